@@ -228,7 +228,7 @@ def backfill_parser() -> Parser:
     """Flags of `backfill`."""
     parser = _parser(
         "backfill",
-        "Writes metrics of past days as OpenMetrics with timestamps, as far as the clouds still have them.\n"
+        "Writes metrics of past days as OpenMetrics with timestamps, if the clouds still have them.\n"
         "Writes a file for each UTC day. `promtool tsdb create-blocks-from openmetrics` turns the files into blocks.\n"
         "To continue after an interruption, run the same command again. Exit code 1 if a day is missing.",
     )

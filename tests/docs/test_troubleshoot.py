@@ -57,37 +57,37 @@ class Symptom:
 
 SYMPTOMS = {
     "denied": Symptom(
-        "403 and other refusals",
+        "403 and other rejected calls",
         ["reason=auth", "Forbidden"],
         [rf'trainfleet_provider_up{{provider="{PAI}"}} 1', r'api_requests_total{.*outcome="auth".*} [1-9]'],
         "grant the identity paidlc:ListJobs",
         faults=[_DENIED],
     ),
     "one workspace": Symptom(
-        "403 and other refusals",
+        "403 and other rejected calls",
         ["reason=auth", "Forbidden"],
         [rf'collector_parts_failed{{collector="jobs",provider="{PAI}"}} 1', r"trainfleet_job_info{.*12346"],
         faults=[{"match": {"operation": "ListJobs", "WorkspaceId": "12345"}, "kind": "denied"}],
     ),
     "wrong secret": Symptom(
-        "403 and other refusals",
+        "403 and other rejected calls",
         ["reason=auth", "SignatureDoesNotMatch"],
         [rf'trainfleet_provider_up{{provider="{PAI}"}} 0'],
         change=_at("providers", 0, "credentials", "access_key_secret", value="another-secret"),
     ),
     "deleted key": Symptom(
-        "403 and other refusals",
+        "403 and other rejected calls",
         ["reason=auth", "InvalidAccessKeyId"],
         faults=[{"match": {}, "kind": "revoked_credentials"}],
     ),
     "clock": Symptom(
-        "403 and other refusals",
+        "403 and other rejected calls",
         ["reason=auth", "the clock of this machine is off"],
         advice="clock",
         faults=[{"match": {}, "kind": "skewed_clock"}],
     ),
     "wrong project": Symptom(
-        "403 and other refusals",
+        "403 and other rejected calls",
         ["reason=auth", "The project ID in the URL does not match"],
         [rf'trainfleet_provider_up{{provider="{MODELARTS}"}} 0'],
         change=_at("providers", 0, "project_id", value="0" * 32),
@@ -191,7 +191,7 @@ def test_every_symptom_has_a_section() -> None:
         "No series",
         "Stale series",
         "Throttled",
-        "403 and other refusals",
+        "403 and other rejected calls",
         "Wrong region",
         "Slow scrape",
         "Memory",

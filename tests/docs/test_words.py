@@ -83,6 +83,7 @@ def test_sentences_are_found() -> None:
         ("The log tells why.", "avoid 'tells'"),
         ("Whoever reads it, waits.", "avoid 'Whoever'"),
         ("Restart it, mend the file, and nobody, beside you, notices.", "avoid 'mend'"),
+        ("It is shown, whatever the cause.", "avoid 'whatever'"),
         ("a, b, c, d", "3 commas"),
         ("word " * 26, "26 words"),
     ],

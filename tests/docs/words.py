@@ -12,6 +12,8 @@ AVOIDED = re.compile(
     r"|c[oa]mes? about|as far as may be|what is no more|it is so that)\b",
     re.IGNORECASE,
 )
+VAGUE = re.compile(r"\b(as far as|whatever|whichever|wherever|nothing but|cannot print)\b", re.IGNORECASE)
+"""Words of sentences that do not say what they mean; old comments of the code still have them."""
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -34,10 +36,11 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def violations(sentence: str, *, words_only: bool = False) -> list[str]:
-    """What the rules have against a sentence. `words_only` leaves out its length and its commas."""
+    """The rules that a sentence breaks. `words_only` leaves out its length, its commas and VAGUE words."""
     found = [f"avoid {word!r}" for word in AVOIDED.findall(sentence)]
     if words_only:
         return found
+    found += [f"avoid {word!r}" for word in VAGUE.findall(sentence)]
     if (words := len(sentence.split())) > MOST_WORDS:
         found.append(f"{words} words")
     if (commas := len(re.findall(r",\s", sentence))) > MOST_COMMAS:

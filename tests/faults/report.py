@@ -150,7 +150,7 @@ def _exclusions() -> list[str]:
     lines = ["| fault | operations | why not the others |", "|---|---|---|"]
     lines += [f"| {name} | {_listed(titles)} | {reason} |" for (name, reason), titles in reasons.items()]
     return lines + [
-        f"| all but {' and '.join(row.only)} | another row | {row.title} has these two only |"
+        f"| all except {' and '.join(row.only)} | another row | {row.title} has these two only |"
         for row in ROWS
         if row.only
     ]

@@ -177,7 +177,7 @@ def _facts() -> list[Panel]:
         ),
         stat(
             "Accelerator-hours",
-            "Held and wasted within the chosen time. Wasted is held minus used, as far as usage is measured.",
+            "Held and wasted within the chosen time. Wasted is held minus used, for accelerators with known usage.",
             "h",
             Query(hours(f"job:trainfleet_held_accelerators:sum{{{_ONE}}}", ""), "held"),
             Query(hours(f"job:trainfleet_wasted_accelerators:sum{{{_ONE}}}", ""), "wasted"),

@@ -54,7 +54,7 @@ _HALF_WAY = "reload failed half way: internal error; the exporter exits"
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """The config that was read, and checked as far as possible without building anything."""
+    """The loaded config, with all checks that need no providers."""
 
     config: Config
     bases: list[Basis]

@@ -1,4 +1,4 @@
-"""The config file: strict, with every fault at once, and secrets that cannot print themselves."""
+"""The config file: strict, with all errors at once, and with secrets whose repr and str never contain the value."""
 
 from trainfleet_exporter.config.load import load_config, redacted
 from trainfleet_exporter.config.schema import (

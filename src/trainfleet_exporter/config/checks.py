@@ -16,7 +16,7 @@ from trainfleet_exporter.config.wording import PLACEHOLDER, Rule
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The sections as far as they are sound, the tree they came from, and the places with faults of their own."""
+    """The valid sections, the tree they came from, and the places with errors."""
 
     document: Document
     settings: Global | None

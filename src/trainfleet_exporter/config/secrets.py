@@ -1,4 +1,4 @@
-"""Secrets that cannot print themselves."""
+"""Secrets whose repr and str never contain the value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hide_userinfo(text: str) -> str:
 
 
 class Secret:
-    """A text that shows as `<secret>` wherever it is printed, formatted, copied into a pickle or dumped.
+    """A text that shows as `<secret>` when it is printed, formatted, pickled or dumped.
 
     Only `reveal()` gives the text. A secret of a file follows that file: it is read again when the file's time,
     size or inode changes, so that rotated credentials need no reload.

@@ -1,4 +1,4 @@
-"""A page and its body: blocks that never change, in the order of the families."""
+"""A page and its body: immutable blocks in the order of the families."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from trainfleet_exporter.page.deflate import Deflater, crc32_combine
 from trainfleet_exporter.page.formats import Format
 
 CHUNK_BYTES = 256 << 10
-"""Bytes that are joined at a time, to be compressed or written. Chunks of 1 MB are too large for the processor's cache:
-scrapes took half as long again. And a connection with TLS holds what it has not sent some four times."""
+"""Bytes to join at a time, for compression or writing. Chunks of 1 MB are too large for the processor's cache: scrapes
+took 50 % longer. A connection with TLS holds unsent bytes about four times."""
 _GZIP_HEADER = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
-"""Deflate, no flags, no time, unknown system: a page has neither name nor age."""
+"""Deflate, no flags, no time, unknown system: a page has no name and no date."""
 
 
 def chunks(texts: Iterable[bytes], limit: int = CHUNK_BYTES) -> Iterator[bytes]:
@@ -37,7 +37,7 @@ def chunks(texts: Iterable[bytes], limit: int = CHUNK_BYTES) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The samples of one family, or its head: the parts' own texts, and the same as raw deflate."""
+    """The samples of one family, or its head: the texts of the parts, and the same as raw deflate."""
 
     texts: tuple[bytes, ...]
     deflated: bytes
@@ -48,7 +48,7 @@ class Block:
 
     @classmethod
     def of(cls, texts: Iterable[bytes], *, last: bool = False) -> Block:
-        """Compress the texts; `last` ends the stream. Lets other threads run for most of the time."""
+        """Compress the texts; `last` ends the stream. Other threads can run most of the time."""
         kept = tuple(texts)
         deflater = Deflater()
         for chunk in chunks(kept):
@@ -60,7 +60,7 @@ Heads = Mapping[Format, Mapping[str, Block]]
 
 
 class Body(NamedTuple):
-    """The body of an answer: the texts of each block, one after the other, and what was made for this answer alone."""
+    """The body of a response: the texts of each block in order, and the text made for this response only."""
 
     units: Sequence[tuple[bytes, ...]]
     own: tuple[bytes, ...]
@@ -68,16 +68,16 @@ class Body(NamedTuple):
     """Content-Length."""
 
     def joined(self) -> bytes:
-        """All of it as one; not for large pages."""
+        """The whole body as one text; not for large pages."""
         return b"".join([text for unit in (*self.units, self.own) for text in unit])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricsPage:
-    """One state of everything that is published."""
+    """One state of all published samples."""
 
     number: int
-    """Higher for a newer state; pages of one store that have the same number show the same samples."""
+    """Higher for a newer state. Pages of one store with the same number have the same samples."""
     heads: Heads
     families: Mapping[str, Block] = field(default_factory=dict)
     """The samples of each family that has any, in the order of the page."""
@@ -85,7 +85,7 @@ class MetricsPage:
     """The collectors' states when the page was last known to be current."""
 
     def samples(self, family: str) -> tuple[bytes, ...]:
-        """The sample lines of one family; nothing where it has none, or is not known."""
+        """The sample lines of one family; empty if it has none or is unknown."""
         block = self.families.get(family)
         return () if block is None else block.texts
 
@@ -93,7 +93,7 @@ class MetricsPage:
         """The page in one format, followed by `own` and the format's end.
 
         `own` is text made at scrape time in the same format, whole lines, with or without the end mark of OpenMetrics.
-        It must not have families that the page has. Only `own` is compressed here.
+        It must not have families of the page. Only `own` is compressed here.
         """
         heads = self.heads[fmt]
         blocks = [block for family, samples in self.families.items() for block in (heads[family], samples)]

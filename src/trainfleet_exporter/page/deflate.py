@@ -1,7 +1,7 @@
-"""How pages are compressed: by isal, or by zlib where isal has no wheel for the platform.
+"""Compresses pages with isal, or with zlib if isal has no wheel for the platform.
 
-Measured on sample lines: isal takes a twelfth of the time of zlib's level 6 for 5 % more bytes; zlib's level 1 takes
-half of it for 10 % more.
+Measured on sample lines, compared with zlib's level 6: isal takes a twelfth of the time and makes 5 % more bytes;
+zlib's level 1 takes half of the time and makes 10 % more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEVEL = 1
 
 
 class Deflater:
-    """Makes raw deflate blocks of some data, which can be joined with those of other data before and after it.
+    """Makes raw deflate blocks of some data. They can be joined with blocks of other data.
 
     QUICK_BYTES are compressed in about a third of a millisecond. Compressing lets other threads run.
     """

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Headed(Protocol):
-    """A family, be it of readings or of the exporter's own series."""
+    """A family of readings or of the exporter's own series."""
 
     @property
     def name(self) -> str: ...
@@ -18,7 +18,7 @@ class Headed(Protocol):
 
 
 class Format(Enum):
-    """A format that /metrics can answer in; the value is its Content-Type."""
+    """A format of /metrics; the value is its Content-Type."""
 
     TEXT = "text/plain; version=0.0.4; charset=utf-8"
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -29,7 +29,7 @@ class Format(Enum):
 
     @property
     def end(self) -> bytes:
-        """What a page ends in."""
+        """The end of a page."""
         return b"# EOF\n" if self is Format.OPENMETRICS else b""
 
 

@@ -1,6 +1,7 @@
-"""Which format and coding to answer in, from the Accept headers by the weights of RFC 9110, sections 12.4 and 12.5.
+"""Chooses format and coding of a response from the Accept headers, by RFC 9110, sections 12.4 and 12.5.
 
-A scrape is never refused: a client that accepts neither format gets the text format, as from the official exporters.
+The exporter never rejects a scrape: a client that accepts neither format gets the text format, as from the official
+exporters.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ class _Range(NamedTuple):
 
 
 def choose(accept: str) -> Format:
-    """The format with the highest weight; between equals the one that was named more exactly, then the text format.
+    """Return the format with the highest weight. Of equal ones, return the more exactly named one, then the text
+    format.
 
     OpenMetrics is served as 1.0.0 to clients that accept 1.x or name no version. Offers of other versions (0.0.1, which
-    Prometheus sends as a fallback) and of other types (protobuf) are passed over, the `escaping` parameter is ignored.
+    Prometheus sends as a fallback) and of other types (protobuf) are ignored, and so is the `escaping` parameter.
     """
     ranges = _parse(accept)
     text = _best(ranges, Format.TEXT)
@@ -34,7 +36,7 @@ def choose(accept: str) -> Format:
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether the client accepts gzip at least as gladly as no coding. No header means no gzip."""
+    """Return whether the client gives gzip at least the weight of no coding. No header means no gzip."""
     weights: dict[str, float] = {}
     for coding in _parse(accept_encoding):
         name = "gzip" if coding.name == "x-gzip" else coding.name
@@ -52,7 +54,7 @@ def _best(ranges: list[_Range], fmt: Format) -> tuple[float, int]:
 
 
 def _exactness(found: _Range, fmt: Format) -> int:
-    """How exactly a media range names the format; 0 if it does not."""
+    """Return how exactly a media range names the format; 0 if it does not."""
     full = fmt.content_type.split(";")[0]
     if found.name != full:
         return {"*/*": 1, full.split("/")[0] + "/*": 2}.get(found.name, 0)

@@ -1,4 +1,4 @@
-"""From model objects to sample lines. No timestamps, no heads: the lines fit both formats as they are."""
+"""From model objects to sample lines, without timestamps and heads. Both formats use the same lines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from trainfleet_exporter.process.yielding import yield_to_loop
 _SLICE_SECONDS = 0.001
 """Milliseconds of work after which the event loop runs other tasks."""
 _OBJECTS_PER_TEXT = 100
-"""Objects whose lines of one family make one text, and readings likewise: a step of some tenths of a millisecond. The
-same objects make the same texts, so that the store sees that they have not changed."""
+"""The number of objects or readings whose lines of one family make one text: some tenths of a millisecond of work. The
+same objects make the same texts, so the store sees that they have not changed."""
 _READINGS_PER_TEXT = 1000
 _MOVING = "duration"
 """The fields of a job that change with time."""
@@ -30,16 +30,16 @@ _MOVING = "duration"
 
 @dataclass(frozen=True, slots=True)
 class RenderSettings:
-    """What the config chooses to show."""
+    """The choices of the config."""
 
     deny: tuple[str, ...] = ()
-    """Globs on sample names (case matters); a family that matches any is never rendered."""
+    """Globs on sample names, case-sensitive. Families that match one are not rendered."""
     job_labels: tuple[str, ...] = ()
     """Names of platform tags, exactly as the platform has them, that become labels of `trainfleet_job_labels`."""
 
 
 class ColumnFamily(NamedTuple):
-    """The family that shows `Readings` of some field."""
+    """The family that shows the `Readings` of a field."""
 
     name: str
     by_accelerator: bool
@@ -73,7 +73,7 @@ class Rendered:
     too_long: int = 0
     """How many label values were cut, and how many objects dropped because their ids are too long."""
     batches: dict[tuple[type, int], _Batch] = field(default_factory=dict, compare=False)
-    """By class and number, what the next rendering of the part may leave as it is."""
+    """By class and number, the batches that the next rendering of the part may reuse."""
 
     def take(self, place: tuple[type, int], batch: _Batch) -> None:
         """Append a batch, and remember it."""
@@ -84,7 +84,7 @@ class Rendered:
         self.batches[place] = batch
 
     def is_same(self, before: Rendered) -> bool:
-        """Whether it has all of another rendering's batches, and no other."""
+        """Return whether it has exactly the batches of another rendering."""
         known = before.batches
         return len(self.batches) == len(known) and all(known.get(key) is batch for key, batch in self.batches.items())
 
@@ -110,14 +110,14 @@ class Renderer:
         return frozenset([family.name for families in self._families.values() for family in families])
 
     def column(self, readings: Readings) -> ColumnFamily | None:
-        """The family that shows a column; None if that is denied."""
+        """Return the family that shows a column, or None if the config denies it."""
         return self._columns.get((readings.of, readings.field))
 
     async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
         """Render objects of classes of `KEYS`, and `Readings`, in their order. Yields to the loop each millisecond.
 
         A label value over 4,096 bytes is cut; an object with such an id is dropped. `before` is the last rendering of
-        the same part: what has not changed since keeps its lines. If nothing has, it is returned itself.
+        the same part: unchanged objects keep its lines. If nothing changed, returns `before`.
         """
         rendered, began = Rendered(), perf_counter()
         for _ in self._steps(provider, objects, rendered, before or Rendered()):
@@ -127,7 +127,7 @@ class Renderer:
         return before if before is not None and rendered.is_same(before) else rendered
 
     def render_at_once(self, provider: str, objects: Sequence[object]) -> Rendered:
-        """The same without yielding: for few objects."""
+        """Render a few objects without yielding."""
         rendered = Rendered()
         for _ in self._steps(provider, objects, rendered, Rendered()):
             pass
@@ -214,12 +214,12 @@ def _batches(objects: Sequence[object]) -> Iterator[tuple[tuple[type, int], Sequ
 
 
 def _is_same(known: Sequence[object], found: Sequence[object]) -> bool:
-    """Whether the lines of some objects are those of others. A column is compared as an object, not by its readings."""
+    """Return whether some objects have the same lines as others. Columns are compared by identity, not by readings."""
     return known[0] is found[0] if isinstance(found[0], Readings) else known == found
 
 
 def _have_run_on(known: Sequence[object], found: Sequence[object]) -> bool:
-    """Whether nothing but the durations of jobs has changed, as in most polls."""
+    """Return whether only the durations of jobs changed, as in most polls."""
     if len(known) != len(found) or type(known[0]) is not Job or type(found[0]) is not Job:
         return False
     pairs = zip(cast("Sequence[Job]", found), cast("Sequence[Job]", known), strict=True)
@@ -235,7 +235,8 @@ class _Naming:
         self._template = _template(names)
 
     def labels(self, keys: tuple[str, ...]) -> str:
-        """The labels of an object; empty if a key is too long for a label: cut, it might name another object."""
+        """Return the labels of an object; empty if a key is too long for a label, because a truncated key could name
+        another object."""
         if is_plain("".join(keys)):
             return self._provider + self._template % keys
         if any(map(is_too_long, keys)):
@@ -243,7 +244,7 @@ class _Naming:
         return self._provider + self._template % tuple(map(escape_label, keys))
 
     def write(self, subject: Subject) -> str:
-        """The same, kept by the subject for the next time."""
+        """Return the labels of a subject, and keep them on it."""
         subject.labels = self.labels(subject.keys)
         return subject.labels
 
@@ -259,7 +260,7 @@ class _Further:
         """How many values were too long."""
 
     def labels(self, values: tuple[str, ...]) -> str | None:
-        """None if there is none to show, though the family has labels."""
+        """None if the family has labels but there is nothing to show."""
         if self._names is not None:
             if is_plain("".join(values)):
                 return self._template % values

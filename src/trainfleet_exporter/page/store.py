@@ -1,4 +1,4 @@
-"""What is published now: sample lines by family and part; and the newest page of them that is built."""
+"""The published sample lines by family and part, and the newest page built from them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from trainfleet_exporter.process.yielding import yield_to_loop
 log = logging.getLogger(__name__)
 
 _REST_SECONDS = 1.0
-"""From the end of one build to the begin of the next, at least."""
+"""Minimum seconds from the end of a build to the begin of the next."""
 _REST = 9
-"""How many times the CPU time of a build the next one waits: builds take a tenth of the time at most."""
+"""The next build waits this multiple of a build's CPU time: builds take at most a tenth of the time."""
 
 _COUNTED_CLASSES = frozenset({HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings})
-"""Classes of the model that the figures of the status page are made of."""
+"""Classes of the model that the status page counts."""
 
 Texts = tuple[bytes, ...]
 
@@ -44,7 +44,7 @@ class _FamilyLines:
         """The number of the latest change (see PageStore)."""
 
     def replace(self, part: Hashable, texts: Texts, number: int) -> bool:
-        """Put texts in place of those that the part had, as the change of this number; whether they differ."""
+        """Replace the texts of the part, as the change of this number. Return whether they differ."""
         before = self.parts.get(part, ())
         if texts == before:
             return False
@@ -58,15 +58,15 @@ class _FamilyLines:
 
 
 class PageStore:
-    """Holds the latest sample lines of every part. Belongs to one event loop and is not for threads.
+    """Holds the latest sample lines of every part. It belongs to one event loop and is not thread-safe.
 
-    A part is whatever is replaced whole (a workspace's jobs, the pools, one job's pods), named by any hashable key.
+    A part is the unit of replacement (a workspace's jobs, the pools, one job's pods). Any hashable key names it.
 
         put, drop ──► lines by family and part ──keep_built()──► the newest finished page ──page()──► a scrape
 
     Memory: the lines once, which both formats share and the newest page refers to; their gzip once; and while a page is
     built, the lines and the gzip of the families that changed since the last one. Only the heads differ by format.
-    Of the objects that lines were made of, it keeps those that the status page needs (see `objects`).
+    It keeps only the objects that the status page needs (see `objects`).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PageStore:
         states that are as old as its samples."""
         self._lines = {family.name: _FamilyLines() for family in families}
         self._families: dict[Hashable, Collection[str]] = {}
-        """What each part has lines of."""
+        """The families of each part."""
         self._objects: dict[Hashable, tuple[str, Sequence[object]]] = {}
         """The provider and the kept objects of each part that has any."""
         self._standings = standings
@@ -98,9 +98,9 @@ class PageStore:
         provider: str = "",
         objects: Sequence[object] = (),
     ) -> None:
-        """Replace a part whole by these lines (as a `Renderer` makes them). A page shows all of the change or nothing.
+        """Replace a part by these lines (as a `Renderer` makes them). A page shows the change completely or not at all.
 
-        `objects` of the `provider` are what the lines were made of: the status page counts those, and not the lines.
+        `objects` of the `provider` are the source of the lines: the status page counts objects, not lines.
         Raises KeyError, and changes nothing, for a family that the store does not know.
         """
         unknown = lines.keys() - self._lines.keys()
@@ -122,7 +122,7 @@ class PageStore:
             self._changed.set()
 
     def drop(self, part: Hashable) -> None:
-        """Take a part off the page. A part that is not there is no error."""
+        """Remove a part from the page. A missing part is not an error."""
         self.put(part, {})
         del self._families[part]
 
@@ -150,7 +150,7 @@ class PageStore:
         return list(self._objects.values())
 
     def page(self) -> MetricsPage:
-        """What a scrape sends: the page as it is now, if that can be built at once; else the newest finished one."""
+        """Return the page for a scrape: the current one if it can be built at once, else the newest finished one."""
         is_built_elsewhere = self._is_kept_built and not self._fails
         if (
             is_built_elsewhere
@@ -160,7 +160,7 @@ class PageStore:
         return self.current()
 
     def current(self) -> MetricsPage:
-        """The page as it is now. Builds what has changed, at once."""
+        """Return the current page. Build all changes at once."""
         built = {
             family: Block.of(chain.from_iterable(self._lines[family].parts.values()))
             for family in self._changed_families()
@@ -169,7 +169,7 @@ class PageStore:
         return self._page
 
     async def keep_built(self) -> None:
-        """Build pages as lines change, until cancelled. While that fails, each scrape builds its page itself."""
+        """Build pages when lines change, until cancelled. While builds fail, each scrape builds its own page."""
         self._is_kept_built = True
         try:
             while True:
@@ -190,15 +190,15 @@ class PageStore:
             self._is_kept_built = False
 
     async def build(self) -> float:
-        """Build a page of what is published now. Returns the seconds of CPU that compressing took."""
+        """Build a page of the current lines. Return the CPU seconds of the compression."""
         async with self._building:
             gathered = await self._gather()
             number, standings = self._changes, self._standings()
-            # A separate thread: those of the loop may all be waiting for a name server that does not answer.
+            # A separate thread, because the threads of the loop may all wait for a name server.
             work = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), _compress, gathered)
             del gathered
             built, seconds = await work
-            if number > self._page.number:  # else a scrape has built it, or a newer one
+            if number > self._page.number:  # else a scrape has built this page or a newer one
                 replaced = [self._page.families.get(family) for family in built]
                 self._show(number, built, standings)
                 while replaced:  # to free the texts of a family may take milliseconds
@@ -207,10 +207,10 @@ class PageStore:
             return seconds
 
     async def _gather(self) -> dict[str, tuple[Texts, ...]]:
-        """Collect the lines of the families that have changed, as they are when this ends. Yields between families."""
+        """Collect the lines of the changed families, as of the end of this call. Yield between families."""
         gathered: dict[str, tuple[Texts, ...]] = {}
         seen: dict[str, int] = {}
-        turns = 2 * len(self._lines)  # without an end, changes that come meanwhile could keep this busy
+        turns = 2 * len(self._lines)  # without a limit, new changes could keep this loop busy
         while waiting := [
             family for family in self._changed_families() if seen.get(family) != self._lines[family].changed
         ]:
@@ -227,7 +227,7 @@ class PageStore:
         return [family for family, lines in self._lines.items() if lines.changed > self._page.number]
 
     def _show(self, number: int, built: Mapping[str, Block], standings: Any) -> None:
-        """Let scrapes have a page with these blocks, and those of the page before for all other families."""
+        """Publish a page with these blocks, and with the previous page's blocks for all other families."""
         families = self._page.families
         if built:
             blocks = {**families, **built}
@@ -236,7 +236,7 @@ class PageStore:
 
 
 def _compress(gathered: Mapping[str, tuple[Texts, ...]]) -> tuple[dict[str, Block], float]:
-    """Blocks of families, and the CPU time that they took in this thread."""
+    """Build blocks of families. Return them and the CPU time in this thread."""
     began = time.thread_time()
     built = {family: Block.of(chain.from_iterable(parts)) for family, parts in gathered.items()}
     return built, time.thread_time() - began

@@ -1,4 +1,4 @@
-"""Platform tags as Prometheus labels: names made legal, clashes numbered as kube-state-metrics numbers them."""
+"""Platform tags as Prometheus labels: legal names, and numbers for conflicts as in kube-state-metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ILLEGAL = re.compile(r"[^a-zA-Z0-9_]")
 
 
 def tag_labels(tags: Mapping[str, str], wanted: Container[str]) -> list[tuple[str, str]]:
-    """Label names and values of those tags that are wanted, sorted by tag name.
+    """Return label names and values of the wanted tags, sorted by tag name.
 
     Tags whose names differ only in characters that a label name cannot hold (`team-a`, `team.a`) would share a label:
     all of them, also the first, get `_conflict1`, `_conflict2` and so on in the order of their names. A number that

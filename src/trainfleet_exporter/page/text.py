@@ -1,4 +1,4 @@
-"""How a text and a number are written on an exposition page, alike in both formats."""
+"""Writes texts and numbers for exposition pages, the same in both formats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import msgspec
 
 LABEL_BYTES = 4096
-"""Of a label value in UTF-8, at most."""
+"""The most bytes of a label value in UTF-8."""
 _SHORT_TEXT = LABEL_BYTES // 4
 """Characters that never take more bytes than that."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HUGE = 10**308
-"""Past about this, a reader that takes samples as 64-bit floats (all do) would refuse the digits of an integer."""
+"""Above about this value, parsers reject the digits of an integer, because they read samples as 64-bit floats."""
 _SAFE_DIGITS = 300
 """No integer that is written with so few characters is past that."""
 _ALL_DIGITS = 1e15
@@ -39,7 +39,8 @@ def escape_label(value: str) -> str:
 
 
 def is_plain(value: str) -> bool:
-    """Whether a label value, or each of several that are joined, stands on the page as it is: not escaped, not cut."""
+    """Return whether the page shows a label value, or each of several joined ones, without escapes and not
+    truncated."""
     return (
         len(value) <= _SHORT_TEXT
         and '"' not in value
@@ -55,9 +56,10 @@ def is_too_long(value: str) -> bool:
 
 
 def cut(value: str) -> str:
-    """The beginning of a label value that is too long, with a digest of the whole and an ellipsis: LABEL_BYTES at most.
+    """Truncate a label value to at most LABEL_BYTES: its beginning, an ellipsis and a digest of the whole value.
 
-    The digest keeps values apart that begin alike: two series with the same labels would spoil the page.
+    The digest distinguishes values with the same beginning: two series with the same labels would make the page
+    invalid.
     """
     data = _clean(value).encode()
     end = f"#{hashlib.sha256(data).hexdigest()[:16]}…"
@@ -72,7 +74,7 @@ def format_value(value: float) -> str:
     """Shortest text that reads back as the same 64-bit float; an integer keeps all its digits."""
     if type(value) is float:
         text = repr(value)
-        if text[-1] not in "0fn":  # neither a whole number, nor one that merely ends so, nor infinity, nor none
+        if text[-1] not in "0fn":  # not a whole number, not one that only looks so, not infinity, not None
             return text
     elif type(value) is int:
         text = repr(value)

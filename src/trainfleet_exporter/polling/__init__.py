@@ -1,4 +1,4 @@
-"""Polling: when collectors run, what happens to the parts of their answers, and what is reported about it."""
+"""Polling: when collectors run, how their parts are kept and replaced, and what the exporter reports about them."""
 
 from trainfleet_exporter.polling.collector import (
     BulkCollector,

@@ -1,4 +1,4 @@
-"""The two kinds of collectors that a provider hands over: bulk collectors and per-object collectors."""
+"""The two kinds of collectors of a provider: bulk collectors and per-object collectors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BulkCollector(ABC):
         """Read every part by `poll.part(...)`, and end by the poll's deadline."""
 
     def expired(self, key: str) -> None:  # noqa: B027 - most collectors keep nothing
-        """Forget what was built on a part: polls still fail, and its last good answer has expired."""
+        """Drop data that depends on a part, because its polls still fail and its last good values have expired."""
 
 
 class PartsCollector(BulkCollector):
@@ -68,7 +68,7 @@ class PerObjectCollector(ABC):
 
     @abstractmethod
     def objects(self) -> Sequence[str]:
-        """The ids of the objects, in the order of need. Raises NotReady if the latest poll of them failed."""
+        """Return the ids of the objects, most important first. Raise NotReady if their latest poll failed."""
 
     @abstractmethod
     def is_current(self, object_id: str) -> bool:
@@ -79,10 +79,11 @@ class PerObjectCollector(ABC):
         """Read and publish one object."""
 
     def watch(self, callback: Callable[[], None]) -> None:  # noqa: B027 - some learn of it in `begin` only
-        """Call back whenever objects are no longer current, so that their series go at once."""
+        """Call back when objects are no longer current, so that their series disappear at once."""
 
     def calls(self, object_id: str) -> int:
-        """About how many calls an object needs. Objects with many get the time of several polls."""
+        """Return the approximate number of calls for an object. Objects with many calls get the time of several
+        polls."""
         return 1
 
 
@@ -90,7 +91,7 @@ Collector = BulkCollector | PerObjectCollector
 
 
 class FairQueue:
-    """Orders parts so that all of them are read in turn when a poll has no time for all."""
+    """Orders parts, so that polls without enough time still read all of them in turn."""
 
     def __init__(self) -> None:
         self._poll = 0
@@ -113,7 +114,7 @@ class FairQueue:
         return sorted(wanted, key=lambda key: self._read.get(key, 0))
 
     def was_read(self, keys: Iterable[str]) -> None:
-        """Note that this poll has read these parts."""
+        """Record that this poll has read these parts."""
         self._read |= dict.fromkeys(keys, self._poll)
 
     def has_read(self, keys: Collection[str]) -> bool:

@@ -1,11 +1,11 @@
-"""The parts of one collector: each replaced whole or not at all, kept for a while when its polls fail, then gone.
+"""The parts of one collector: replaced completely or not at all, kept for a while when polls fail, then dropped.
 
     answer ──publish──► shown ──fail──► shown, failing ──keep_polls intervals──► gone
                           ▲                   │
                           └─────publish───────┘
 
-A part may hold dated readings: at `stale_at` it is rebuilt from what it keeps, without those that became too old.
-Times are loop times. `read_at` and `stale_at` are Unix seconds, as in the clouds' answers.
+A part may hold dated readings: at `stale_at` it is rebuilt without those that became too old. Times are loop times.
+`read_at` and `stale_at` are Unix seconds, as in the clouds' answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rebuild = Callable[[float], Awaitable[tuple[Sequence[object], float | None]]]
 
 
 class LineStore(Protocol):
-    """Where parts are shown (page.PageStore)."""
+    """The store that shows parts (page.PageStore)."""
 
     def put(
         self, part: Hashable, lines: Mapping[str, Sequence[bytes]], *, provider: str, objects: Sequence[object]
@@ -33,7 +33,7 @@ class LineStore(Protocol):
 
 
 class PartRenderer(Protocol):
-    """What makes sample lines of model objects (page.Renderer)."""
+    """The renderer that makes sample lines of model objects (page.Renderer)."""
 
     async def render(self, provider: str, objects: Sequence[object], before: Rendered | None) -> Rendered: ...
 
@@ -49,7 +49,7 @@ class _Shown:
 
 
 class PartStore:
-    """All parts of one provider's collector. Keeps the part figures of its state up to date."""
+    """All parts of one provider's collector. Updates the part figures of the collector's state."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class PartStore:
         self._series = 0
         self._failed: set[str] = set()
         self._missed: set[str] = set()
-        """Parts whose object was not found by its call."""
+        """Parts whose object a call did not find."""
         self._closed = False
 
     def __contains__(self, key: str) -> bool:
@@ -86,8 +86,8 @@ class PartStore:
         rebuild: Rebuild | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Replace a part by a complete new answer. `wanted` is called last: the part may have become obsolete
-        meanwhile. Returns how many of its texts were too long for a label.
+        """Replace a part by a complete new response. `wanted` is called last, because the part may have become
+        obsolete. Return how many of its texts were too long for a label.
         """
         previous = self._shown.get(key)
         before = previous.rendered if previous is not None else None
@@ -110,22 +110,22 @@ class PartStore:
         return rendered.too_long
 
     def miss(self, key: str) -> bool:
-        """Note that a part's object was not found. Returns whether that is new. Forgotten when the object is found or
+        """Record that a part's object was not found. Return whether this is new. Cleared when the object is found or
         the part is dropped."""
         is_new = key not in self._missed
         self._missed.add(key)
         return is_new
 
     def find(self, key: str) -> None:
-        """Note that a part's object was found."""
+        """Record that a part's object was found."""
         self._missed.discard(key)
 
     def fail(self, key: str) -> None:
-        """Note that a part's poll failed. Its last good answer stays for `keep_polls` intervals from now."""
+        """Record that a part's poll failed. Its last good values stay for `keep_polls` intervals from now."""
         self._failed.add(key)
         shown = self._shown.get(key)
         if shown is not None:
-            shown.stale_at = 0.0  # what a dated part describes may be gone by now
+            shown.stale_at = 0.0  # the object of a dated part may have been deleted
             if shown.failing_since is None:
                 shown.failing_since = _now()
                 if self._is_expired(shown):
@@ -133,7 +133,7 @@ class PartStore:
         self._note_figures()
 
     def forgive(self, key: str) -> None:
-        """Forget a failure that was not a shown part's (a collector as a whole)."""
+        """Clear a failure of something that is not a shown part (a collector as a whole)."""
         self._failed.discard(key)
         self._note_figures()
 
@@ -150,14 +150,14 @@ class PartStore:
         self._note_figures()
 
     def close(self) -> None:
-        """Drop every part and show no other: a poll that ends too late shows nothing."""
+        """Drop every part and show none after that, even if a poll ends later."""
         self._closed = True
         self.keep_only(())
 
     async def expire(self) -> None:
-        """Drop what has been kept long enough, and rebuild dated parts without what became too old.
+        """Drop expired parts, and rebuild dated parts without stale readings.
 
-        A part that cannot be rebuilt stays due, and the others go on. Then the first such error is raised.
+        A part that cannot be rebuilt stays due, and the others continue. Then the first such error is raised.
         """
         wall = time.time()
         first_error: Exception | None = None
@@ -192,11 +192,11 @@ class PartStore:
             shown.rendered = rendered
 
     def account(self) -> None:
-        """Note the age of the oldest part. Separate from the other figures, because it walks over all parts."""
+        """Record the age of the oldest part. Separate from the other figures, because it reads all parts."""
         self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
 
     def _is_expired(self, shown: _Shown) -> bool:
-        # By the present interval: a longer cycle must not drop parts that it has not reached again.
+        # Use the current interval: a longer cycle must not drop parts that it has not read again yet.
         interval, now = self._state.interval, _now()
         if shown.failing_since is not None and now >= shown.failing_since + self._keep_polls * interval:
             return True

@@ -43,7 +43,7 @@ class Part:
         stale_at: float | None = None,
         rebuild: Rebuild | None = None,
     ) -> None:
-        """Show a complete answer in place of the last one (see PartStore.publish)."""
+        """Publish a complete response in place of the last one (see PartStore.publish)."""
         store = self._poll.store
         store.find(self.key)
         too_long = await store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
@@ -58,7 +58,7 @@ class Part:
         await self._poll.store.publish(self.key, [], wanted=self._wanted)
 
     def dropped(self, reason: str, count: int = 1) -> None:
-        """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
+        """Count dropped readings, by one of telemetry.DROP_REASONS."""
         self._poll.dropped(reason, count)
 
     def still_lost(self, losses: Mapping[str, int]) -> None:
@@ -71,7 +71,8 @@ class Part:
         self._poll.lacks(what, error)
 
     def failed(self, what: str, error: CloudError) -> None:
-        """Note that something else than this part could not be read. The poll fails; this part can be published."""
+        """Record that something outside this part could not be read. The poll fails; this part can still be
+        published."""
         self._poll.failed(what, error)
 
 
@@ -82,7 +83,7 @@ class LastError:
     at: float
     """Unix seconds."""
     part: str
-    """What failed or was left out; empty for the whole collector."""
+    """The part that failed or was left out; empty for the whole collector."""
     text: str
     """One line without secrets."""
 
@@ -120,7 +121,7 @@ class Failures:
         self._lost.clear()
 
     def lose(self, reason: str, count: int) -> None:
-        """Note dropped readings. The log says when unusable ones begin and end."""
+        """Record dropped readings. The log says when invalid ones begin and end."""
         if count and reason in _UNUSABLE:
             self._lost[reason] += count
 
@@ -169,20 +170,20 @@ class Failures:
 
 
 def _weight(*, failed: bool = False, rests: bool) -> int:
-    """How much an error says to people. A failed part says more than a call that was not needed. Most errors say more
-    than an open circuit (`rests`)."""
+    """Rank an error for people. A failed part ranks above an optional call. Most errors rank above an open circuit
+    (`rests`)."""
     return 1 + 2 * failed + (not rests)
 
 
 def _in_words(error: Exception) -> str:
     if isinstance(error, TrainfleetError):
         return str(error)
-    # The text of any other may hold anything.
+    # Other exceptions may contain any text.
     return f"internal error ({type(error).__name__}); see the log"
 
 
 def _without_traces(error: BaseException) -> None:
-    """Release the frames of an error that is kept for its text."""
+    """Release the frames of an error that is kept only for its text."""
     found: BaseException | None = error
     while found is not None:
         found.__traceback__ = None
@@ -258,7 +259,7 @@ class Poll:
         return succeeded
 
     def failed(self, key: str, error: Exception) -> None:
-        """Note that a part could not be read."""
+        """Record that a part could not be read."""
         self.store.fail(key)
         self._failures.add(key, error)
 
@@ -267,16 +268,15 @@ class Poll:
         self._failures.note(what, error)
 
     def warn(self, message: str, **facts: object) -> None:
-        """Log a fixed message and facts about something that the owner of the config should know, and that is no
-        failure."""
+        """Log a fixed message and facts that the owner of the config should know, and that are not a failure."""
         log.warning(message, extra=fields(provider=self._state.provider, collector=self._state.collector, **facts))
 
     def keep_only(self, keys: Collection[str]) -> None:
-        """Drop all parts but these."""
+        """Drop all parts except these."""
         self.store.keep_only(keys)
 
     def dropped(self, reason: str, count: int = 1) -> None:
-        """Count readings that are not shown, by one of telemetry.DROP_REASONS."""
+        """Count dropped readings, by one of telemetry.DROP_REASONS."""
         if count:
             self._telemetry.dropped(self._state, reason, count)
             self._failures.lose(reason, count)

@@ -74,7 +74,7 @@ class Runner:
 
     @property
     def last_error(self) -> LastError | None:
-        """The last error, even if it is over; None if there was none."""
+        """The last error, also a past one; None if there was none."""
         return self._failures.last
 
     @property
@@ -83,7 +83,7 @@ class Runner:
         return self.collector.interval if self._throttle is None else self._throttle.interval
 
     def look_ahead(self) -> None:
-        """Publish a longer interval at once; a shorter one only when it has been kept."""
+        """Publish a longer interval at once, but a shorter one only after a poll has kept it."""
         self.state.interval = max(self.state.interval, self.interval)
 
     async def tick(self) -> None:
@@ -120,7 +120,7 @@ class Runner:
             await asyncio.wait([self._task])
 
     def vanish(self) -> None:
-        """Remove all that it shows from the page, permanently."""
+        """Remove all of its series from the page, permanently."""
         self._store.close()
 
     async def expire(self) -> None:
@@ -212,7 +212,7 @@ class Runner:
             for place, key in enumerate(known):
                 await self._rest(started, place / len(known))
                 await slots.acquire()
-                # A cycle that outlasts the longest so far publishes that at once, not only when it ends.
+                # A cycle that is longer than all before publishes its length at once, not only at its end.
                 self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(collector, poll, key, slots))
         self._took = loop.time() - started

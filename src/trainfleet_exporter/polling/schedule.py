@@ -1,4 +1,4 @@
-"""When collectors run: one APScheduler job for each, the first run at once, never two of one at a time.
+"""Runs collectors: one APScheduler job for each, the first run at once, never two runs of one at a time.
 
 Known problems of APScheduler, fixed here:
 - It plans by the wall clock, so a clock that is set back an hour would stop polling for an hour.
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 _EXPIRY_INTERVAL = 1.0
 _CLOCK_JUMP = 2.0
-"""A wall clock that moved by more than this against the loop's was set, not slewed."""
+"""If the wall clock moves by more than this against the loop's clock, it was set."""
 _TOLERANCE = 0.5
-"""Seconds by which a planned run may differ from what the interval, which changes all the time, asks for by now."""
+"""Seconds by which a planned run may differ from the current interval, which changes all the time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +48,7 @@ class Schedule:
 
     def __init__(self, runners: Iterable[Runner]) -> None:
         self._waiting = list(runners)
-        """Those that are to run once it starts."""
+        """The runners to run when it starts."""
         # A cycle that outlasts its interval is normal here and shown by a metric.
         logging.getLogger("apscheduler").setLevel(logging.ERROR)
         self._scheduler = AsyncIOScheduler(timezone=UTC)
@@ -63,7 +63,7 @@ class Schedule:
         self.add(waiting)
 
     def add(self, runners: Iterable[Runner]) -> None:
-        """Run these as well, their first poll now; or from the start on, if that is still to come."""
+        """Add these runners. Start their first poll now, or with the others if the schedule has not started."""
         if not self._scheduler.running:
             self._waiting += runners
             return
@@ -109,14 +109,14 @@ class Schedule:
         runs.running = True
         try:
             while self._scheduler.running and not runs.over:
-                # Counted from when it was due, so that small delays do not add up. It may begin before, where the wall
-                # clock was set or the pace slowed down in this very moment.
+                # Counted from its due time, so that small delays do not add up. It may begin earlier, if the wall
+                # clock was set or the interval just became longer.
                 runs.began = min(runs.due, loop.time())
                 await runs.runner.tick()
                 runs.due = runs.began + runs.runner.interval
                 if runs.due > loop.time():
                     break
-                runs.due = loop.time()  # one that outlasted its interval is followed at once
+                runs.due = loop.time()  # after a run that outlasts its interval, the next starts at once
         finally:
             runs.running = False
             self._plan(runs)
@@ -127,7 +127,7 @@ class Schedule:
             runs.job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=wait))
 
     def _follow_pace(self, runs: _Runs) -> None:
-        """Move the next run where the interval has changed since the latest one ended."""
+        """Move the next run if the interval has changed since the end of the latest one."""
         runs.runner.look_ahead()
         due = max(runs.began + runs.runner.interval, asyncio.get_running_loop().time())
         if not runs.running and runs.began != runs.due and abs(due - runs.due) > _TOLERANCE:

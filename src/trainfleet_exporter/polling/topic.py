@@ -11,7 +11,7 @@ from trainfleet_exporter.errors import NotReady
 
 T = TypeVar("T")
 _WAIT_SHARE = 0.25
-"""The part of its time that a poll waits for a list it can do without; the rest is for its own calls."""
+"""The share of its time that a poll waits for an optional list; the rest is for its own calls."""
 _TOGETHER = 1.0
 """Seconds within which polls that are due together have begun; their order is not defined."""
 
@@ -27,9 +27,9 @@ class Topic(Generic[T]):
         """`name` is what errors call the list; `value` is the empty list."""
         self.name = name
         self.value = value
-        """As the latest poll that published left it."""
+        """The list that the latest successful poll published."""
         self.version = 0
-        """How many polls of the list have ended, well or badly."""
+        """The number of polls of the list that have ended, also failed ones."""
         self.is_known = False
         """Whether the latest poll could read the list, or some of it."""
         self.is_whole = False
@@ -39,7 +39,7 @@ class Topic(Generic[T]):
 
     @contextlib.contextmanager
     def polling(self) -> Iterator[None]:
-        """Mark a poll of the list as under way."""
+        """Mark a poll of the list as running."""
         version = self.version
         self._begun.set()
         try:
@@ -50,7 +50,7 @@ class Topic(Generic[T]):
                 self.publish(self.value, known=False)
 
     def publish(self, value: T, *, known: bool = True, whole: bool = True) -> None:
-        """Replace the list and wake up all that wait. `whole=False`: some of it could not be read."""
+        """Replace the list and wake all waiting tasks. `whole=False` means that a part of it could not be read."""
         self.value = value
         self.is_known = known
         self.is_whole = known and whole
@@ -59,7 +59,7 @@ class Topic(Generic[T]):
         self._ended = asyncio.Event()
 
     async def get(self) -> T:
-        """The list; waits if there is none. Raises NotReady if it is empty because it could not be read."""
+        """Return the list, and wait if there is none. Raise NotReady if it is empty because it could not be read."""
         if not self.value:
             await self.wait()
         if not self.value and not self.is_known:
@@ -67,7 +67,7 @@ class Topic(Generic[T]):
         return self.value
 
     async def wait(self, deadline: float | None = None, *, needed: bool = True) -> None:
-        """Wait for the first poll, or after a bad one for the poll that is under way or due at the same time.
+        """Wait for the first poll, or after a failed one for the poll that is running or due at the same time.
 
         Without this, collectors that build on a list would fail one interval longer than the list itself. If the latest
         poll lacked something only, or the list is not `needed` for all of the caller's parts, the wait takes at most a

@@ -1,6 +1,6 @@
-"""Reads the command line: finds the command among the flags, and names what is wrong with it.
+"""Reads the command line: finds the command among the flags, and reports what is wrong.
 
-Imports nothing slow: `--version` and `healthcheck` come this way.
+It imports nothing slow, because `--version` and `healthcheck` use it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Arguments(NamedTuple):
     """A command line in parts."""
 
     command: str
-    """The first word that is neither a flag nor a flag's value; empty for the daemon."""
+    """The first word that is not a flag or a flag's value; empty for the daemon."""
     more: tuple[str, ...]
     """The other such words."""
     flags: tuple[str, ...]
@@ -43,7 +43,7 @@ class Arguments(NamedTuple):
 
 
 def split(arguments: Sequence[str]) -> Arguments:
-    """Part the command from the flags, which may stand before and after it."""
+    """Separate the command from the flags before and after it."""
     words: list[str] = []
     flags: list[str] = []
     left = list(arguments)
@@ -124,7 +124,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def near(word: str, allowed: Collection[str]) -> str:
-    """The allowed word that looks most like this one; empty if none does."""
+    """Return the most similar allowed word; empty if none is similar."""
     import difflib  # noqa: PLC0415 - only errors need it
 
     word = word.lower()
@@ -179,7 +179,7 @@ def _shown(word: str) -> str:
 
 
 def _reworded(message: str) -> str:
-    """What argparse says about a flag, in our words."""
+    """Return argparse's error about a flag in our words."""
     if message == "expected one argument":
         return "a value is required, but missing"
     if message.startswith("ignored explicit argument"):

@@ -1,8 +1,8 @@
 """Redaction of secrets in texts that the exporter did not write: tracebacks, libraries' log records, clouds' refusals.
 
-`remember` notes each secret when it is read, received or used; `redact` replaces all that are known to the process, in
-whatever way they are escaped, encoded or cut, and whatever has the shape of a secret. Texts are redacted first and
-shortened later: a part of a secret is harder to find than the whole.
+`remember` records each secret when the process reads, receives or uses it. `redact` replaces all known secrets, also
+escaped, encoded or truncated ones, and texts with the form of a secret. Redact texts first and truncate them later: a
+part of a secret is harder to find than the whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus
 
 MASK = "<secret>"
 SHORTEST = 6
-"""Characters: what is shorter would be found in words that are no secrets."""
+"""Minimum characters of a secret: a shorter one would also match ordinary words."""
 LONGEST = 16 * 1024
 """Characters of one text of a cloud that are searched. A dialect shows some hundred of them."""
 BEGINNING = 8
@@ -52,7 +52,7 @@ _SHAPES = re.compile(
     r"|\$2[abxy]\$\d\d\$[./A-Za-z0-9]{20,53}"  # bcrypt
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|\Z)",
 )
-"""What is a secret by its shape, known or not."""
+"""Patterns of texts that are secrets, known or not."""
 _MARKED = re.compile(b"\x01+")
 _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -121,7 +121,7 @@ class _Texts(frozenset[str]):
 
 
 class Forms:
-    """The ways to write one secret, and what finds them in a text."""
+    """The forms of one secret, and the grams that find them in a text."""
 
     __slots__ = ("beginnings", "grams", "long", "short")
 
@@ -234,7 +234,7 @@ def _unescaped(text: str) -> tuple[str, list[int], list[int]]:
 
 
 def _character(match: re.Match[str]) -> str:
-    """What an escape stands for, folded; nothing for a line break."""
+    """Return the folded text of an escape; empty for a line break."""
     plain = match["quoted"] or "\\"
     if match["line"] or match["wrap"]:
         return ""

@@ -32,7 +32,7 @@ this limit after the first free, which costs a large exporter a quarter more mem
 
 
 def check_descriptors() -> None:
-    """StartError if fewer than `LEAST_DESCRIPTORS` file descriptors are free."""
+    """Raise StartError if fewer than `LEAST_DESCRIPTORS` file descriptors are free."""
     opened: list[int] = []
     try:
         with suppress(OSError):

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _STATUS_SECONDS = 15.0
 """Seconds between two status lines, if the watchdog does not need them sooner."""
 _SEND_SECONDS = 0.5
-"""Seconds that a service manager which does not read may block the loop. After one timeout, sends do not wait."""
+"""Seconds that a slow service manager may block the loop. After one timeout, sends do not wait."""
 
 
 class ServiceManager:

@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 STOP_SECONDS = 4.0
-"""Seconds from a signal to the end of the process, whatever still hangs. Five are promised, so that a busy machine has
-some time to run us at all."""
+"""Seconds from a signal to the end of the process, even if something hangs. The docs promise five seconds, which leaves
+time on a busy machine."""
 
 
 def interrupt_quietly() -> None:
@@ -114,7 +114,8 @@ class Signals:
         return 0
 
     def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run what ends by itself. A signal cancels it: its `finally` blocks run, then KeyboardInterrupt."""
+        """Run a coroutine that ends by itself. A signal cancels it: its `finally` blocks run, then it raises
+        KeyboardInterrupt."""
         import asyncio  # noqa: PLC0415 - see above
 
         async def main() -> T:

@@ -1,4 +1,4 @@
-"""Daemon threads for calls that may never return, such as reading a file of a server that is gone."""
+"""Daemon threads for calls that may never return, such as reading a file of a file server that is down."""
 
 from __future__ import annotations
 

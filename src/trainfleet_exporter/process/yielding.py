@@ -1,6 +1,6 @@
-"""Long work on the event loop: cut into slices of a millisecond or so, of which one runs in each turn of the loop.
+"""Divides long work on the event loop into slices of about a millisecond. One slice runs in each turn of the loop.
 
-So a scrape waits for one slice in each of its turns, and not for one of every collector.
+So in each of its turns, a scrape waits for one slice, and not for a slice of every collector.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 
 _Waiting = deque[asyncio.Future[None]]
 _WAITING: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = WeakKeyDictionary()
-"""What waits for its next slice, by event loop."""
+"""The work that waits for its next slice, by event loop."""
 
 
 async def yield_to_loop() -> None:
-    """End a slice of long work, and wait for the turn of the next one."""
+    """End a slice of long work, and wait for the turn of the next slice."""
     loop = asyncio.get_running_loop()
     waiting = _WAITING.setdefault(loop, deque())
     turn: asyncio.Future[None] = loop.create_future()

@@ -1,6 +1,6 @@
-"""Calls to cloud APIs: signed for each attempt, limited, retried, counted. No other component imports HTTP clients.
+"""Calls to cloud APIs: signed for each attempt, limited, retried, counted. Only it and `lease` import HTTP clients.
 
-It names no cloud: the differences of clouds are in the `Dialect` that each provider passes in.
+It names no cloud. Each provider passes in a `Dialect` with the differences of its cloud.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the providers of one account share: rate limits and monthly budgets."""
+"""The rate limits and monthly budgets that the providers of one account share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trainfleet_exporter.transport.limiter import Limiter
 
 
 class Account:
-    """One cloud account: a limiter for each API at each host, whichever provider calls it, and the monthly budgets.
+    """One cloud account: a limiter for each API at each host, shared by all providers, and the monthly budgets.
 
-    `budgets` are by API; one without has no budget. `apart` are limits by API, of those to which `limits` does not
-    apply. `may_call` says whether a call may begin now; an exporter that stands by makes none.
+    `budgets` are by API; an API without an entry has no budget. `apart` are the limits of APIs to which `limits` does
+    not apply. `may_call` returns whether a call may begin now; a standby exporter makes none.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class Account:
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
     def limiter(self, host: str, api: str) -> Limiter:
-        """The limiter of one API at one host."""
+        """Return the limiter of one API at one host."""
         key = (host, api)
         if key not in self._limiters:
             self._limiters[key] = Limiter(host, self.apart.get(api, self.limits))
         return self._limiters[key]
 
     def with_budgets(self, budgets: Mapping[str, CallBudget]) -> Self:
-        """The account with other budgets. Both share the rate limiters, with the rates that they have found."""
+        """Return the account with other budgets. Both share the rate limiters and their current rates."""
         other = copy.copy(self)
         other.budgets = budgets
         return other

@@ -1,7 +1,7 @@
 """Translates the errors of aiohttp, asyncio and the system to those of httpx.
 
-The texts are ours: aiohttp's quote URLs, header lines and bodies, which hold signatures. For the same reason raise the
-result `from None`: a log that shows tracebacks would show the cause's text.
+The texts are ours, because aiohttp's texts quote URLs, header lines and bodies, which hold signatures. Raise the result
+`from None`: a log with tracebacks would also show the text of the cause.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import aiohttp
 import httpx
 from aiohttp.http import HttpProcessingError
 
-# Timeouts are OSErrors, cut-off reads EOFErrors; aiohttp also answers with bare ValueErrors (a line break in a header)
-# and RuntimeErrors (a session that is being closed).
+# Timeouts are OSErrors, truncated reads EOFErrors; aiohttp also raises bare ValueErrors (a line break in a header)
+# and RuntimeErrors (a session that closes).
 CAUGHT = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError, RuntimeError)
 
 
 class KeptConnectionError(httpx.ReadError):
-    """A kept connection ended before any byte of an answer."""
+    """A kept connection ended before the first byte of a response."""
 
 
 _ERRNO_WORDS = {
@@ -36,9 +36,9 @@ _ERRNO_WORDS = {
 
 
 def sending_error(error: Exception, *, proxied: bool) -> httpx.TransportError | httpx.InvalidURL:
-    """The httpx error for one of CAUGHT that was raised before the head of an answer had come.
+    """Translate one of CAUGHT that was raised before the head of a response.
 
-    With a proxy, what fails on the way to the connection fails at the proxy, unless it is the target's certificate.
+    With a proxy, errors of connecting are errors of the proxy, except those of the target's certificate.
     """
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -68,12 +68,13 @@ def sending_error(error: Exception, *, proxied: bool) -> httpx.TransportError | 
 
 
 def is_unanswered(error: aiohttp.ClientOSError | aiohttp.ServerDisconnectedError) -> bool:
-    """Whether the connection ended before any byte of an answer, as far as aiohttp says: not after a reset."""
+    """Return whether the connection ended before the first byte of a response. After a reset, aiohttp does not report
+    it."""
     return isinstance(error, aiohttp.ClientOSError) or isinstance(error.message, str)
 
 
 def reading_error(error: Exception) -> httpx.TransportError:
-    """The httpx error for one of CAUGHT that was raised while the body was read."""
+    """Translate one of CAUGHT that was raised while the client read the body."""
     return _error_on_connection(error, "in the middle of the answer")
 
 
@@ -86,7 +87,7 @@ def _error_on_connection(error: Exception, when: str) -> httpx.TransportError:
         case aiohttp.ClientResponseError() | HttpProcessingError():
             return httpx.RemoteProtocolError("the answer is not valid HTTP")
         case aiohttp.ClientPayloadError() if ConnectionResetError.__name__ in str(error):
-            return httpx.ReadError(f"connection reset {when}")  # aiohttp says so only in the text
+            return httpx.ReadError(f"connection reset {when}")  # only the text of aiohttp's error has this
         case aiohttp.ClientPayloadError():
             return httpx.RemoteProtocolError(f"the answer was cut off or is not valid HTTP, {when}")
         case ssl.SSLError():

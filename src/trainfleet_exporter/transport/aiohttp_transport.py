@@ -1,8 +1,8 @@
-"""An httpx transport over aiohttp: several times faster than httpx's own, and exact about what goes on the wire.
+"""An httpx transport over aiohttp: several times faster than httpx's own. It sends the exact bytes of a request.
 
-What it takes from a request's `extensions` is what httpx documents: `timeout`, `target` (the bytes of the request
-target) and `trace` (called with `http11.send_request_headers.complete`, the proof that there is a connection). A kept
-connection that ends before any byte of an answer raises a KeptConnectionError.
+It reads the `extensions` of a request that httpx documents: `timeout`, `target` (the bytes of the request target) and
+`trace` (called with `http11.send_request_headers.complete`, which proves a connection). A kept connection that ends
+before the first byte of a response raises a KeptConnectionError.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from trainfleet_exporter.transport.aiohttp_errors import (
 from trainfleet_exporter.transport.calls import HttpSettings
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for, without_user
 
-# Shorter than the 15 s after which some cloud load balancers drop an idle connection, perhaps under a new request.
+# Some load balancers of clouds drop an idle connection after 15 s, perhaps during a new request. This is shorter.
 _KEEP_ALIVE = 10.0
 _OUR_HEADERS_ONLY = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class AiohttpTransport(httpx.AsyncBaseTransport):
-    """One connection pool. No cookies, no redirects, no decompression, no netrc, no silent second sending.
+    """One connection pool, without cookies, redirects, decompression, netrc or silent retries.
 
-    StartError if `ca_file` cannot be used. Requests raise httpx errors only. Made anywhere, used in one loop.
+    Raises StartError for an unusable `ca_file`. Requests raise httpx errors only. Use it in one event loop.
     """
 
     def __init__(self, http: HttpSettings) -> None:
@@ -50,10 +50,10 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._direct: set[str] = set()
-        """Origins without a proxy. Reading the environment takes as long as signing, and it does not change."""
+        """Origins without a proxy. Kept, because reading the environment takes the time of a signature."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; the response's stream gives the body as it is on the wire, and must be closed."""
+        """Send a request. The response's stream yields the body as received; the caller must close it."""
         session = self._open()
         proxy: yarl.URL | None = None
         sending = _Sending(request.extensions.get("trace"))
@@ -63,7 +63,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             url = yarl.URL(origin + target, encoded=True)
             proxy, for_proxy = without_user(self._proxy(origin, url))
             headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-            to_proxy = url.scheme == "https"  # by a tunnel, whose request head goes only to the proxy
+            to_proxy = url.scheme == "https"  # by a tunnel: only the proxy gets its request head
             answer = await session.request(
                 request.method,
                 url,
@@ -83,7 +83,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=list(answer.raw_headers), stream=_Body(answer), request=request)
 
     async def aclose(self) -> None:
-        """Close every connection, those in use too."""
+        """Close every connection, also those in use."""
         self._closed = True
         if self._session is not None:
             await self._session.close()
@@ -98,14 +98,14 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     ssl=self._tls,
-                    limit=0,  # the limiter bounds concurrency, where deadlines are known
+                    limit=0,  # the limiter bounds concurrency and knows the deadlines
                     keepalive_timeout=_KEEP_ALIVE,
-                    resolver=aiohttp.ThreadedResolver(),  # the system's: /etc/hosts, search domains
+                    resolver=aiohttp.ThreadedResolver(),  # the system's resolver: /etc/hosts, search domains
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 skip_auto_headers=_OUR_HEADERS_ONLY,
-                trust_env=False,  # proxies.py reads the proxy variables; aiohttp would send what ~/.netrc holds, too
+                trust_env=False,  # proxies.py reads the proxy variables; aiohttp would also send ~/.netrc
                 trace_configs=[traces],
             )
         return self._session
@@ -126,7 +126,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _Sending:
-    """One request on its way to an answer."""
+    """One request until its response."""
 
     def __init__(self, trace: Any) -> None:
         self.trace = trace
@@ -134,8 +134,8 @@ class _Sending:
 
     async def once(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Send the request (a middleware of aiohttp's)."""
-        # Left to itself, aiohttp sends a GET again when a kept connection breaks: a billed call that is not counted,
-        # with a nonce that the cloud has seen. It does not catch errors of other types.
+        # By default, aiohttp repeats a GET when a kept connection breaks: a billed call that nothing counts,
+        # with a nonce that the cloud knows. It does not catch errors of other types.
         try:
             return await send(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
@@ -161,13 +161,13 @@ class _Body(httpx.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        self._answer.close()  # keeps the connection if the body was read to its end
+        self._answer.close()  # keeps the connection if the client has read the whole body
 
 
 def _tls_context(http: HttpSettings) -> ssl.SSLContext:
-    """The TLS context. It always verifies certificates and names. OSError for an unusable `ca_file`."""
+    """Return the TLS context, which always verifies certificates and names. Raise OSError for an unusable `ca_file`."""
     context = ssl.create_default_context(cafile=http.ca_file)
-    # Named, since the machine's own settings for OpenSSL may allow less.
+    # Set here, because the machine's settings for OpenSSL may allow older versions.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Python writes every session's keys to the file that SSLKEYLOGFILE names. With these keys, requests can be read.
     context.keylog_filename = None  # type: ignore[assignment]  # what switches it off

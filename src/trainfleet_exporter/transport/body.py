@@ -1,11 +1,11 @@
-"""Reading answers: bounded in bytes and in values before anything is decoded, and JSON or nothing.
+"""Reads responses. It limits bytes and values before it decodes anything, and accepts only JSON.
 
     wire ──whole, or over the limit──► inflated and counted piece by piece ──over a limit──► refused
                                            └──whole──► decoded, once
 
-A few bytes can inflate to millions of values, and each takes some hundred bytes when decoded. So values are counted
-before they are made, and of the answers that are longer than one piece only one at a time is inflated and decoded. The
-caller must release the payload before it waits for anything. Otherwise two payloads are in memory.
+A few bytes can inflate to millions of values, and each takes about a hundred bytes when decoded. So the reader counts
+values before it makes them. It inflates and decodes only one response longer than a piece at a time. The caller must
+release the payload before it waits for anything. Otherwise two payloads are in memory.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20
 _SLICE_BYTES = 256 * 1024
-"""Bytes that are inflated or counted at a time: about a millisecond's work."""
+"""Bytes that the reader inflates or counts at a time: about a millisecond of work."""
 _SHORT_BODY_BYTES = _MIB
-"""Bytes of a body, as they come, that every call may hold at the same time."""
+"""Received bytes of a body that every call may hold at the same time."""
 _LARGE_BODIES = 4
 """At most 32 MiB each. Several, so that a slow one does not stop the others."""
-_GZIP_WINDOW = 31  # zlib's word for: a gzip header and trailer, largest window
+_GZIP_WINDOW = 31  # for zlib: a gzip header and trailer, largest window
 _decode = msgspec.json.Decoder().decode
 _SURROGATES = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
 """A surrogate pair or half of one, where each backslash begins an escape. It begins with `\\u` and nothing else: so
@@ -44,11 +44,11 @@ _MOST_ESCAPES = 200_000
 
 
 class _LargeAnswers:
-    """What the large answers of one event loop wait for, whichever provider reads them."""
+    """The locks of large responses, shared by all providers of one event loop."""
 
     def __init__(self) -> None:
         self.bodies = asyncio.Semaphore(_LARGE_BODIES)
-        """Held while a large body is received and until it is decoded."""
+        """Held from the first byte of a large body until it is decoded."""
         self.decoding = asyncio.Lock()
         """Held while a large body is inflated and decoded. Waiting for the network, or for `bodies`, with it would
         make the others time out."""
@@ -62,9 +62,9 @@ def _large_answers() -> _LargeAnswers:
 
 
 async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
-    """The whole body as it comes. BadAnswer if it is over the limit. Errors of the stream pass.
+    """Read the whole body as received. Raise BadAnswer if it exceeds the limit. Errors of the stream pass through.
 
-    A long one waits until fewer than four others are received or decoded; `until_decoded` keeps its place.
+    A long body waits until fewer than four others are received or decoded; `until_decoded` keeps its place.
     """
     wire: list[bytes] = []
     size = 0
@@ -83,12 +83,12 @@ async def read_wire(stream: AsyncIterable[bytes], limits: BodyLimits, until_deco
 
 
 async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: AsyncExitStack) -> bytes:
-    """The body, inflated where `encoding` (the Content-Encoding) is gzip, and fit to be decoded.
+    """Inflate the body if `encoding` (the Content-Encoding) is gzip, and check it before decoding.
 
-    A long one waits until no other is decoded; `until_decoded` keeps its place.
-    BadAnswer if it is over a limit, in another encoding, or no single whole gzip member.
+    A long body waits until no other is decoded; `until_decoded` keeps its place. Raise BadAnswer if it exceeds a limit,
+    has another encoding, or is not one complete gzip member.
     """
-    await yield_to_loop()  # what is made of an answer is a slice of work, and many may come at once
+    await yield_to_loop()  # each response is a slice of work, and many may arrive at once
     match encoding.strip().lower():
         case "" | "identity":
             inflates = False
@@ -124,7 +124,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
 
 
 def values_of(body: bytes | memoryview) -> int:
-    """How many values a body has at most: its commas and opening brackets."""
+    """Return the most values that a body can have: its commas and opening brackets."""
     return sum(map(bytes(body).count, b",[{"))
 
 
@@ -136,7 +136,7 @@ def _cut(wire: bytes, limit: int) -> Iterator[memoryview]:
 
 
 class Inflater:
-    """Inflates one gzip member to `limit` bytes at most, however small the bomb."""
+    """Inflates one gzip member to at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -144,7 +144,8 @@ class Inflater:
         self._zlib = zlib.decompressobj(_GZIP_WINDOW)
 
     def inflate(self, wire: bytes) -> Iterator[bytes]:
-        """The inflated bytes piece by piece; BadAnswer if they go over the limit or are no whole gzip member."""
+        """Yield the inflated bytes piece by piece. Raise BadAnswer if they exceed the limit or the gzip member is
+        incomplete."""
         while True:
             size = min(_SLICE_BYTES, self._left + 1)
             try:
@@ -159,20 +160,20 @@ class Inflater:
             wire = self._zlib.unconsumed_tail
             if data:
                 yield data
-            if not wire and len(data) < size:  # else there is more, if only within zlib
+            if not wire and len(data) < size:  # else there is more, perhaps within zlib only
                 break
         if not self._zlib.eof:  # its checksum included
             raise BadAnswer("the gzip answer is cut off")
 
 
 def decode_json(body: bytes) -> Any:
-    """The JSON value of a body, or NOT_JSON: bad UTF-8, nesting or digits beyond reason, anything else.
+    """Return the JSON value of a body, or NOT_JSON for anything else: bad UTF-8, extreme nesting or too many digits.
 
-    NaN and Infinity, which JSON does not have and some encoders write, are let through: the reader of that value
-    drops it, and the rest of the answer is kept.
+    NaN and Infinity are not JSON, but some encoders write them. They pass: the reader of that value drops it and keeps
+    the rest of the response.
 
-    Half a surrogate pair, which JSON allows and no encoder takes, becomes U+FFFD, so that one broken name cannot
-    break what it is shown in.
+    JSON allows half a surrogate pair, but encoders reject it. It becomes U+FFFD, so that a broken name cannot break a
+    page.
     """
     try:
         return _decode(body)
@@ -185,9 +186,9 @@ def _decode_leniently(body: bytes) -> Any:
     if surrogates := body.count(rb"\ud") + body.count(rb"\uD"):
         if max(surrogates, body.count(rb"\\")) > _MOST_ESCAPES or b"\0" in body:
             return NOT_JSON
-        # An escaped backslash begins no escape. JSON has no zero bytes, so that they can stand for those meanwhile.
+        # An escaped backslash begins no escape. Zero bytes replace them for now, because JSON has no zero bytes.
         body = _SURROGATES.sub(_whole, body.replace(rb"\\", b"\0")).replace(b"\0", rb"\\")
-        with suppress(ValueError, RecursionError):  # it takes a tenth of the time of what follows
+        with suppress(ValueError, RecursionError):  # a tenth of the time of the next step
             return _decode(body)
     try:
         # Decoded here: given bytes, json.loads lets encoded surrogates pass.
@@ -197,7 +198,7 @@ def _decode_leniently(body: bytes) -> Any:
 
 
 def _whole(found: re.Match[bytes]) -> bytes:
-    """What stands for a surrogate pair, or for half of one."""
+    """Return the text for a surrogate pair, or for half of one."""
     return found[0] if len(found[0]) == _BOTH_HALVES else _REPLACEMENT
 
 

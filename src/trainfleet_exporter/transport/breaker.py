@@ -1,5 +1,5 @@
-"""A circuit breaker with one trial at a time. Each poll may make one trial at once, even if the breaker is to stay
-open. Otherwise a poll that begins just after an outage would fail, and its values would be late by another interval.
+"""A circuit breaker with one trial at a time. Each poll may make one trial at once, even while the breaker stays open.
+Otherwise a poll that begins right after an outage would fail, and its values would be late by another interval.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Breaker:
         """The polls that have seen it fail since it last worked."""
 
     def refusal(self, at: float) -> str:
-        """Why no attempt may be made at loop time `at`; empty if one may."""
+        """Return why no attempt is allowed at loop time `at`; empty if one is allowed."""
         if self._open_until is None or (self._trial is None and (at >= self._open_until or self._is_new())):
             return ""
         now = asyncio.get_running_loop().time()
@@ -76,13 +76,13 @@ class Breaker:
         )
 
     def check(self) -> None:
-        """CircuitOpen if an attempt would be refused now."""
+        """Raise CircuitOpen if the breaker would reject an attempt now."""
         if reason := self.refusal(asyncio.get_running_loop().time()):
             raise CircuitOpen(reason)
 
     @property
     def is_trying(self) -> bool:
-        """Whether a trial is under way."""
+        """Whether a trial is in progress."""
         return self._trial is not None
 
     async def settled(self, deadline: float) -> None:

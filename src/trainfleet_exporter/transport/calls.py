@@ -1,4 +1,5 @@
-"""The vocabulary of the transport: calls, signed requests, answers, and what a platform provides."""
+"""The building blocks of the transport: calls, signed requests, responses, and the protocols that a platform
+implements."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class _NotJson(Enum):
 
 
 NOT_JSON: Final = _NotJson.NOT_JSON
-"""The payload of an answer whose body is not JSON; JSON's own null is None."""
+"""The payload of a response whose body is not JSON; JSON's own null is None."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -32,7 +33,7 @@ class Caller:
 
     collector: str
     attempts: int = 0
-    """Calls that were made for it so far, retries included."""
+    """The number of its calls so far, retries included."""
 
 
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
@@ -59,7 +60,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """How much of one answer is read and decoded at most.
+    """The limits for reading and decoding one response.
 
     A value takes up to 130 bytes and 0.1 µs to decode, so the default is 32 MiB and 25 ms of the event loop. The
     largest answer about one job is that of GetJob: 5,000 pods, each replaced twice, have 200,000 values in 6 MB.
@@ -72,7 +73,7 @@ class BodyLimits:
     values: int = 250_000
     """Commas and opening brackets: a list or an object has at most that many values. Those within texts count too."""
     tolerated: int = 1_000_000
-    """As many of an answer that does not fit its struct, which has to be read field by field (transport.payload)."""
+    """The same for a response that does not fit its struct and is read field by field (transport.payload)."""
 
 
 USUAL: Final = BodyLimits()
@@ -92,42 +93,43 @@ class Call(HoldsSecrets):
     operation: str
     """The API's own name for it, such as `ListJobs`; the label `operation`."""
     path: str
-    """Percent-encoded already, such as `/api/v1/jobs`."""
+    """Percent-encoded, such as `/api/v1/jobs`."""
     method: str = "GET"
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Decoded values."""
     body: bytes = field(default=b"", repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Parts of the query or body that must be redacted if an answer quotes them, such as a password."""
+    """Parts of the query or body to redact if a response quotes them, such as a password."""
     priority: Priority = Priority.BULK
     may_be_empty: bool = False
-    """Whether a good answer may have no body at all (204, or an empty 200): counted as no_data, returned as None."""
+    """Whether a good response may have no body (204, or an empty 200): counted as no_data, returned as None."""
     text: TextForm | None = field(default=None, repr=False)
-    """What a good answer is that is text rather than JSON; returned without spaces around it."""
+    """The pattern of a good response that is text instead of JSON; returned without spaces around it."""
     receive_headers: Callable[[Mapping[str, str]], None] | None = field(default=None, repr=False)
-    """Receives the headers of a good answer, if they matter (a token comes in one)."""
+    """Receives the headers of a good response, if they matter (one has a token)."""
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
-    """Whether a well-formed answer holds nothing: it is counted as `no_data`, and still returned."""
+    """Returns whether a well-formed response has no data: it counts as `no_data`, and is still returned."""
     limits: BodyLimits = USUAL
     breaker: str = ""
-    """Which calls of the operation share a circuit breaker, where one kind of them may fail and others not."""
+    """Names the calls of the operation that share a circuit breaker, if one kind of call may fail without the
+    others."""
 
     def at(self, path: str) -> Call:
-        """The same call at another path."""
+        """Return the same call at another path."""
         return replace(self, path=path)
 
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest(HoldsSecrets):
-    """One attempt as it goes on the wire. Only the method shows: a signature can sit in the query as in a header."""
+    """One attempt as sent. The repr has only the method, because the query or a header may hold a signature."""
 
     method: str
     target: str = field(repr=False)
-    """`path?query`, byte for byte as it was signed."""
+    """`path?query`, byte for byte as signed."""
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Credentials that an answer may quote: ids of keys, tokens."""
+    """Credentials that a response may quote: ids of keys, tokens."""
     proofs: tuple[str, ...] = field(default=(), repr=False)
     """The same, of this attempt alone: a signature, the hash that was signed. Those in an `Authorization` header, or
     in a parameter whose name ends in `signature`, need not be named."""
@@ -146,7 +148,7 @@ class HttpAnswer(HoldsSecrets):
 
 
 class Dialect(Protocol):
-    """How requests of one API of one cloud are signed and its answers judged."""
+    """Signs requests of one API of one cloud, and judges its responses."""
 
     @property
     def api(self) -> str:
@@ -172,24 +174,24 @@ class Dialect(Protocol):
         ...
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """What is wrong with an answer, by its status, code and headers; None for a good one.
+        """Return the error of a response by its status, code and headers, or None for a good response.
 
-        Sees every complete answer, also those that are not JSON.
+        It gets every complete response, also those that are not JSON.
         """
         ...
 
 
 class CallBudget(Protocol):
-    """How many calls of one API an account may still make (budgets.Budget)."""
+    """The calls of one API that an account may still make (budgets.Budget)."""
 
     @property
     def remaining(self) -> int: ...
     def check(self) -> None:
-        """BudgetSpent if no call is left."""
+        """Raise BudgetSpent if no call is left."""
         ...
 
     def take(self) -> None:
-        """Count an attempt that is about to be made, or BudgetSpent."""
+        """Count an attempt before it is made, or raise BudgetSpent."""
         ...
 
 
@@ -207,7 +209,7 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings(HoldsSecrets):
-    """How hosts are reached. Timeouts in seconds; `proxy_url` can hold a password."""
+    """How to reach hosts. Timeouts are in seconds; `proxy_url` can hold a password."""
 
     proxy_url: str | None = field(default=None, repr=False)
     """For every host; without it, and with `trust_env`, HTTP(S)_PROXY, ALL_PROXY and NO_PROXY apply."""
@@ -222,7 +224,7 @@ class HttpSettings(HoldsSecrets):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt as it is billed. `outcome` is a word of `trainfleet_exporter_api_requests_total`."""
+    """One attempt, as the cloud bills it. `outcome` is a word of `trainfleet_exporter_api_requests_total`."""
 
     api: str
     operation: str

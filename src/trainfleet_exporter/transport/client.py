@@ -1,4 +1,4 @@
-"""The way of a call: budget, breakers, limiter, signature, wire, verdict, count, and perhaps once more."""
+"""Makes calls: checks budget, breakers and limits, signs, sends, judges and counts, and retries if needed."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1
 
 
 class Transport:
-    """One provider's way out: one connection pool, and one guard for each API at each host.
+    """The transport of one provider: one connection pool, and one guard for each API at each host.
 
-    `account` holds the limits, which its other providers may share. `observe` is called once for every attempt, in the
-    loop. `send` replaces the network (tests); `random` the jitter.
-    StartError if the CA file cannot be used.
+    `account` holds the limits, which its other providers may share. The transport calls `observe` once for every
+    attempt, in the loop. `send` replaces the network (tests); `random` the jitter. Raises StartError for an unusable CA
+    file.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Transport:
         self._guards: dict[tuple[str, str], HostGuard] = {}
 
     def client(self, base_url: str, dialect: Dialect) -> ApiClient:
-        """A client for one API at `scheme://host[:port]`. ValueError if that is not what `base_url` is."""
+        """Return a client for one API at `scheme://host[:port]`. Raise ValueError for another form of `base_url`."""
         try:
             url = httpx.URL(str(httpx.URL(base_url)))  # twice: one pass over HTTPS://h:443 leaves the port in
         except httpx.InvalidURL:
@@ -90,7 +90,7 @@ class Transport:
         return ApiClient(self, url.scheme, self._guards[key], dialect)
 
     async def aclose(self) -> None:
-        """Close every connection. Calls that are under way fail."""
+        """Close every connection. Calls in flight fail."""
         await self.send.aclose()
 
 
@@ -114,7 +114,7 @@ class ApiClient:
         An answer that may be empty (`Call.may_be_empty`) and is gives `into()`. Raises CloudError and nothing else.
         Transient errors are tried again as far as the deadline, the retry budget and the breakers allow; then the last
         real one is raised. A first attempt that met a kept connection which was closed while idle is made again at
-        once, whatever the retry budget says: every call here can be repeated.
+        once, also without a retry budget: every call here can be repeated.
         """
         try:
             mark = await self._prepare(call, deadline)
@@ -133,7 +133,7 @@ class ApiClient:
         try:
             return await self._dialect.prepare(call, deadline)
         except (NotFound, RequestRefused) as error:
-            # A role that does not exist must not be taken for a job that does not.
+            # A role that does not exist must not count as a job that does not exist.
             raise AccessDenied.of(error) from None
 
     async def _call(self, call: Call, into: type[T], deadline: float) -> T:
@@ -157,7 +157,7 @@ class ApiClient:
                         return await self._attempt(call, signed, turn, deadline, number, into=into)
                     except CloudError as error:
                         failure = error.with_traceback(None)  # which holds the answer
-                    # Still inside the turn: a pause must stand before the next in the queue gets this slot.
+                    # Still inside the turn: set the pause before the next call in the queue gets this slot.
                     wait = self._wait(failure, number, started)
                 resume = asyncio.get_running_loop().time() + wait
                 if not self._may_retry(call, failure, number, resume, deadline):
@@ -169,7 +169,7 @@ class ApiClient:
             failure = None  # its trace holds this frame, and this frame would hold it
 
     def _wait(self, error: CloudError, number: int, started: float) -> float:
-        """Seconds until a next attempt; pauses the host where it asked for that."""
+        """Return the seconds until the next attempt, and pause the host if it asked for a pause."""
         if not error.transient or _is_lapse(error, number):
             return 0.0
         hint = wait_hint(error.retry_after)
@@ -194,10 +194,10 @@ class ApiClient:
     async def _attempt(
         self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, number: int, *, into: type[T]
     ) -> T:
-        """One attempt, observed once however it ends.
+        """Make one attempt, and report it once with any result.
 
-        One that is cancelled from outside (the daemon stops, a poll is over) counts as `timeout`: it was sent, so it
-        is billed, and incomplete answer came in the time that it had.
+        A cancelled attempt (the daemon stops, a poll is over) counts as `timeout`: the cloud bills it, and no complete
+        response came in time.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -215,7 +215,7 @@ class ApiClient:
         except CloudError as error:
             outcome = error.outcome
             if not _is_lapse(error, number):
-                # No change where the exchange settled it.
+                # No change if the exchange has settled it.
                 turn.failed(self._transport.sent_secrets.redactor(signed).redact_error(error))
             raise
         else:
@@ -229,14 +229,14 @@ class ApiClient:
             self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
 
     def _accept(self, answer: HttpAnswer, call: Call, into: type[T], signed: SignedRequest) -> tuple[T, str]:
-        """The payload of an answer that is good by the dialect's verdict, and the outcome to count.
+        """Return the payload of a response that the dialect accepts, and the outcome to count.
 
-        Every API here answers objects (or texts, where that is asked for); anything else comes from someone else.
+        Every API here returns objects (or texts, if the call expects them). Anything else comes from another server.
         """
         if (error := self._dialect.judge(answer)) is not None:
-            # Judged again without what it quotes of requests: a dialect cuts long texts, and half a token would stay.
+            # Judge again without quotes of requests: a dialect truncates long texts, and half a token would stay.
             redacted = self._dialect.judge(self._transport.sent_secrets.redactor(signed).redact_answer(answer))
-            # Of a long answer the second verdict may not see all that the first one was about.
+            # In a long response, the second verdict may lack what the first one was about.
             raise redacted if type(redacted) is type(error) else error
         if 300 <= answer.status < 400:
             raise RequestRefused(
@@ -250,7 +250,7 @@ class ApiClient:
         return payload, "no_data" if is_empty else "ok"
 
     def _payload(self, answer: HttpAnswer, call: Call, into: type[T]) -> tuple[T, bool]:
-        """The payload of a good answer, and whether there was no body where none is needed."""
+        """Return the payload of a good response, and whether an optional body was missing."""
         if call.text is not None:
             text = answer.body.decode("utf-8", errors="replace").strip()
             if not call.text.form.fullmatch(text):
@@ -266,7 +266,7 @@ class ApiClient:
         except NotJson:
             if call.may_be_empty and not answer.body.strip():
                 return into(), True
-            # What a body starts with could be a secret; its size and kind are enough to find a login page or a proxy.
+            # The start of a body could be a secret. Its size and type are enough to recognize a login page or a proxy.
             kind = answer.headers.get("content-type", "")
             facts = f"{len(answer.body)} bytes of {_media_type(kind)}" if answer.body else "an empty body"
             raise BadAnswer(f"{self._host}: the answer is not JSON but {facts}", status=answer.status) from None
@@ -280,9 +280,11 @@ class ApiClient:
 
 
 def _is_lapse(error: CloudError, number: int) -> bool:
-    """Whether an attempt failed for the age of its connection, which shows nothing of the host or the operation.
+    """Return whether an attempt failed because of the age of its connection, which proves nothing about the host or
+    operation.
 
-    Only the first attempt of a call: an operation that closes every connection must not pass for one that works.
+    This applies to the first attempt of a call only: an operation that closes every connection must not count as
+    working.
     """
     return number == 1 and isinstance(error, KeptConnectionClosed)
 

@@ -1,4 +1,4 @@
-"""One request and its answer: over the wire in time, or a CloudError that says in our own words why not."""
+"""One request and its response by a deadline, or a CloudError that says why not."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ class Exchange:
     async def send(
         self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, *, accept: Callable[[HttpAnswer], T]
     ) -> T:
-        """What `accept` makes of the whole answer, whatever its status. Reports to `turn` how the connection did.
+        """Return what `accept` makes of the complete response of any status. Report the state of the connection to
+        `turn`.
 
-        A large answer is decoded by `accept`, while no other large one is (transport.body).
+        `accept` decodes only one large response at a time (transport.body).
 
-        The time is the request timeout or what is left until `deadline` (loop time), whichever is shorter.
+        The time limit is the request timeout or the time until `deadline` (loop time), whichever is shorter.
         """
         started = asyncio.get_running_loop().time()
         poll_ends_first = deadline < started + self._http.request_timeout
@@ -92,11 +93,11 @@ class Exchange:
             if isinstance(failed, _CONNECTING):
                 turn.not_connected(error)
             elif isinstance(failed, _OUR_FAULT):
-                turn.abandon()  # nothing was sent, so nothing was learnt
+                turn.abandon()  # nothing was sent, so the result proves nothing
             raise error from None
 
     def _request(self, signed: SignedRequest, trace: _Trace) -> httpx.Request:
-        """The request, whose target goes on the wire byte for byte as it was signed (httpx's extension `target`)."""
+        """Return the request. Its target is sent byte for byte as signed (httpx's extension `target`)."""
         if not (signed.target.isascii() and signed.target.isprintable()):
             raise httpx.LocalProtocolError("the request cannot be written as HTTP")
         named = {name.lower() for name in signed.headers}

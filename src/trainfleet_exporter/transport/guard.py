@@ -1,4 +1,4 @@
-"""All that stands between us and one API host: its limiter, its breakers, its budgets for the month and for retries."""
+"""The guard of one API host: its limiter, its breakers, its monthly budget and its budget of retries."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trainfleet_exporter.transport.retry import RetryBudget
 
 
 class HostGuard:
-    """Shared by all that one provider calls of one API at one host; its limiter and budget by the whole account.
+    """Guards all calls of one provider to one API at one host. The whole account shares its limiter and budget.
 
-    One breaker is for connecting at all, one per operation for what fails after connecting, so that one broken
-    operation never takes its neighbours down.
+    One breaker is for connecting. Each operation has its own breaker for failures after connecting, so that a broken
+    operation does not affect others.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class HostGuard:
         self._throttled_at = 0.0
 
     async def enter(self, operation: str, priority: Priority, deadline: float) -> Turn:
-        """Wait for leave to make one attempt.
+        """Wait for permission to make one attempt.
 
-        BudgetSpent, CircuitOpen, Throttled or RequestTimedOut where there is none in time.
+        Raise BudgetSpent, CircuitOpen, Throttled or RequestTimedOut if there is none in time.
         """
         breakers = (self._connecting, self._breaker(operation))
         # Before the queue, so that no call waits in it for nothing.
@@ -57,7 +57,7 @@ class HostGuard:
             await self.limiter.acquire(priority, deadline)
             if not any(breaker.is_trying for breaker in breakers):
                 break
-            self.limiter.release(used=False)  # a call that stood before us in the queue has begun a trial
+            self.limiter.release(used=False)  # an earlier call in the queue has begun a trial
         permits: list[Permit] = []
         try:
             for breaker in breakers:
@@ -70,15 +70,15 @@ class HostGuard:
         return Turn(self, *permits)
 
     def will_refuse(self, operation: str, at: float) -> bool:
-        """Whether, as things stand now, the budget is spent or a breaker will be open at loop time `at`."""
+        """Return whether the budget is spent now or a breaker will be open at loop time `at`."""
         if self.budget is not None and self.budget.remaining == 0:
             return True
         return any(breaker.refusal(at) for breaker in (self._connecting, self._breaker(operation)))
 
     def throttled(self, started: float) -> int:
-        """Note that an attempt was throttled; how many times in a row the host has done so.
+        """Record a throttled attempt. Return how many times in a row the host has throttled.
 
-        Attempts that were under way together are one time: `started` is when this one began.
+        Attempts in flight at the same time count once: `started` is the begin of this one.
         """
         if self._throttled == 0 or started >= self._throttled_at:
             self._throttled += 1
@@ -86,7 +86,7 @@ class HostGuard:
         return self._throttled
 
     def not_throttled(self) -> None:
-        """Note that the host let an attempt through."""
+        """Record that the host accepted an attempt."""
         self._throttled = 0
 
     def _breaker(self, operation: str) -> Breaker:
@@ -96,9 +96,9 @@ class HostGuard:
 
 
 class Turn:
-    """Leave to make one attempt; a context manager that gives back on leaving what was not settled.
+    """The permission to make one attempt. As a context manager, it returns on exit what was not settled.
 
-    `used` once something is sent: an unused turn costs no token.
+    `used` is true after the first byte is sent: an unused turn costs no token.
     """
 
     def __init__(self, guard: HostGuard, connecting: Permit, operation: Permit) -> None:
@@ -117,7 +117,7 @@ class Turn:
         self._guard.limiter.release(used=self.used)
 
     def charge(self) -> None:
-        """An attempt is about to be made, and will be billed. BudgetSpent if others took the last one meanwhile;
+        """Count an attempt that begins now and is billed. Raise BudgetSpent if other calls took the last one, or
         LeaseLost if another exporter may poll by now."""
         if not self._guard.may_call():  # checked here, because the process may have been stopped at any time before
             raise LeaseLost("not tried: another exporter may hold the lease by now")
@@ -126,16 +126,16 @@ class Turn:
         self.used = True
 
     def abandon(self) -> None:
-        """Nothing was learnt, neither of the host nor of the operation."""
+        """The attempt proved nothing about the host or the operation."""
         self._connecting.abandon()
         self._operation.abandon()
 
     def connected(self) -> None:
-        """There is a connection, whatever comes of it."""
+        """The connection is open, with any further result."""
         self._connecting.succeeded()
 
     def not_connected(self, error: CloudError) -> None:
-        """The host could not be connected to. That says nothing about the operation."""
+        """The connection to the host failed. This proves nothing about the operation."""
         self._connecting.failed(self._without_host(error))
         self._operation.abandon()
 
@@ -145,7 +145,8 @@ class Turn:
         self._operation.succeeded()
 
     def failed(self, error: CloudError) -> None:
-        """The attempt failed after connecting. A refusal shows a working operation; throttling shows nothing."""
+        """The attempt failed after connecting. A rejection proves that the operation works; throttling proves
+        nothing."""
         self.connected()
         if isinstance(error, ServerTrouble | RequestTimedOut | Unreachable):
             status = f"HTTP {error.status} " if error.status else ""

@@ -1,8 +1,8 @@
 """Quantities as Kubernetes writes them, and tolerant reading of the fields of a cloud's JSON.
 
 Clouds send the same number as `8`, `8.0` and `"8"`, leave fields out, or fill them with null and "". Every function
-here returns `None` for "not given or not readable", so that a caller can never mistake that for zero. Fields that were
-given and are not readable can be counted: see `UNUSABLE`.
+here returns `None` for a missing or invalid field, so that a caller cannot mistake it for zero. `UNUSABLE` counts
+invalid fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 GIB = 2.0**30
 
 UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", default=None)
-"""Where fields are counted that were given and could not be used: `malformed`, or `out_of_range`."""
+"""Counts the invalid fields: `malformed`, or `out_of_range`."""
 _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 """-1 is what these clouds say for "none"."""
 _FIRST_TIME = 86_400.0
@@ -48,7 +48,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> float | None:
-    """`"558080Mi"`, `"7200Gi"`, `"8"`, `"500m"` in base units; None for anything that is not such a quantity.
+    """`"558080Mi"`, `"7200Gi"`, `"8"`, `"500m"` in base units; None for anything else.
 
     A bare number counts base units, as in Kubernetes. Negative amounts do not exist for what is measured here.
     """
@@ -113,7 +113,7 @@ def counting_unusable() -> Iterator[Counter[str]]:
 
 
 def unusable(given: object, reason: str) -> None:
-    """Count a field that was given and cannot be used, within `counting_unusable`."""
+    """Count an invalid field, within `counting_unusable`."""
     counts = UNUSABLE.get()
     if counts is not None and (isinstance(given, bool | dict | list) or given not in _NOT_GIVEN):
         counts[reason] += 1
@@ -136,13 +136,13 @@ def text(fields: Mapping[str, Any], key: str) -> str:
 
 
 def printable(value: str, limit: int) -> str:
-    """A text from outside, made fit for one line of a log: no control characters, and a limited length."""
+    """Return a text from outside for one line of a log: without control characters, and of limited length."""
     clean = "".join(char if char.isprintable() else " " for char in value)
     return clean if len(clean) <= limit else clean[:limit] + "..."
 
 
 def flag(fields: Mapping[str, Any], key: str) -> bool | None:
-    """A truth value, given as one or as text."""
+    """A boolean, given as a boolean or as text."""
     value = fields.get(key)
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower())
@@ -168,12 +168,12 @@ def unix_time(fields: Mapping[str, Any], key: str, *, per_second: int = 1) -> fl
 
 
 def _if_set(unix: float) -> float | None:
-    """The time, unless it stands for "not set": year 1 or Unix 0, in whichever zone that was written."""
+    """The time, or None if it stands for "not set": year 1 or Unix 0 in any time zone."""
     return unix if unix >= _FIRST_TIME else None
 
 
 def iso_time(unix: float) -> str:
-    """The UTC text form that these APIs take, whole seconds: `2026-01-01T00:00:10Z`."""
+    """The UTC text form that these APIs accept, in whole seconds: `2026-01-01T00:00:10Z`."""
     return datetime.fromtimestamp(math.floor(unix), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -184,7 +184,7 @@ def mapping(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def mappings(fields: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    """The objects of a nested list; whatever in it is not an object is passed over."""
+    """The objects of a nested list; other entries are skipped."""
     value = fields.get(key)
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))

@@ -1,4 +1,4 @@
-"""The queue in front of an API host: a token bucket and a number of slots, first come first served by priority.
+"""The queue of an API host: a token bucket and a number of slots, first come first served by priority.
 
 The bucket's rate is the configured one until the service throttles:
 
@@ -21,17 +21,17 @@ _ROUNDING_ERROR = 1e-6
 
 _SMALLEST_SHARE = 0.05
 _SLOWEST = 1 / 60
-"""Requests a second that halving does not go below, unless so few are configured."""
+"""The lowest rate (requests a second) after halving, unless the configured rate is lower."""
 _SLOWEST_PACE = 1 / 3600
 _GROWTH = 0.05 / 60
-"""By how much of the configured rate the rate grows in a second without throttling."""
+"""The share of the configured rate by which the rate grows in a second without throttling."""
 _PACE_HOLDS = 3600.0
 
 
 class Limiter:
     """Grants turns: `requests_per_second` with bursts of a second's worth, `concurrency` at a time.
 
-    The rate is lower for a while after the service throttled. A call that cannot have a turn before its deadline fails
+    The rate is lower for a while after the service throttled. A call that cannot get a turn before its deadline fails
     at once. Times are those of the running loop.
     """
 
@@ -52,14 +52,14 @@ class Limiter:
 
     @property
     def rate(self) -> float:
-        """Requests a second that are granted now."""
+        """The current rate, in requests a second."""
         self._refill(asyncio.get_running_loop().time())
         return self._rate
 
     async def acquire(self, priority: Priority, deadline: float) -> None:
-        """Wait for a turn, to be given back by `release`.
+        """Wait for a turn. Give it back with `release`.
 
-        Throttled where a pause, RequestTimedOut where the limits do not let it come before `deadline` (loop time).
+        Raise Throttled if a pause, or RequestTimedOut if the limits last beyond `deadline` (loop time).
         """
         self._refuse_if_late(priority, deadline)
         if not any(self._waiting.values()) and self._may_grant(asyncio.get_running_loop().time()):
@@ -77,7 +77,7 @@ class Limiter:
         except BaseException as error:
             self._waiting[priority].pop(turn, None)
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.release(used=False)  # granted in the very moment in which we gave up
+                self.release(used=False)  # granted at the moment of giving up
             if isinstance(error, TimeoutError):
                 raise self._too_late(deadline) from None
             raise
@@ -90,7 +90,7 @@ class Limiter:
         self._grant()
 
     def pause(self, seconds: float) -> None:
-        """Grant nothing for so long; calls that cannot wait for that fail now."""
+        """Grant no turns for this time. Calls that cannot wait for its end fail now."""
         now = asyncio.get_running_loop().time()
         self._refill(now)
         self._paused_until = max(self._paused_until, now + seconds)
@@ -106,8 +106,8 @@ class Limiter:
     def throttled(self, started: float, pace: float | None = None) -> None:
         """Slow down, because an attempt that began at `started` (loop time) was throttled.
 
-        Attempts that were under way together slow it down once. `pace` is what the service says that it allows, in
-        requests a second.
+        Attempts in flight at the same time slow it down once. `pace` is the rate that the service allows, in requests a
+        second.
         """
         now = asyncio.get_running_loop().time()
         self._refill(now)

@@ -1,11 +1,11 @@
-"""Decodes the body of an answer into the struct that describes it, strictly where it fits and field by field where not.
+"""Decodes the body of a response into its struct: strictly if it fits, otherwise field by field.
 
     body ──msgspec, strict──► struct
       └──does not fit──► plain JSON values ──field by field──► struct; what does not fit is absent and counted
 
 A struct gives every field a default and allows null. Numbers may come as text. The second way is ten times slower and
-takes what clouds send at times: NaN, half a surrogate pair, a bare number for an id, an object in place of a text. It
-holds every value of the answer in memory, so it has a limit of its own (BodyLimits.tolerated).
+accepts what clouds sometimes send: NaN, half a surrogate pair, a bare number for an id, an object instead of a text. It
+holds every value of the response in memory, so it has its own limit (BodyLimits.tolerated).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainfleet_exporter.transport.json_fields import unusable
 
 T = TypeVar("T")
 SHORT_FIELD = 4096
-"""Bytes of a field of a good answer up to which a dialect sees it: its code and its message are shorter."""
+"""The most bytes of a field of a good response that a dialect gets: its code and its message are shorter."""
 _DECODED_TWICE = 100_000
 """Values of an answer up to which it is decoded for its short fields alone where those cannot be cut out."""
 _LONGEST_NUMBER = 40
@@ -43,7 +43,7 @@ _ABSENT: Final = _Absent()
 
 
 class NotAnObject(ValueError):
-    """The body is JSON, and no object."""
+    """The body is JSON, but not an object."""
 
 
 class NotJson(ValueError):
@@ -51,7 +51,7 @@ class NotJson(ValueError):
 
 
 class TooManyValues(ValueError):
-    """The body does not fit, and has more values than are read field by field."""
+    """The body does not fit, and has too many values to read field by field."""
 
 
 def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T:
@@ -82,7 +82,7 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
 
 
 def decode_value(value: msgspec.Raw | bytes | str, into: type[T]) -> T | None:
-    """One value inside an answer, such as a row that was kept undecoded; None if it does not fit at all."""
+    """Decode one value of a response, such as a row that was kept undecoded; None if it does not fit at all."""
     try:
         return cast("T", _decoder(cast("Hashable", into))(value))
     except (ValueError, RecursionError):
@@ -194,7 +194,7 @@ def _fields_of(cls: type[msgspec.Struct]) -> tuple[tuple[str, str, inspect.Type]
 
 
 def _fit_array(given: Any, cls: type[msgspec.Struct]) -> Any:
-    """A struct that is written as an array, which has to have all of its places."""
+    """A struct that is an array in JSON, which must have all of its items."""
     names = [name for _, name, _ in _fields_of(cls)]
     if not isinstance(given, list) or len(given) != len(names):
         return _ABSENT
@@ -266,6 +266,6 @@ def _number(given: Any) -> Any:
 
 
 def _truth(given: Any) -> Any:
-    """A truth value as msgspec reads one that is not strict."""
+    """A boolean as msgspec decodes it when it is not strict."""
     words = {"true": True, "1": True, "false": False, "0": False}
     return words.get(str(given).lower(), _ABSENT) if isinstance(given, str | int) else _ABSENT

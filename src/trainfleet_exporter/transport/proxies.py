@@ -1,4 +1,4 @@
-"""Which proxy leads to a host, by the settings or by the environment as curl reads it."""
+"""Chooses the proxy for a host, from the config or from the environment as curl does."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainfleet_exporter.transport.calls import HttpSettings
 
 
 class UnusableProxy(Exception):
-    """The proxy that is asked for is of a kind that this client does not speak. The text names no user or password."""
+    """The client does not support this kind of proxy. The text names no user or password."""
 
 
 def proxy_for(url: yarl.URL, http: HttpSettings) -> yarl.URL | None:
-    """The proxy for a target, or None for the direct way.
+    """Return the proxy for a target, or None for a direct connection.
 
-    `proxy_url` wins for every target. The environment's never applies to this machine itself: the simulated clouds of
-    the demo run there. An unusable proxy raises, since going round it would go against what the operator asked for.
+    `proxy_url` applies to every target. The environment's proxies never apply to loopback, where the simulated clouds
+    of the demo run. An unusable proxy raises, because a direct connection would ignore the config.
     """
     if http.proxy_url:
         return _usable(http.proxy_url)
@@ -36,9 +36,9 @@ def proxy_for(url: yarl.URL, http: HttpSettings) -> yarl.URL | None:
 
 
 def without_user(proxy: yarl.URL | None) -> tuple[yarl.URL | None, Mapping[str, str]]:
-    """The proxy without its user, and the headers that authenticate to it.
+    """Return the proxy without its user, and the headers that authenticate to it.
 
-    The client keeps the addresses of its proxies with its connections, where they could be printed.
+    The client keeps the addresses of its proxies with its connections, whose repr could show them.
     """
     if proxy is None or proxy.user is None:
         return proxy, {}
@@ -47,7 +47,7 @@ def without_user(proxy: yarl.URL | None) -> tuple[yarl.URL | None, Mapping[str, 
 
 
 def proxy_passwords(http: HttpSettings) -> list[str]:
-    """The passwords of the proxies that may lead somewhere: a proxy may quote them, too."""
+    """Return the passwords of all proxies in use, because a proxy may also quote them."""
     texts = [http.proxy_url] if http.proxy_url else list(getproxies_environment().values()) if http.trust_env else []
     found = []
     for text in texts:

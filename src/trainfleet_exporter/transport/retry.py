@@ -1,4 +1,4 @@
-"""When to try again: full-jitter backoff, bounded by a budget that every call pays into."""
+"""When to retry: full-jitter backoff, limited by a budget that grows with every call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_HINT = 3600.0
 
 
 class RetryBudget:
-    """Lets retries be a tenth of all calls at most, so that a failing service is never hit by many times its load.
+    """Limits retries to a tenth of all calls, so that a failing service does not get many times its load.
 
     Counted in whole tenths: 0.1 has no exact float, and the bound must hold exactly.
     """
@@ -24,11 +24,11 @@ class RetryBudget:
         self._tenths = 0
 
     def earn(self) -> None:
-        """A call made its first attempt: a tenth of a retry is saved up, to ten retries at most."""
+        """Record the first attempt of a call, which adds a tenth of a retry, up to ten retries."""
         self._tenths = min(self._MOST, self._tenths + 1)
 
     def spend(self) -> bool:
-        """Take one retry; False if there is none to take."""
+        """Take one retry. Return False if none is left."""
         if self._tenths < self._PRICE:
             return False
         self._tenths -= self._PRICE
@@ -36,7 +36,7 @@ class RetryBudget:
 
 
 def backoff(failures: int, random: Random) -> float:
-    """Seconds to wait after so many failures in a row (1 or more), by full jitter.
+    """Return the seconds to wait after this number of failures in a row (1 or more), by full jitter.
 
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
@@ -45,9 +45,9 @@ def backoff(failures: int, random: Random) -> float:
 
 
 def wait_hint(retry_after: float | None) -> float | None:
-    """A service's hint in seconds if it is one to obey, else None.
+    """Return a service's hint in seconds if it is plausible, else None.
 
-    An hour is believed at most: one mistaken header must not silence a host permanently.
+    The limit is an hour: a wrong header must not stop calls to a host permanently.
     """
     if retry_after is None or not math.isfinite(retry_after) or retry_after <= 0:
         return None

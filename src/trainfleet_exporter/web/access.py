@@ -8,8 +8,8 @@ The file, and the certificates and keys that it names, are checked when a reques
                                  ├──invalid certificate or key─────────► the rest is in use, with the old pair
                                  └──any other fault────────────────────► every request is answered 500
 
-The official exporters answer 500, too: whom an invalid file keeps out is not known. TLS is switched on and off only by
-a restart.
+The official exporters also respond with 500, because an invalid file does not say who may enter. Only a restart turns
+TLS on or off.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from trainfleet_exporter.web.web_config import WebConfig, read_web_config
 log = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 1.0
-"""Between two checks of the files, at least."""
+"""Minimum seconds between two checks of the files."""
 _CHECK_WAIT_SECONDS = 2.0
-"""How long a request waits for a check."""
+"""Seconds that a request waits for a check."""
 _SETTLED_NS = 2_000_000_000
 """Nanoseconds without a change after which a file counts as written."""
 _POSTPONED_AT_MOST = 10
 """How many checks in a row may find that the files are being written; then they are read as they are."""
 _ROUNDING_SECONDS = 1e-6
-"""By which sums of times may be wrong."""
+"""The rounding error of sums of times."""
 _CHALLENGE = 'Basic realm="trainfleet-exporter", charset="UTF-8"'
 _Stamp: TypeAlias = tuple[int, int, int, int] | None
 """Time, size, inode and device of a file, by which a change is seen; None for a missing file."""
@@ -68,11 +68,11 @@ class _State(HoldsSecrets):
     """How many checks since then have found that the files are being written."""
     faults: tuple[Fault, ...] = ()
     is_shut: bool = False
-    """Whether every request is refused because of the faults."""
+    """Whether the exporter rejects every request because of the errors."""
 
 
 class Access:
-    """A web config file, followed as it changes. Raises ConfigError for its faults at the start only."""
+    """A web config file and its changes. Raises ConfigError for its errors only at the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,7 +91,7 @@ class Access:
         _announce(self._path, self._state.config)
 
     async def config(self) -> WebConfig | None:
-        """Return what the file says; None while every request is refused because of its faults."""
+        """Return the content of the file, or None while its errors make the exporter reject every request."""
         state = await self._current()
         return None if state.is_shut else state.config
 
@@ -146,7 +146,7 @@ class Access:
         return found
 
     def _log_change(self, before: _State, now: _State) -> None:
-        """Say what has changed, once."""
+        """Log a change once."""
         if now.faults:
             if now.faults != before.faults:
                 effect = "every request gets a 500" if now.is_shut else "the old certificate stays in use"
@@ -157,7 +157,7 @@ class Access:
 
 
 class AccessControl:
-    """An application behind access control: a request that is refused reaches no page and no action of it."""
+    """An application behind access control: a rejected request reaches no page and no action."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -199,10 +199,10 @@ class Bucket:
         self._seconds_each = seconds_each
         self._burst = burst
         self._full_at = float("-inf")
-        """When a whole burst is allowed again."""
+        """The time at which a whole burst is allowed again."""
 
     def is_for(self, seconds_each: float, burst: int) -> bool:
-        """Whether this is the rate that it keeps."""
+        """Return whether this is its rate."""
         return (self._seconds_each, self._burst) == (seconds_each, burst)
 
     def take(self, now: float) -> bool:

@@ -5,7 +5,7 @@
                      └──────────────────────── first byte of the next request ────────────────┘
 
 uvicorn alone waits for requests, for their rest and for readers of answers without an end, and keeps all that clients
-send. The pages need the head of a request only: its body is read and thrown away.
+send. The pages need only the head of a request: this class reads and drops its body.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ from trainfleet_exporter.web.connection_limiter import Slot
 log = logging.getLogger(__name__)
 
 _EXTENSION = "trainfleet_exporter.connection"
-"""Our name among the extensions of an ASGI scope."""
+"""The key of this extension in an ASGI scope."""
 
 HEAD_SECONDS = 10.0
 """From the connection, or the first byte of a request, to the end of the request's head; and as long for its body,
 from the end of the answer."""
 ANSWER_SECONDS = 300.0
-"""For an answer to be made and read: far longer than any scrape may last."""
+"""Seconds to make and read a response: much longer than any scrape may take."""
 IDLE_SECONDS = 75
-"""Between requests: longer than a scrape interval, so that Prometheus keeps its connection (and its TLS session)."""
+"""Seconds between requests: longer than a scrape interval, so that Prometheus keeps its connection (and its TLS
+session)."""
 PARTING_SECONDS = 10.0
-"""For a client to read the rest of its last answer, once all of it is written."""
+"""Seconds for a client to read the rest of its last response, after the exporter has written all of it."""
 _LINGER_SECONDS = 1.0
-"""For a client that was refused to stop sending, or to say goodbye."""
+"""Seconds for a rejected client to stop sending, or to close the connection."""
 REQUEST_BYTES = 64 << 10
-"""A request: its head and its body."""
+"""Bytes of a request: its head and its body."""
 HEADERS_AT_MOST = 100
 """Headers of a request: each takes more memory than the four bytes that it may have."""
 TARGET_BYTES = 8 << 10
-"""A request's target: path and query."""
+"""Bytes of a request's target: path and query."""
 PIPELINED = 4
 """Requests that may wait for the answer to an earlier one."""
 
@@ -57,7 +58,7 @@ SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-frame-options": "DENY",
 }
-"""For browsers: an answer is what its type says, runs nothing, and is not part of another site's page."""
+"""For browsers: do not guess the type of a response, do not run it, and do not show it in another site's page."""
 _REFUSAL = (
     b"HTTP/1.1 %d %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n"
     + "".join(f"{name}: {value}\r\n" for name, value in SECURITY_HEADERS.items()).encode()
@@ -66,7 +67,7 @@ _REFUSAL = (
 
 
 class _BadRequestError(Exception):
-    """What came is not a valid request, is over a limit, or is one request too many."""
+    """The request is invalid, exceeds a limit, or is one too many."""
 
 
 _UVICORN_LOG = logging.getLogger("uvicorn.error.connection")
@@ -84,7 +85,7 @@ class Connection(HttpToolsProtocol):
         self._answering: RequestResponseCycle | None = None
         """The request that is being answered; others may wait behind it."""
         self._is_idle = False
-        """Whether nothing has come since the last answer."""
+        """Whether no byte has come since the last response."""
         self._incomplete: Literal["head", "body"] | None = None
         """The part of a request that has begun and not ended."""
         self._request_bytes = 0
@@ -93,7 +94,7 @@ class Connection(HttpToolsProtocol):
         """Bytes of the latest read."""
         self._header_count = 0
         self._status = 400
-        """The status for what the parser refuses."""
+        """The status for requests that the parser rejects."""
         self._is_refused = False
         """Whether the connection has stopped reading."""
 
@@ -218,13 +219,13 @@ class Connection(HttpToolsProtocol):
         self._set_deadline(IDLE_SECONDS, self._close)
 
     def send_400_response(self, msg: str) -> None:
-        """What came is not a request, or is over a limit."""
+        """Handle an invalid request, or one that exceeds a limit."""
         self._refuse(self._status)
 
     # The deadline, and how a connection ends.
 
     def _set_deadline(self, seconds: float, action: Callable[[], None]) -> None:
-        """Act in so many seconds, unless another deadline is set before."""
+        """Act after this number of seconds, unless another deadline is set before."""
         self._cancel_deadline()
         self._deadline = self.loop.call_later(seconds, action)
 
@@ -251,7 +252,7 @@ class Connection(HttpToolsProtocol):
             self._close_slowly()
 
     def _close_slowly(self) -> None:
-        """Close in a moment: with unread bytes of the client, the last answer would be lost on its way."""
+        """Close after a moment: if the client's bytes are unread, the last response could be lost."""
         if self.transport.can_write_eof():
             self.transport.write_eof()
             is_sent = not self.transport.get_write_buffer_size()
@@ -260,7 +261,7 @@ class Connection(HttpToolsProtocol):
             self._close()
 
     def _close(self) -> None:
-        """Close a connection on which nothing is under way; TLS's goodbye is sent and not waited for."""
+        """Close an idle connection; send TLS's close message without waiting for the reply."""
         self.transport.close()
         self._set_deadline(_LINGER_SECONDS, self.transport.abort)
 
@@ -275,8 +276,8 @@ class Connection(HttpToolsProtocol):
 
 
 def abort_of(scope: Scope) -> Callable[[], None]:
-    """Return what aborts the connection of an ASGI scope. It does nothing on another server, which closes the
-    connection anyway when a handler returns before the end of its answer."""
+    """Return the function that aborts the connection of an ASGI scope. It does nothing on another server, which closes
+    the connection anyway when a handler returns before the end of its answer."""
     extension = scope.get("extensions", {}).get(_EXTENSION, {})
     connection: Connection | None = extension["connection"]() if extension else None
     return connection.abort if connection is not None else lambda: None

@@ -32,7 +32,7 @@ from trainfleet_exporter.process.logs import fields
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 512
-"""As many as Prometheus's own server takes."""
+"""The limit of Prometheus's own server."""
 _STALLED_SECONDS = 10.0
 """Seconds without a byte read after which a stalled connection is the first to be replaced."""
 _ANSWERING_SECONDS = 30.0
@@ -42,7 +42,7 @@ _LOG_AGAIN_SECONDS = 60.0
 
 
 class State(Enum):
-    """What a connection does."""
+    """The state of a connection."""
 
     NEW = "new"
     ANSWERING = "answering"
@@ -69,12 +69,12 @@ class Slot:
         """Closes the connection at once; set by its owner."""
 
     def begin_answer(self) -> None:
-        """A request has come, and its answer is under way."""
+        """A request has come, and its response is in progress."""
         self._change(State.ANSWERING, {State.NEW, State.IDLE})
 
     def stall(self) -> None:
-        """The client does not read its answer as fast as it is sent. The rest of an answer that was written whole does
-        not count."""
+        """The client reads its response more slowly than the exporter sends it. The rest of a completely written
+        response does not count."""
         self._change(State.STALLED, {State.ANSWERING})
 
     def resume(self) -> None:
@@ -86,7 +86,7 @@ class Slot:
         self._change(State.IDLE, {State.ANSWERING, State.STALLED})
 
     def release(self) -> None:
-        """The connection is closed, or about to be. More than once does no harm."""
+        """The connection is closed, or closes now. It may be called more than once."""
         self.close = lambda: None
         self._change(State.CLOSED, set(State) - {State.CLOSED})
 
@@ -130,7 +130,7 @@ class ConnectionLimiter:
         return slot
 
     def changed(self, slot: Slot) -> None:
-        """Note that the state of a connection has changed."""
+        """Record a change of a connection's state."""
         del self._slots[slot]
         if slot.state is not State.CLOSED:
             self._slots[slot] = None
@@ -154,7 +154,7 @@ class ConnectionLimiter:
         )
 
     def _of_same(self, client: str) -> Slot | None:
-        """Which of its client's connections a new one replaces."""
+        """Return the connection of the same client that a new one replaces."""
         return (
             self._longest({client}, {State.STALLED}, _STALLED_SECONDS)
             or self._longest({client}, _INACTIVE)

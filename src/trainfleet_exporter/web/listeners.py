@@ -1,7 +1,7 @@
-"""Listening sockets, and taking connections from them, also while the system has no file descriptor left.
+"""Accepts connections from listening sockets, also while the system has no free file descriptor.
 
-asyncio alone would try 2,048 times a second then, each with a traceback in the log (up to Python 3.13 at least). Here
-it is one attempt a second, one log line when that begins and one when it is over:
+Without a free descriptor, asyncio tries 2,048 times a second, each with a traceback in the log (up to Python 3.13 at
+least). This class tries once a second. It logs one line when the shortage begins and one when it ends:
 
     listening ──no descriptor──► short: new connections wait in the kernel's queue ──5 seconds without that──► listening
 """
@@ -36,11 +36,11 @@ _RETRY_SECONDS = 1.0
 _OVER_SECONDS = 5.0
 """Without another failure, after an attempt, until a shortage is over: one that comes and goes is logged once."""
 _HANDSHAKE_SECONDS = 10.0
-"""For the TLS handshake."""
+"""Seconds for the TLS handshake."""
 
 
 class Listener:
-    """Accepts connections on listening sockets, as far as the limiter admits them, in place of asyncio.Server.
+    """Accepts connections on listening sockets that the limiter admits, in place of asyncio.Server.
 
     `protocol` makes the protocol of each. `tls` returns the TLS context for the next one; without it there is no TLS.
     """
@@ -138,7 +138,7 @@ class Listener:
     def _opened(self, connection: socket.socket, client: str, slot: Slot, task: asyncio.Task[None]) -> None:
         self.opening.discard(task)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, OSError):  # the client left, or speaks no TLS that we speak; asyncio has closed the socket
+        if isinstance(error, OSError):  # the client left, or has no common TLS version; asyncio has closed the socket
             reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error  # as ssl has it
             facts = fields(client=client, error=f"{type(error).__name__}: {reason}")
             log.debug("cannot open a connection", extra=facts)
@@ -153,7 +153,7 @@ class Listener:
 def listen(*addresses: str) -> list[socket.socket]:
     """Open the listening sockets for each `host:port`, `:port` (every interface) or `[::1]:port`, or none of them.
 
-    Raises StartError in one clear line: a malformed address, a taken port, a forbidden one.
+    Raises StartError for a malformed address, a used port or a forbidden port.
     """
     with contextlib.ExitStack() as opened:
         sockets = [opened.enter_context(sock) for address in addresses for sock in _listen(address)]
@@ -180,7 +180,7 @@ def _listen(address: str) -> Iterator[socket.socket]:
 
 
 def _reason(error: OSError | UnicodeError) -> str:
-    """What went wrong, and what to do about it."""
+    """Return what went wrong, and how to fix it."""
     other = "choose another --web.listen-address"
     match error:
         case UnicodeError():

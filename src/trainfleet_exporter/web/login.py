@@ -25,11 +25,11 @@ import bcrypt
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 _PASSWORD_BYTES = 72
-"""What bcrypt reads of a password; a longer one is always wrong."""
+"""The bytes of a password that bcrypt reads; a longer password is always wrong."""
 _WAITING_OF_ONE = 32
 """Logins of one address that may wait for their turn."""
 _WRONG_ADDRESSES = 1024
-"""Addresses whose latest password was wrong: so many are remembered."""
+"""The number of addresses with a wrong latest password to remember."""
 _ALPHABET = (string.ascii_letters + string.digits).encode()
 
 
@@ -69,7 +69,7 @@ class LoginQueue:
         self._is_free = True
 
     def note(self, address: str, *, is_right: bool) -> None:
-        """Note whether the latest password of an address was right."""
+        """Record whether the latest password of an address was right."""
         self._wrong.pop(address, None)
         if not is_right:
             self._wrong[address] = None

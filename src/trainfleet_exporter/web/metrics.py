@@ -23,8 +23,8 @@ from trainfleet_exporter.web.connection import abort_of
 log = logging.getLogger(__name__)
 
 OLD_PAGES_BYTES = 64 << 20
-"""What old pages may take in any case; where a page is larger, as much as it has. So one old page is always kept for
-its readers, however long they take."""
+"""The memory limit of old pages, or the size of a page if it is larger. So the exporter always keeps one old page for
+its readers."""
 
 
 class MetricsEndpoint:

@@ -1,4 +1,4 @@
-"""What the endpoints show and do."""
+"""The data and actions of the endpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainfleet_exporter.telemetry import Telemetry
 
 
 class ReloadResult(Protocol):
-    """How a reload went (app.reload.ReloadOutcome)."""
+    """The result of a reload (app.reload.ReloadOutcome)."""
 
     @property
     def success(self) -> bool: ...
@@ -22,7 +22,7 @@ class ReloadResult(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the endpoints show and do. `waiting_for` names the collectors whose first poll has not ended."""
+    """The data and actions of the endpoints. `waiting_for` names the collectors whose first poll has not ended."""
 
     page_store: PageStore
     telemetry: Telemetry

@@ -1,4 +1,4 @@
-"""Serves an ASGI application from the running event loop: uvicorn's protocol, behind listeners of our own.
+"""Serves an ASGI application in the running event loop: uvicorn's protocol behind the exporter's own listeners.
 
 uvicorn's server would handle signals. It would also cancel the handlers of slow clients when it stops, and log a
 traceback for each; this one closes their connections.
@@ -26,9 +26,9 @@ from trainfleet_exporter.web.listeners import Listener, address_text
 log = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 2.0
-"""For answers under way to be read when the server stops."""
+"""Seconds for clients to read responses in progress when the server stops."""
 _ABORT_SECONDS = 0.5
-"""For handlers to notice that their connection was closed."""
+"""Seconds for handlers to notice that their connection is closed."""
 
 
 class WebServer:

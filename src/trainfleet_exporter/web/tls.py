@@ -1,7 +1,7 @@
 """TLS of the web server: its section of the web config file, and the ssl context made of that.
 
-The official exporters take their words from Go; here they become OpenSSL's. What Python's ssl cannot do is refused:
-client certificates that are requested and not verified, several curves.
+The official exporters use the words of Go, which this module translates to OpenSSL's. It rejects what Python's ssl
+cannot do: client certificates that are requested and not verified, and several curves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CIPHERS = {
 }
 """Suites of TLS 1.2 by the names of Go."""
 _CIPHERS_OF_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-"""Those of TLS 1.3 are always on, there as here."""
+"""The suites of TLS 1.3 are always on, in both."""
 _NO_AUTH = ("NoClientCert", "RequestClientCert")
 _AUTH = (*_NO_AUTH, "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
 _UNVERIFIED = ("RequireAnyClientCert", "RequireClientCert")
@@ -113,7 +113,7 @@ class TlsServer(Section):
         return tuple(path for path in (self.cert_file, self.key_file, self.client_ca_file) if path is not None)
 
     def key_of(self, name: str) -> str:
-        """Under which key the PEM text `name` is given: as a path or as it is."""
+        """Return the key that gives the PEM text `name`: as a path or as text."""
         return name if getattr(self, f"{name}_file") is None else f"{name}_file"
 
     def read(self, name: str) -> tuple[bytes, list[Problem]]:

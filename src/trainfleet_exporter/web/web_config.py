@@ -1,7 +1,7 @@
 """The web config file: TLS, users and headers, in the format of the official exporters.
 
-It is read as strictly as the config file, with every fault at once. Two things differ: a `$` stands for itself, since
-password hashes are full of them, and what this exporter cannot do is refused instead of ignored.
+It is checked like the config file, with all errors at once. Two things differ. A `$` has no special meaning, because
+password hashes have many. Settings that this exporter does not support are errors.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class WebFile(Section):
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(HoldsSecrets):
-    """What a valid file says."""
+    """The content of a valid file."""
 
     tls: TlsServer | None = None
     """None for plain HTTP."""
@@ -131,7 +131,7 @@ class WebConfig(HoldsSecrets):
     files: tuple[Path, ...] = ()
     """The files that it was read from, the web config file first."""
     notes: tuple[str, ...] = ()
-    """About settings that change nothing here."""
+    """Warnings about settings without effect."""
 
 
 @dataclass(frozen=True, slots=True)

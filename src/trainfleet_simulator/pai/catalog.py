@@ -77,8 +77,8 @@ QUOTAS = (
 CORDONED = frozenset({GENERAL})
 """Quotas whose last node a user has cordoned: what runs there goes on."""
 LEASE_DAYS = {TRAIN: 5, VISION: 90, ROOT: 90, HIDDEN: 90}
-"""When the lease of the first node of a quota ends, in days from the start; each further one ends 30 days later. Nodes
-of other quotas are paid as they are used."""
+"""Days from the start to the end of the lease of a quota's first node. Each further lease ends 30 days later. Nodes of
+other quotas are pay-as-you-go."""
 
 JOB_TYPES = (
     "PyTorchJob",

@@ -1,4 +1,4 @@
-"""The status page at `/`: what a person on call wants to know within five seconds.
+"""The status page at `/`, for a person on call who has five seconds.
 
     page store ──objects──► Fleet ────────────┐
                                               ├── View ── page.html.jinja ──► the page, kept for a second
@@ -34,11 +34,11 @@ from trainfleet_exporter.web.status_page.view import ROWS, View
 REFRESH_SECONDS = 30
 """How often a browser loads the page again."""
 _KEPT_SECONDS = 1.0
-"""How long an answer is repeated: nothing on the page changes faster, and many readers cost as much as one."""
+"""Seconds to reuse a response: nothing on the page changes faster, and many readers cost no more than one."""
 _SLICE_SECONDS = 0.001
-"""After so much work, other tasks of the event loop run."""
+"""Seconds of work after which other tasks of the event loop run."""
 _RECENT_SECONDS = 3600.0
-"""How long the last error of a collector that works again stays on the page."""
+"""Seconds that the last error of a working collector stays on the page."""
 _LOW_BUDGET = 0.1
 """The share of a month's budget below which the rest is red."""
 
@@ -47,7 +47,7 @@ _STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")
 _STYLE_HASH = f"sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}"
 
 _PAGE_HEADERS = {
-    # Nothing but the page itself, and no script; the icon is in the page.
+    # Allow only the page itself and no script; the icon is in the page.
     "content-security-policy": f"default-src 'none'; style-src '{_STYLE_HASH}'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",

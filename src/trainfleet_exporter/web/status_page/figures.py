@@ -19,7 +19,7 @@ from trainfleet_exporter.telemetry import CollectorState, Telemetry
 IDLE_RATIO = 0.05
 """Accelerators whose utilization is below this are idle; the shipped alert rules say the same."""
 IDLE_ROWS = 15
-"""How many idle jobs are named."""
+"""The number of idle jobs on the page."""
 
 _OBJECTS_PER_SLICE = 500
 """Objects that are read, in a millisecond at most, before other tasks of the event loop run."""
@@ -172,7 +172,7 @@ async def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequen
 async def _count_held(
     fleet: Fleet, jobs: Sequence[tuple[str, Job]], ratios: Mapping[tuple[str, str, str], float]
 ) -> None:
-    """Count who holds what, and what of it is idle. A utilization that is not known is never taken as 0."""
+    """Count the accelerators that jobs hold, and which of them are idle. An unknown utilization never counts as 0."""
     held: dict[tuple[str, str], Held] = {}
     idle: dict[tuple[str, str, str], tuple[float, Job]] = {}
     async for provider, job in _slices(jobs):
@@ -234,7 +234,7 @@ async def _slices(found: Sequence[T]) -> AsyncIterator[T]:
 
 
 class Health(IntEnum):
-    """How a collector or a provider is, the worst first."""
+    """The health of a collector or a provider, the worst first."""
 
     DOWN = 0
     """No collector's latest poll succeeded (trainfleet_provider_up is 0)."""
@@ -280,12 +280,12 @@ class PolledProvider:
     """When its credentials end, in Unix seconds."""
 
     def count(self, health: Health) -> int:
-        """How many collectors are like that."""
+        """The number of its collectors with this health."""
         return sum(found.health is health for found in self.collectors)
 
     @property
     def health(self) -> Health:
-        """That of the worst of its collectors."""
+        """The health of its worst collector."""
         worst = min((found.health for found in self.collectors), default=Health.WAITING)
         succeeds = any(found.state.success for found in self.collectors)
         return Health.DOWN if worst is Health.FAILING and not succeeds else worst

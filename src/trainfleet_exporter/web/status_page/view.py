@@ -39,7 +39,7 @@ class View:
 
     @cached_property
     def health(self) -> Health:
-        """That of the worst provider."""
+        """The health of the worst provider."""
         return min((provider.health for provider in self.providers.values()), default=Health.WAITING)
 
     @cached_property
@@ -153,7 +153,7 @@ class View:
 
     @property
     def is_held_known(self) -> bool:
-        """Whether anything is known of held accelerators: while no provider is well, an empty list means nothing."""
+        """Whether held accelerators are known: while no provider works, an empty list means nothing."""
         return (bool(self.fleet.held) or self.healthy > 0) and not self.fleet.hides_held
 
     @property
