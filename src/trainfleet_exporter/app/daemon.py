@@ -127,13 +127,13 @@ class Daemon:
         )
 
     def request_reload(self) -> None:
-        """Reload the config, unless there is none or the daemon is stopping. The log says how it went."""
+        """Reload the config, unless there is none or the daemon is stopping. Log the outcome."""
         if self._reloader is not None:
             self._reloader.request()
 
     async def stop(self) -> None:
-        """End polls, finish running answers, close connections, all within a time limit. A second call joins the first:
-        a signal may come while a failed reload ends the process.
+        """End polls, finish running responses and close connections, all within a time limit. A second call joins the
+        first: a signal may come while a failed reload ends the process.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop())
@@ -161,7 +161,7 @@ class Daemon:
                 await self.exporter.aclose()
         except TimeoutError:
             log.warning("shutdown timed out; closing all connections", extra=fields(seconds=_STOP_SECONDS))
-        finally:  # even if the others used up the time
+        finally:  # even if the other steps used the whole time
             self.exporter.leave_state()
         await self._manager.aclose()
         log.info("stopped")

@@ -1,4 +1,4 @@
-"""What is polled and shown: the providers of one config. Those of another config can replace them."""
+"""The providers of one config, and what they publish. The providers of another config can replace them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Exporter:
         return all(runner.state.success for runner in runners)
 
     async def text(self) -> bytes:
-        """Everything as Prometheus text."""
+        """Return all metrics as Prometheus text."""
         own = self.telemetry.exposition(openmetrics=False)
         return self.page_store.current().body(Format.TEXT, own, gzip=False).joined()
 
@@ -129,7 +129,7 @@ class Exporter:
             self.leave_state()
 
     def write_soon(self) -> None:
-        """Save who spent which calls to the state file, without waiting for it."""
+        """Save the spent calls to the state file, without waiting."""
         self._ledger.write_soon()
 
     def leave_state(self) -> None:
@@ -167,8 +167,8 @@ class Exporter:
             await member.provider.aclose()
 
     def apply(self, plan: Plan) -> None:
-        """Apply a plan in one step: a scrape sees all of it or nothing. The runners of `plan.gone` were stopped before,
-        if possible; what they still publish is ignored.
+        """Apply a plan in one step: a scrape sees it completely or not at all. The runners of `plan.gone` were stopped
+        before, if possible; what they still publish is ignored.
         """
         before = {member.name: member for member in plan.gone}
         if self._members:
@@ -297,7 +297,7 @@ class Exporter:
     def _attempted(self, provider: str, attempt: Attempt) -> None:
         self._observe(provider, attempt)
         member = self._members.get(provider)
-        if member is None:  # removed meanwhile: nothing of it is shown any more
+        if member is None:  # removed: the page has no series of it
             return
         self.telemetry.attempt(
             provider,

@@ -1,4 +1,4 @@
-"""What a new config changes: which providers are kept, which are rebuilt, which are removed."""
+"""The changes of a new config: which providers it keeps, rebuilds and removes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.registry import Provider
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """Everything that a provider is built from. Two equal ones build the same provider."""
+    """The inputs of a provider. Equal inputs build the same provider."""
 
     config: ProviderConfig
     settings: Global
@@ -45,11 +45,11 @@ class Plan:
     config: Config
     accounts: dict[AccountKey, BudgetedAccount]
     members: list[Member]
-    """In the order of the config; those that are kept as they are among them."""
+    """In the order of the config, including unchanged ones."""
     fresh: list[Member]
-    """Those that were built for it."""
+    """The providers that were built for this plan."""
     gone: list[Member]
-    """Those that run now and will be replaced or removed."""
+    """The running providers that it replaces or removes."""
 
     def idle(self) -> Plan:
         """A plan for the same config without providers, for an exporter that stands by."""
@@ -80,13 +80,13 @@ class Plan:
 
 
 def bases(config: Config) -> list[Basis]:
-    """What each provider of a config is built from. Reads files, so that it may have to be done in a thread."""
+    """Return the inputs of each provider of a config. It reads files, so call it in a thread."""
     settings = config.global_.model_copy(update={"state_file": None, "ledger_file": None})  # not their business
     return [Basis(found, settings, _digest(found.http.ca_file)) for found in config.providers]
 
 
 def _digest(path: Path | None) -> bytes:
-    """Of what a file holds; nothing where there is no file, or none that can be read."""
+    """Return a digest of a file; empty if it is missing or unreadable."""
     try:
         return b"" if path is None else hashlib.sha256(path.read_bytes()).digest()
     except OSError:  # the provider that needs the file reports it

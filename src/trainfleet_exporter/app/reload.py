@@ -90,14 +90,14 @@ class Reloader:
         self._next: asyncio.Task[ReloadOutcome] | None = None
         self._reloads: set[asyncio.Task[ReloadOutcome]] = set()
         self._late: set[asyncio.Task[None]] = set()
-        """Tasks that nothing waits for any longer."""
+        """Tasks without waiters."""
         self._reading: asyncio.Future[_Draft] | None = None
         self._left: list[StateFile] = []
         """State files whose last write may not have ended."""
         self._stopped = False
 
     def request(self) -> asyncio.Task[ReloadOutcome] | None:
-        """Request a reload, which reads the files after this call; None if the exporter is stopping."""
+        """Request a reload, which reads the files after this call. Return None if the exporter is stopping."""
         if self._stopped:
             log.info("reload ignored: the exporter is stopping")
             return None
@@ -109,7 +109,7 @@ class Reloader:
         return self._next
 
     async def reload(self) -> ReloadOutcome:
-        """Reload the config and wait for the outcome. The reload goes on if the caller is cancelled."""
+        """Reload the config and wait for the outcome. The reload continues if the caller is cancelled."""
         task = self.request()
         if task is not None:
             await asyncio.wait([task])
@@ -248,7 +248,7 @@ class Reloader:
             log.warning("cannot write the state file after a reload; the next save retries", exc_info=True)
 
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
-        """Wait until all are done, at most `seconds`. Returns the indexes of those that still run."""
+        """Wait until all are done, for at most `seconds`. Return the indexes of those that still run."""
         tasks = [asyncio.ensure_future(_quietly(job)) for job in jobs]
         if not tasks:
             return []

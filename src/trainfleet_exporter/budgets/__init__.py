@@ -1,6 +1,6 @@
-"""Monthly budgets of calls: what is left, how that survives a restart, and how polls stretch to save calls.
+"""Monthly budgets of calls: the remaining calls, the state file that keeps them, and longer intervals to save calls.
 
-The clouds' own rules come in from outside: `Platform.billing` says when a billing month begins.
+`Platform.billing` has the rules of the clouds: when a billing month begins.
 """
 
 from trainfleet_exporter.budgets.accounts import Accounts, BudgetedAccount

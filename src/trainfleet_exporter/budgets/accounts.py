@@ -13,7 +13,7 @@ from trainfleet_exporter.transport import Account, CallLimits
 
 
 class BudgetedAccount(Account):
-    """An account whose budgets are those of the ledger, by API."""
+    """An account with budgets of the ledger, by API."""
 
     budgets: Mapping[str, Budget]
 
@@ -37,7 +37,7 @@ class Accounts:
         """By provider and API, the calls by month that this process made and that its account's budget contains."""
 
     def draft(self, configs: Iterable[ProviderConfig]) -> dict[AccountKey, BudgetedAccount]:
-        """The accounts of these providers. Those for which nothing changes are the present ones."""
+        """Return the accounts of these providers. Unchanged accounts are the current objects."""
         members: defaultdict[AccountKey, list[ProviderConfig]] = defaultdict(list)
         for config in configs:
             members[config.account_key].append(config)
@@ -59,7 +59,7 @@ class Accounts:
         self._accounts, self._account_of = dict(accounts), after
 
     def attempted(self, provider: str, api: str) -> None:
-        """A provider made a call."""
+        """Record a call of a provider."""
         key = self._account_of.get(provider)
         budget = None if key is None else self._accounts[key].budgets.get(api)
         if budget is not None:

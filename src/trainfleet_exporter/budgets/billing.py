@@ -38,7 +38,7 @@ class Month(NamedTuple):
         return max(self.ends - time, 1e-3)
 
     def elapsed_share(self, calls: int, time: float) -> int:
-        """The part of a month's calls that the time since its start stands for, rounded up."""
+        """Return the elapsed share of a month's calls, rounded up."""
         return min(calls, math.ceil(calls * (time - self.starts) / self.seconds))
 
 

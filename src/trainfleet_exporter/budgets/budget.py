@@ -1,4 +1,4 @@
-"""How many calls of one API an account may still make in the billing month.
+"""The calls of one API that an account may still make in the billing month.
 
 If the spent calls of a month are unknown, the elapsed share of the month counts as spent.
 """
@@ -49,7 +49,7 @@ class Budget:
 
     @property
     def remaining(self) -> int:
-        """How many calls are left in this month."""
+        """The remaining calls of this month."""
         return min(self._remaining(month) for _, month in self._look())
 
     @property
@@ -59,7 +59,7 @@ class Budget:
 
     @property
     def month(self) -> Month:
-        """The present month."""
+        """The current month."""
         return self._look()[0][1]
 
     @property
@@ -70,12 +70,12 @@ class Budget:
 
     @property
     def rate(self) -> float:
-        """Calls a second that would spend exactly the rest by the month's end."""
+        """The calls per second that spend exactly the remaining calls by the month's end."""
         return min(self._remaining(month) / month.left(time) for time, month in self._look())
 
     @property
     def whole_rate(self) -> float:
-        """Calls a second that would spend the whole budget in the whole month."""
+        """The calls per second that spend the whole budget in the whole month."""
         return self.calls / self.month.seconds
 
     @property
@@ -94,11 +94,11 @@ class Budget:
         return bounds
 
     def check(self) -> None:
-        """BudgetSpent if no call is left."""
+        """Raise BudgetSpent if no call is left."""
         self._refuse_if_spent(self._look())
 
     def take(self) -> None:
-        """Count an attempt that is about to be made, or BudgetSpent."""
+        """Count an attempt before it is made, or raise BudgetSpent."""
         months = self._look()
         self._refuse_if_spent(months)
         for _, month in months:

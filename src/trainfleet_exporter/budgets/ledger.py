@@ -1,4 +1,4 @@
-"""All budgets, and the state file in which they survive a restart.
+"""All budgets, and the state file that keeps them over a restart.
 
 The file never has fewer calls than were spent: it is written ahead of the calls, and exactly at a clean stop. One
 process keeps it; others that run at the same time (`once`, `diagnose`) only read it.
@@ -64,7 +64,7 @@ class Ledger:
             budget.saved_by(self._save)
 
     def knows(self, account: AccountKey, api: str) -> bool:
-        """Whether anything is on record of an account's calls of one API."""
+        """Return whether the record has calls of an account to one API."""
         return (account, api) in self._spent
 
     def spent(self, account: AccountKey) -> dict[str, dict[str, int]]:
@@ -122,7 +122,7 @@ class Ledger:
         self._term = term
 
     def write_soon(self) -> None:
-        """Have the file written without waiting for it, because what is on record has changed hands."""
+        """Write the file without waiting, because the record has moved between accounts."""
         if self._spent:
             self._save(False)
 
@@ -142,7 +142,8 @@ class Ledger:
             self._file.save(page, at_once=at_once, then=partial(self._saved, self._file, bounds))
 
     def _saved(self, file: StateFile, bounds: Spent) -> None:
-        """Note the end of a write. After a failed one, calls continue without the file and do not retry one by one."""
+        """Record the end of a write. After a failed write, calls continue without the file, and single calls do not
+        retry it."""
         if file is self._file:
             for key, budget in self._budgets.items():
                 budget.saved(bounds.get(key, {}))

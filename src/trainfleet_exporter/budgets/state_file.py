@@ -1,4 +1,4 @@
-"""The state file: who may write it, its form, and how it is written.
+"""The state file: its format, its owner and its writes.
 
 Its form is JSON with one row for each account, API and billing month. One process writes it; others only read it.
 """
@@ -161,7 +161,7 @@ class StateFile:
         then()
 
     def last_page(self, data: bytes) -> Callable[[], None]:
-        """What writes a page in any thread, after which no other follows."""
+        """Return the function that writes the last page, in any thread."""
         number = self._number()
         return lambda: self._report(self._write(number, data))
 

@@ -1,9 +1,9 @@
-"""How polls stretch so that a budget lasts until the month ends: details first, counts by status last.
+"""Makes intervals longer so that a budget lasts until the month ends: details first, counts by status last.
 
 The calls that may be made in a second are the remaining calls divided by the remaining seconds. Each rank of collectors
-gets a small part of them; the rest goes to the ranks in order, the most important first. Within a rank all collectors
-stretch alike. This is computed again for each poll, so calls that were too many or too few in one hour are spread over
-the whole rest of the month.
+gets a small part of them; the rest goes to the ranks in order, the most important first. Within a rank, all intervals
+grow by the same factor. This is computed again for each poll, so calls that were too many or too few in one hour are
+spread over the whole rest of the month.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROUNDING_ERROR = 1e-6
 
 
 class Rank(IntEnum):
-    """The lowest number stretches last."""
+    """The lowest number slows down last."""
 
     COUNTS = 0
     LISTS = 1
@@ -143,7 +143,7 @@ class Throttling:
         return throttle
 
     def leave(self, provider: str) -> None:
-        """A provider's collectors stop: their calls are for the others."""
+        """Remove a provider's collectors: the others get their calls."""
         for key in [key for key in self._throttles if key[0] == provider]:
             self._throttles.pop(key).leave()
         self._sharing = {budget: throttles for budget, throttles in self._sharing.items() if throttles}

@@ -1,4 +1,4 @@
-"""The ledger of ended jobs: what each line says, the file that it is appended to, and the report on that file."""
+"""The ledger of ended jobs: its lines, its file, and the report on that file."""
 
 from trainfleet_exporter.job_ledger.file import LedgerFile, check_writable
 from trainfleet_exporter.job_ledger.line import ended_job

@@ -1,4 +1,4 @@
-"""The ledger's file: JSON lines, appended in a thread, so that a slow disk holds up nothing.
+"""The ledger's file: JSON lines, appended in a thread, so that a slow disk does not block the exporter.
 
 The file is opened for each batch of lines, so that it may be moved away at any time. Each line is one write. A line
 that was cut short, by a crash or a full disk, ends where the next one begins.
@@ -30,7 +30,7 @@ _MOST_WAITING = 10_000
 _TAIL_BYTES = 4 << 20
 """How much of the end of the file is read for jobs that it already has: about 5,000 of them."""
 _LAST_LINES_SECONDS = 1.0
-"""How long the last lines are waited for."""
+"""Seconds to wait for the last lines."""
 
 _Key = tuple[str, str, datetime | None]
 
@@ -72,7 +72,7 @@ class LedgerFile:
         """What the end of a file had when it was first written to."""
 
     def add(self, job: EndedJob) -> None:
-        """Have a line written soon."""
+        """Queue a line for writing."""
         if self.path is None:
             return
         self._waiting.append(((job.provider, job.job_id, job.ended), msgspec.json.encode(job) + b"\n"))
@@ -82,7 +82,7 @@ class LedgerFile:
         self._write_soon()
 
     def close(self) -> None:
-        """Write what is left, unless the disk hangs. More than once does no harm."""
+        """Write the remaining lines, unless the disk hangs. It may be called more than once."""
         if self.path is None or not (self._waiting or self._busy):
             return
         thread = threading.Thread(target=self._write, args=(self.path,), daemon=True)

@@ -52,7 +52,7 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the job was submitted to its queue, where the platform says so."""
     started: Time | None = None
     ended: Time | None = None
-    """When it held nothing any more, by the platform."""
+    """When the platform released all of its resources."""
     seen: Time
     """When a poll found that it had ended."""
     phase_seconds: dict[str, Amount] | None = None

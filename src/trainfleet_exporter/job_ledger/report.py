@@ -1,8 +1,8 @@
-"""The report on a ledger: who used accelerators, what of that was lost or idle, and how long jobs waited.
+"""The report on a ledger: who used accelerators, how much was lost or idle, and how long jobs waited.
 
     lines of the file ──read_ledger──► jobs that ended lately ──rows──► all, by user, by pool, by label ──► CSV or text
 
-An empty cell of the CSV means that no job of the row says so; it is not zero.
+An empty cell of the CSV means that no job of the row has the figure; it does not mean zero.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]
 
 @dataclass(slots=True)
 class ReportRow:
-    """Sums over some jobs. None: no job says so."""
+    """Sums over some jobs. None means that no job has the figure."""
 
     by: str
     """`all`, `user`, `pool` or `label:NAME`."""
