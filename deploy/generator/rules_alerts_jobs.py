@@ -14,6 +14,8 @@ _HELD = (
     f"sum {_BY} (\n  max by (provider, job_id, accelerator, accelerator_model) (\n"
     "    last_over_time(job:trainfleet_held_accelerators:sum[<bridge>])\n  )\n)"
 )
+_HELD_POWER, _HELD_NETWORK = (f"max_over_time({median}[<baseline_held>])" for median in (POWER_MEDIAN, NETWORK_MEDIAN))
+
 # What is bridged ends at once when the cloud says something else: a job that starts no longer waits, one that ends is
 # not stuck. Without this, `for` would be as good as nothing wherever it is shorter than what is bridged.
 _RUNNING = """\
@@ -127,11 +129,11 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
 and {_ON}
 max {_BY} (min_over_time({FRESH_USE}[<hung_window>])) >= <hung_busy_ratio>
 and on (provider, job_id)
-max_over_time({POWER}[<hung_window>]) < <hung_power_ratio> * {POWER_MEDIAN}
+max_over_time({POWER}[<hung_window>]) < <hung_power_ratio> * {_HELD_POWER}
 and on (provider, job_id)
-max_over_time({POWER}[<hung_window>]) - min_over_time({POWER}[<hung_window>]) < <hung_power_spread> * {POWER_MEDIAN}
+max_over_time({POWER}[<hung_window>]) - min_over_time({POWER}[<hung_window>]) < <hung_power_spread> * {_HELD_POWER}
 and on (provider, job_id)
-max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {NETWORK_MEDIAN}
+max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {_HELD_NETWORK}
 {_RUNNING}
 {OLD}"""),
             "warning",
@@ -147,9 +149,9 @@ max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {NETWORK_MEDIAN
         Alert(
             "TrainfleetJobSlowed",
             of_a_job(f"""\
-avg_over_time({POWER}[<slowed_window>]) / ({POWER_MEDIAN} > 0) < <slowed_ratio> > <hung_power_ratio>
+avg_over_time({POWER}[<slowed_window>]) / ({POWER_MEDIAN} > 0) < <slowed_ratio> > <slowed_least_ratio>
 and on (provider, job_id)
-avg_over_time({NETWORK}[<slowed_window>]) / ({NETWORK_MEDIAN} > 0) < <slowed_ratio> > <hung_network_ratio>
+avg_over_time({NETWORK}[<slowed_window>]) / ({NETWORK_MEDIAN} > 0) < <slowed_ratio> > <slowed_least_ratio>
 {_RUNNING}
 {OLD}"""),
             "info",
