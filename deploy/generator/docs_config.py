@@ -31,6 +31,7 @@ from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret
 from trainfleet_exporter.providers.alibaba_pai import config as pai
 from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
+from trainfleet_exporter.providers.aws_sagemaker import config as sagemaker
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
 from trainfleet_exporter.providers.huawei_modelarts.usage import metrics as aom
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -57,6 +58,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.Glob, "pattern"),
     (kind.Regex, "regular expression"),
     (pai.RoleArn, "ARN"),
+    (sagemaker.RoleArn, "ARN"),
     (pai.ProviderArn, "ARN"),
     (pai.RamRole, "`true`, or a role's name"),
     (pai.ProfileName, "name of a profile"),
@@ -101,6 +103,9 @@ def reference() -> str:
             "### `providers[].sharding`\n\nSee [scale.md](scale.md).\n\n" + _table(Sharding),
             *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai.Credentials, pai.Oidc, common),
             _cloudmonitor_metrics(),
+            *_platform(
+                "aws_sagemaker", sagemaker.AwsSageMakerConfig, sagemaker.Credentials, sagemaker.WebIdentity, common
+            ),
             *_platform(
                 "huawei_modelarts",
                 modelarts.HuaweiModelArtsConfig,

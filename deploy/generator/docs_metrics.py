@@ -34,7 +34,7 @@ _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
     ),
 )
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")
-_CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "huawei_modelarts": "ModelArts"}
+_CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker", "huawei_modelarts": "ModelArts"}
 """By platform, what the page calls it: its sources begin with that."""
 
 

@@ -90,9 +90,10 @@ def test_a_month_is_on_record_until_a_day_after_its_end() -> None:
     assert not CHINA.keeps("2026-01", ends + DAY)
 
 
-def test_both_clouds_bill_by_china_time_and_others_by_utc() -> None:
+def test_two_clouds_bill_by_china_time_and_others_by_utc() -> None:
     assert {name: platform.billing for name, platform in installed_platforms().items()} == {
         "alibaba_pai": CHINA,
+        "aws_sagemaker": BillingPeriod(),
         "huawei_modelarts": CHINA,
     }
     other = installed_platforms()["alibaba_pai"]

@@ -80,7 +80,7 @@ def test_without_it_nobody_knows_the_platform() -> None:
     answer = _exporter(None, f"--config.file={EXAMPLE / 'config.yaml'}", "--config.check")
     assert answer.returncode == 2
     assert "lantern" in answer.stderr
-    assert "alibaba_pai, huawei_modelarts" in answer.stderr
+    assert "alibaba_pai, aws_sagemaker, huawei_modelarts" in answer.stderr
 
 
 def test_its_config_is_checked(installed: Path) -> None:

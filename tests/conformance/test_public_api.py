@@ -15,7 +15,8 @@ from trainfleet_conformance.public_api import PUBLIC, private_imports, source_fo
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 
 SOURCES = ROOT / "src" / "trainfleet_exporter"
-CLOUD = re.compile(r"(?i:alibaba|aliyun|huawei|modelarts|lantern)|\b(?i:pai)\b|PAI")
+CLOUD = re.compile(r"(?i:alibaba|aliyun|sagemaker|amazon|huawei|modelarts|lantern)|\b(?i:pai)\b|PAI")
+BUILT_IN = {"alibaba_pai", "aws_sagemaker", "huawei_modelarts"}
 ELSEWHERE = {
     "app/demo.py": "the demo is of these two",
 }
@@ -23,7 +24,7 @@ ELSEWHERE = {
 _MODULES = sorted(
     path
     for path in SOURCES.rglob("*.py")
-    if path.relative_to(SOURCES).parts[:2] not in {("providers", "alibaba_pai"), ("providers", "huawei_modelarts")}
+    if path.relative_to(SOURCES).parts[:2] not in {("providers", name) for name in BUILT_IN}
 )
 
 
@@ -37,7 +38,7 @@ def test_a_built_in_cloud_imports_what_is_public(platform: Platform) -> None:
 
 
 def test_there_are_built_in_clouds() -> None:
-    assert {platform.name for platform in _built_in()} == {"alibaba_pai", "huawei_modelarts"}
+    assert {platform.name for platform in _built_in()} == BUILT_IN
 
 
 def test_the_example_imports_what_is_public() -> None:

@@ -27,6 +27,7 @@ from trainfleet_exporter.providers.registry import installed_platforms
 _EVERY_PROVIDER = set(ProviderConfig.model_fields) | {"credentials", "endpoints", "collectors"}
 _MINIMAL = {
     "alibaba_pai": {"region": "cn-hangzhou", "credentials": {"access_key_id": "x", "access_key_secret": "x"}},
+    "aws_sagemaker": {"region": "us-east-1", "credentials": {"access_key_id": "x", "secret_access_key": "x"}},
     "huawei_modelarts": {"region": "cn-north-4", "credentials": {"access_key": "x", "secret_key": "x"}},
 }
 
@@ -97,7 +98,11 @@ def test_json(block: Block) -> None:
 
 @pytest.mark.parametrize(
     ("page", "platform", "version"),
-    [("quickstart-alibaba.md", "alibaba_pai", "1"), ("quickstart-huawei.md", "huawei_modelarts", "1.1")],
+    [
+        ("quickstart-alibaba.md", "alibaba_pai", "1"),
+        ("quickstart-aws.md", "aws_sagemaker", "2012-10-17"),
+        ("quickstart-huawei.md", "huawei_modelarts", "1.1"),
+    ],
 )
 def test_quick_start_policies_grant_exactly_the_permissions(page: str, platform: str, version: str) -> None:
     policies = [json.loads(block.text) for block in blocks(ROOT / "docs" / page, "json")]

@@ -21,7 +21,11 @@ TEXT = README.read_text(encoding="utf-8")
 FIRST_SCREEN = TEXT.partition("\n## ")[0]
 _LINES = 26
 """Lines of the first screen, of which the picture is one."""
-_CLOUDS = {"alibaba_pai": "Alibaba Cloud PAI-DLC", "huawei_modelarts": "Huawei Cloud ModelArts"}
+_CLOUDS = {
+    "alibaba_pai": "Alibaba Cloud PAI-DLC",
+    "aws_sagemaker": "AWS SageMaker",
+    "huawei_modelarts": "Huawei Cloud ModelArts",
+}
 
 
 def _samples() -> list[Command]:
@@ -68,14 +72,14 @@ def test_each_way_to_install_has_commands_and_a_page(way: str) -> None:
     assert "```sh\n" in found
 
 
-def test_the_config_of_ten_lines_is_good(
+def test_the_config_of_three_clouds_is_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (block,) = blocks(README, "yaml")
-    assert len(block.text.splitlines()) == 10
+    assert len(block.text.splitlines()) == 13
     for name in ("ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET"):
         monkeypatch.setenv(name, "LTAI5tExampleExample")
-    for name in ("HUAWEICLOUD_SDK_AK", "HUAWEICLOUD_SDK_SK"):
+    for name in ("HUAWEICLOUD_SDK_AK", "HUAWEICLOUD_SDK_SK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert f"`{name}`" in prose(README)
         monkeypatch.setenv(name, "EXAMPLEEXAMPLEEXAMPL")
     path = tmp_path / "config.yaml"

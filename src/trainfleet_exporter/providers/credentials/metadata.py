@@ -25,7 +25,7 @@ from trainfleet_exporter.transport import ApiClient, Call, Dialect, TextForm
 API = "metadata"
 _SESSION_SECONDS = "21600"  # the longest life of a session token
 _A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
-_A_ROLE = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._-]{1,64}"))
+_A_ROLE = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._+=,@-]{1,64}"))
 
 Connect: TypeAlias = Callable[[Dialect], ApiClient]
 Operation: TypeAlias = tuple[str, str]

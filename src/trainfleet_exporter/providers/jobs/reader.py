@@ -110,6 +110,10 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """The objects to publish with a live job."""
         return ()
 
+    def of_workspace(self) -> Iterable[object]:
+        """The objects to publish with the workspace, where no collector lists workspaces."""
+        return ()
+
     def history_of(self, job_id: str) -> Records | None:
         """The history in the row of a job of this poll; None if it has none."""
         return self._records.get(job_id)
@@ -202,7 +206,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
                     shown += self.details(job)
         counts: list[object] = []
         if shared.shard.owns("workspace", self.workspace_id):
-            counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
+            counts = [*self.of_workspace(), *self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 
     def _record_ended(self, now: float) -> None:

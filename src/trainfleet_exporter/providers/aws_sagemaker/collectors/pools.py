@@ -1,0 +1,113 @@
+"""Pools: HyperPod clusters, a call for all and two for each cluster and each further 100 of its nodes; and one call for
+training plans. The nodes themselves, off by default: one call for each 100 nodes of a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainfleet_exporter.errors import NotFound, RequestRefused
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, PartsCollector, Poll
+from trainfleet_exporter.providers.aws_sagemaker import translate_pools as translate
+from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
+from trainfleet_exporter.providers.jobs.listing import with_unread
+from trainfleet_exporter.providers.values import unix_time
+
+_PLANS = "training plans"
+_CLUSTER = "cluster "
+"""The prefix of the part of a cluster."""
+
+
+class PoolsCollector(BulkCollector):
+    """A part for the training plans, and one for each cluster."""
+
+    def __init__(self, shared: SageMakerShared, interval: float) -> None:
+        super().__init__("pools", interval)
+        self._shared = shared
+        self._queue = FairQueue()
+        self._plans: dict[str, float | None] = {}
+        """The plans that are shown, by name, and when they end (Unix seconds)."""
+
+    async def poll(self, poll: Poll) -> None:
+        """Read the plans first, because clusters name them."""
+        clusters = self._shared.clusters
+        with clusters.polling():
+            async with poll.part(_PLANS) as part:
+                await self._read_plans(part)
+            names = await self._names(poll)
+            poll.keep_only([_PLANS, *(_CLUSTER + name for name in names)])
+            clusters.publish(names)
+        keys = [_CLUSTER + name for name in names]
+        await self._queue.read_each(poll, keys, self._read_cluster, at_once=self._shared.at_once)
+
+    async def _names(self, poll: Poll) -> tuple[str, ...]:
+        if self._shared.chosen_clusters is not None:
+            return self._shared.chosen_clusters
+        rows = await self._shared.client.list_clusters(deadline=poll.deadline)
+        found = dict.fromkeys(row.cluster_name for row in rows if row is not None and row.cluster_name)
+        malformed = sum(row is None or not row.cluster_name for row in rows)
+        poll.dropped("malformed", malformed)
+        return with_unread(found, self._shared.clusters.value, malformed=malformed)
+
+    async def _read_plans(self, part: Part) -> None:
+        try:
+            rows = await self._shared.client.list_plans(deadline=part.deadline)
+        except RequestRefused as error:  # not served in every region
+            part.lacks(_PLANS, error)
+            rows = []
+        known = [row for row in rows if row is not None and row.status != translate.EXPIRED]
+        found = [pair for row in known if (pair := translate.plan_pool(row)) is not None]
+        part.dropped("malformed", len(known) - len(found) + rows.count(None))
+        self._plans = {row.training_plan_name or "": unix_time(row.end_time) for row in known}
+        await part.publish([each for pair in found for each in pair])
+
+    async def _read_cluster(self, part: Part) -> None:
+        client, name = self._shared.client, part.key.removeprefix(_CLUSTER)
+        try:
+            cluster = await client.describe_cluster(name, deadline=part.deadline)
+            rows = await client.list_nodes(name, deadline=part.deadline)
+        except NotFound as error:
+            await part.not_found(error)
+            return
+        nodes = [row for row in rows if row is not None]
+        groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
+        found = [None if group is None else translate.group_pool(name, group, nodes, self._plans) for group in groups]
+        part.dropped("malformed", found.count(None) + rows.count(None))
+        shown = [pair for pair in found if pair is not None]
+        for pool, _ in shown:
+            end = self._plans.get(pool.parent_pool_id)
+            if end is not None:
+                self._shared.pool_ends[pool.pool_id] = end
+            else:
+                self._shared.pool_ends.pop(pool.pool_id, None)
+        await part.publish([each for pair in shown for each in pair])
+
+
+class NodesCollector(PartsCollector):
+    """A part for each cluster."""
+
+    def __init__(self, shared: SageMakerShared, interval: float) -> None:
+        super().__init__("nodes", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The names of the clusters."""
+        return await self._shared.clusters.get()
+
+    async def read(self, part: Part) -> None:
+        """List the nodes of one cluster."""
+        try:
+            rows = await self._shared.client.list_nodes(part.key, deadline=part.deadline)
+        except NotFound as error:
+            await part.not_found(error)
+            return
+        found = {}
+        for row in rows:
+            node = None if row is None else translate.node(part.key, row, self._shared.pool_ends)
+            if node is None:
+                part.dropped("malformed")
+            elif node.node_name in found:
+                part.dropped("duplicate")
+            else:
+                found[node.node_name] = node
+        await part.publish(list(found.values()))

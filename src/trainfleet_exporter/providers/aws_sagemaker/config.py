@@ -1,0 +1,295 @@
+"""What a provider of platform `aws_sagemaker` may say in the config file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainValidator,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    WrapValidator,
+    model_serializer,
+)
+
+from trainfleet_exporter.config import Collector, ProviderConfig, Section
+from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, SecretText, Text, region
+from trainfleet_exporter.config.scalars import refuse, show, text_of
+from trainfleet_exporter.config.urls import is_link_local
+from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.providers.aws_sagemaker.auth import default_chain, find_profile, is_role_arn
+from trainfleet_exporter.providers.aws_sagemaker.translate import DEFAULT_WORKSPACE
+from trainfleet_exporter.providers.credentials import (
+    AssumedRole,
+    CredentialsSection,
+    Environment,
+    GivenKeys,
+    KeySource,
+    OidcRole,
+)
+
+_HOSTS = {"sagemaker": "api{}.sagemaker.{}", "cloudwatch": "monitoring{}.{}", "sts": "sts{}.{}"}
+_FIPS_IS_USUAL = {("cloudwatch", "us-gov"), ("sts", "us-gov")}
+"""Where the usual address of a region is that of FIPS."""
+_REGION = region(
+    "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
+    "|wulanchabu|zhangjiakou)(-.+)?|cn-(east|south|southwest)-[0-9]+|cn-north-([2-9]|1[0-9])"
+    "|na-(south|mexico)-1|me-east-1",
+    "Alibaba Cloud or Huawei Cloud",
+    "us-east-1",
+)
+_REGIONS = (
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "us-gov-east-1", "us-gov-west-1", "cn-north-1"),
+    *("cn-northwest-1", "ca-central-1", "ca-west-1", "sa-east-1", "mx-central-1", "af-south-1", "il-central-1"),
+    *("eu-west-1", "eu-west-2", "eu-west-3", "eu-central-1", "eu-central-2", "eu-north-1", "eu-south-1", "eu-south-2"),
+    *("ap-south-1", "ap-south-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-east-1", "ap-east-2"),
+    *(f"ap-southeast-{number}" for number in range(1, 8)),
+    *("me-south-1", "me-central-1"),
+)
+_METADATA = "http://169.254.169.254"
+
+
+class AwsRule(Wording):
+    """What is wrong with a provider that only this platform has (config.wording)."""
+
+    CREDENTIALS_FORM = (
+        "found {found}; allowed: access_key_id and secret_access_key, perhaps with session_token; role_arn, perhaps "
+        "with external_id, with them or a profile or alone; or web_identity; or profile; "
+        "or no credentials for those of the vendor's own chain"
+    )
+    PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the shared files of AWS"
+    ROLE_ARN = "found {found}; allowed: an IAM role's ARN, such as arn:aws:iam::123456789012:role/trainfleet"
+    WORKSPACES = "found {found}; allowed: all, or a list with default alone, because AWS has no workspaces"
+
+
+_KEYS = ("access_key_id", "secret_access_key", "session_token")
+
+
+def _role_arn(value: object) -> str:
+    text = text_of(value, AwsRule.ROLE_ARN)
+    if not is_role_arn(text):
+        refuse(AwsRule.ROLE_ARN, found=show(value))
+    return text
+
+
+def _only_workspace(value: Any) -> Any:
+    if value not in ("all", (DEFAULT_WORKSPACE,)):
+        refuse(AwsRule.WORKSPACES, found="a list of others")
+    return value
+
+
+RoleArn: TypeAlias = Annotated[str, PlainValidator(_role_arn), AwsRule.ROLE_ARN]
+
+
+def _of_profile(name: str, environ: Environment) -> KeySource:
+    try:
+        return find_profile(name, environ)
+    except AccessDenied as error:
+        refuse(AwsRule.PROFILE, found=show(name), reason=error.message)
+
+
+class WebIdentity(Section):
+    """A role that trusts the tokens of an identity provider, usually of a Kubernetes cluster (IRSA)."""
+
+    role_arn: RoleArn
+    """ARN of the role to assume."""
+    token: SecretText
+    """Token, usually a file with a projected service account token. Kubernetes replaces it before the token expires."""
+
+
+class Credentials(CredentialsSection):
+    """Credentials of one form."""
+
+    other_names = {  # noqa: RUF012 - a class variable of the base
+        "access_key": "access_key_id",
+        "ak": "access_key_id",
+        "access_key_secret": "secret_access_key",
+        "secret_key": "secret_access_key",
+        "sk": "secret_access_key",
+        "security_token": "session_token",
+        "oidc": "web_identity",
+    }
+
+    access_key_id: SecretText | None = None
+    """Access key id of an IAM user or role."""
+    secret_access_key: SecretText | None = None
+    """Secret of `access_key_id`."""
+    session_token: SecretText | None = None
+    """Token of a temporary access key."""
+    role_arn: RoleArn | None = None
+    """Role to assume, with the access key, the profile or the credentials of the default chain."""
+    external_id: SecretText | None = None
+    """External id, if the role requires one."""
+    web_identity: WebIdentity | None = None
+    """Role that trusts tokens of an identity provider, such as a Kubernetes cluster (IRSA)."""
+    profile: Text | None = None
+    """Profile in `~/.aws/credentials` or `~/.aws/config`."""
+
+    _by_default: bool = PrivateAttr(False)
+
+    @classmethod
+    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """What the vendor's chain finds. It is no form of the section."""
+        credentials = cls.model_construct()
+        credentials._source = default_chain(environ)
+        credentials._by_default = True
+        return credentials
+
+    def find_source(self, environ: Environment) -> KeySource:
+        """The source of the one form that is given."""
+        given = [name for name in type(self).model_fields if getattr(self, name)]
+        keys = [name for name in _KEYS if name in given]
+        forms = [bool(keys), self.web_identity is not None, self.profile is not None]
+        if not given or sum(forms) > 1 or (self.web_identity is not None and len(given) > 1):
+            refuse(AwsRule.CREDENTIALS_FORM, found=f"{' and '.join(given)} together" if given else "no credentials")
+        if self.external_id is not None and self.role_arn is None:
+            refuse(AwsRule.CREDENTIALS_FORM, found="external_id without role_arn")
+        if self.web_identity is not None:
+            return OidcRole(self.web_identity.role_arn, self.web_identity.token)
+        base: KeySource
+        if self.access_key_id is not None and self.secret_access_key is not None:
+            base = GivenKeys(self.access_key_id, self.secret_access_key, self.session_token)
+        elif keys:
+            missing = " and ".join(name for name in _KEYS[:2] if name not in keys)
+            refuse(AwsRule.CREDENTIALS_FORM, found=f"{' and '.join(keys)} without {missing}")
+        elif self.profile is not None:
+            base = _of_profile(self.profile, environ)
+        else:
+            base = default_chain(environ)
+        return base if self.role_arn is None else AssumedRole(self.role_arn, base, self.external_id)
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any] | None:
+        """What the file says; null for the vendor's chain, so that it reads back as such."""
+        if self._by_default:
+            return None
+        return {key: value for key, value in handler(self).items() if value is not None}
+
+
+class Endpoints(Section):
+    """Addresses that replace the public ones of the region: `scheme://host[:port]`."""
+
+    sagemaker: Endpoint | None = None
+    """SageMaker: jobs, HyperPod clusters, training plans."""
+    cloudwatch: Endpoint | None = None
+    """CloudWatch: usage of jobs and instances."""
+    sts: Endpoint | None = None
+    """STS: temporary credentials of a role."""
+    metadata: Endpoint | None = None
+    """Metadata service of the EC2 instance. It always uses plain HTTP."""
+
+
+class JobCounts(Collector):
+    """Finished jobs by status."""
+
+    interval: Duration | None = 300.0
+
+
+class Usage(Collector):
+    """Utilization of jobs and their instances."""
+
+    foreign_keys = {  # noqa: RUF012 - a class variable of the base
+        "source": "CloudWatch is the only source on this cloud; leave it out",
+        "metrics": "the metrics of this cloud are fixed; leave it out",
+        "profiling": "only Alibaba Cloud has metrics of profilers; leave it out",
+    }
+
+    interval: Duration | None = 120.0
+
+
+class Nodes(Collector):
+    """The nodes of each cluster. Off by default."""
+
+    enabled: Flag = False
+    interval: Duration | None = 300.0
+
+
+class Collectors(Section):
+    """Which collectors run, and how often."""
+
+    foreign_keys = {  # noqa: RUF012 - a class variable of the base
+        "jobs_v1": "only Huawei Cloud has a v1 API of jobs; leave it out",
+        "pods": "jobs covers pods on this cloud; leave it out",
+        "pool_usage": "this cloud reports no usage of pools; leave it out",
+        "pool_workloads": "this cloud reports no queues of pools; leave it out",
+    }
+
+    job_counts: JobCounts = JobCounts()
+    """Finished jobs by status. `jobs` counts the live ones."""
+    jobs: Collector = Collector()
+    """Live jobs with their instances, and their final status. `usage` needs it."""
+    usage: Usage = Usage()
+    """Utilization of jobs and their instances."""
+    pools: Collector = Collector()
+    """Instance groups of HyperPod clusters, and training plans. `nodes` needs it."""
+    nodes: Nodes = Nodes()
+    """The nodes of each cluster."""
+
+
+class AwsSageMakerConfig(ProviderConfig):
+    """One account and region of AWS SageMaker."""
+
+    apis = ("sagemaker", "cloudwatch", "sts")
+    other_platform_names = ("aws", "amazon", "sagemaker", "hyperpod", "awssagemaker")
+    foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
+    known_regions = _REGIONS
+
+    region: Annotated[Region, _REGION]
+    """The cloud's ID of the region. The addresses of the APIs follow from it."""
+    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
+        default=None, validate_default=True
+    )
+    """Credentials. Default: the default chain of the vendor."""
+    fips: Flag = False
+    """Uses the addresses of the region that meet FIPS 140."""
+    endpoints: Endpoints = Endpoints()
+    """Addresses that replace the public ones of the region."""
+    workspaces: Annotated[AllOrList, AfterValidator(_only_workspace)] = "all"
+    """AWS has no workspaces: all jobs are in one with the id `default`."""
+    clusters: AllOrList = "all"
+    """HyperPod clusters to poll: `all`, or a list of names."""
+    collectors: Collectors = Collectors()
+    """Which collectors run, and how often."""
+
+    def endpoint(self, api: str) -> str:
+        """The base URL of one API: the configured one, or the public one of the region."""
+        configured: str | None = getattr(self.endpoints, api)
+        if api == "metadata":
+            return configured or _METADATA
+        is_usual = not self.fips or (api, self.region.rpartition("-")[0].rpartition("-")[0]) in _FIPS_IS_USUAL
+        host = _HOSTS[api].format("" if is_usual else "-fips", self.region)
+        domain = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+        return configured or f"https://{host}.{domain}"
+
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        return {api: self.endpoint(api) for api in Endpoints.model_fields}
+
+    def given_endpoints(self) -> Mapping[str, str]:
+        given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
+        metadata = self.endpoints.metadata
+        # Plain http by nature, within the machine's own network; elsewhere anyone who listens would get the keys.
+        if metadata is not None and metadata != _METADATA and not is_link_local(metadata):
+            given["metadata"] = metadata
+        return given
+
+    def bulk_collectors(self) -> Mapping[str, Collector]:
+        chosen = self.collectors
+        return {
+            "job_counts": chosen.job_counts,
+            "jobs": chosen.jobs,
+            "usage": chosen.usage,
+            "pools": chosen.pools,
+            "nodes": chosen.nodes,
+        }
+
+    def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
+        chosen = self.collectors
+        return {
+            "jobs": (chosen.jobs, {"usage": chosen.usage}),
+            "pools": (chosen.pools, {"nodes": chosen.nodes}),
+        }

@@ -1,0 +1,81 @@
+"""AWS SageMaker as a platform: from its config to a provider with its collectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.polling import Collector
+from trainfleet_exporter.providers.aws_sagemaker.auth import KEPT, credential_table
+from trainfleet_exporter.providers.aws_sagemaker.client import SageMakerClient
+from trainfleet_exporter.providers.aws_sagemaker.collectors.job_counts import JobCountsCollector
+from trainfleet_exporter.providers.aws_sagemaker.collectors.jobs import SageMakerJobReader
+from trainfleet_exporter.providers.aws_sagemaker.collectors.pools import NodesCollector, PoolsCollector
+from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
+from trainfleet_exporter.providers.aws_sagemaker.collectors.usage import CloudWatchCollector
+from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.providers.aws_sagemaker.signing import AwsDialect, ServerClock
+from trainfleet_exporter.providers.aws_sagemaker.tables import EXPERIMENTAL, PERMISSIONS, SOURCES
+from trainfleet_exporter.providers.aws_sagemaker.usage.cloudwatch import CloudWatch
+from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
+from trainfleet_exporter.providers.jobs.collectors import JobsCollector
+from trainfleet_exporter.providers.registry import BuildContext, Platform
+from trainfleet_exporter.providers.transport_factory import open_transport
+
+
+class AwsSageMaker:
+    """One account and region of SageMaker (providers.registry.Provider)."""
+
+    def __init__(self, config: AwsSageMakerConfig, context: BuildContext) -> None:
+        self.name = config.name
+        self.facts = ProviderFacts(platform=config.platform, region=config.region)
+        self._settings = context.settings
+        self._transport = open_transport(config, context)
+        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        clock = ServerClock()
+        table = credential_table(config.region, clock)
+        self.identity = open_credential(config.credentials.source, table, self._credential_clients)
+        apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
+        own = {api: config.endpoint(api) for api in apis}
+        clients = {
+            api: self._transport.client(url, AwsDialect(api, config.region, self.identity, clock))
+            for api, url in own.items()
+        }
+        self.endpoints: Mapping[str, str] = {**own, **self._credential_clients.endpoints}
+        shared = SageMakerShared(config, context, SageMakerClient(clients["sagemaker"]))
+        monitor = CloudWatch(clients["cloudwatch"]) if "cloudwatch" in clients else None
+        self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared, monitor))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._credential_clients.aclose()
+        await self._transport.aclose()
+
+    def _collectors(
+        self, config: AwsSageMakerConfig, shared: SageMakerShared, monitor: CloudWatch | None
+    ) -> Iterator[Collector]:
+        chosen, every = config.collectors, self._settings.poll_interval
+        if chosen.jobs.enabled:
+            yield JobsCollector(shared, chosen.jobs.effective_interval(every), partial(SageMakerJobReader, shared))
+        if chosen.job_counts.enabled:
+            interval = chosen.job_counts.effective_interval(every)
+            yield JobCountsCollector(shared, interval, window=config.job_window)
+        if monitor is not None:
+            interval = chosen.usage.effective_interval(every)
+            yield CloudWatchCollector(shared, interval, monitor, self._settings.metrics.deny)
+        if chosen.pools.enabled:
+            yield PoolsCollector(shared, chosen.pools.effective_interval(every))
+        if chosen.nodes.enabled:
+            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
+
+
+PLATFORM = Platform(
+    name="aws_sagemaker",
+    config=AwsSageMakerConfig,
+    build=AwsSageMaker,
+    sources=SOURCES,
+    experimental=EXPERIMENTAL,
+    permissions=PERMISSIONS,
+    kept=KEPT,
+)

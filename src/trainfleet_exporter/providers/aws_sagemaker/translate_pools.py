@@ -1,0 +1,142 @@
+"""From HyperPod clusters and training plans to the model: pure functions.
+
+An instance group of a cluster is a pool, and so is a training plan. A group whose instances come from a plan is the
+plan's child, so that sums over pools without a parent count each instance once.
+
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupDetails.html
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummary.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from trainfleet_exporter.model import Accelerators, Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
+from trainfleet_exporter.providers.aws_sagemaker import payloads
+from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
+from trainfleet_exporter.providers.aws_sagemaker.translate import plan_name
+from trainfleet_exporter.providers.jobs.history import code
+from trainfleet_exporter.providers.values import whole
+
+GROUP_STATUS: Mapping[str, PoolStatus] = {
+    "InService": PoolStatus.READY,
+    "Updating": PoolStatus.READY,
+    "SystemUpdating": PoolStatus.READY,
+    "Creating": PoolStatus.CREATING,
+    "Degraded": PoolStatus.ABNORMAL,
+    "Failed": PoolStatus.ABNORMAL,
+    "Deleting": PoolStatus.DELETING,
+}
+"""By status of an instance group (InstanceGroupStatus). The nodes of a group serve on while it is updated."""
+NODE_STATUS: Mapping[str, PoolStatus] = {
+    "Running": PoolStatus.READY,
+    "Pending": PoolStatus.CREATING,
+    "SystemUpdating": PoolStatus.CREATING,
+    "DeepHealthCheckInProgress": PoolStatus.CREATING,
+    "AttachInProgress": PoolStatus.CREATING,
+    "Failure": PoolStatus.ABNORMAL,
+    "ShuttingDown": PoolStatus.DELETING,
+    "DetachInProgress": PoolStatus.DELETING,
+}
+"""By status of a node (ClusterInstanceStatus)."""
+PLAN_STATUS: Mapping[str, PoolStatus] = {
+    "Active": PoolStatus.READY,
+    "Scheduled": PoolStatus.CREATING,
+    "Pending": PoolStatus.CREATING,
+    "Failed": PoolStatus.ABNORMAL,
+}
+"""By status of a training plan (TrainingPlanStatus)."""
+EXPIRED = "Expired"
+_CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
+    PoolStatus.READY: "available",
+    PoolStatus.ABNORMAL: "abnormal",
+    PoolStatus.CREATING: "creating",
+    PoolStatus.DELETING: "deleting",
+}
+
+
+def pool_id(cluster: str, group: str) -> str:
+    """The id of the pool that an instance group is."""
+    return f"{cluster}/{group}"
+
+
+def group_pool(
+    cluster: str, group: payloads.ClusterGroup, nodes: Iterable[payloads.Node], plans: Collection[str]
+) -> tuple[Pool, PoolAmounts] | None:
+    """An instance group with what it has, given the nodes of its cluster; None if it has no name."""
+    name = group.instance_group_name
+    if not name:
+        return None
+    statuses = Counter(node_status(node) for node in nodes if node.instance_group_name == name)
+    plan = plan_name(group.training_plan_arn)
+    pool = Pool(
+        pool_id=pool_id(cluster, name),
+        name=pool_id(cluster, name),
+        resource_type="HyperPod",
+        parent_pool_id=plan if plan in plans else "",
+        status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
+        nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
+    )
+    count, kind = whole(group.current_count), group.instance_type or ""
+    cores = cpu_cores(kind)
+    amounts = PoolAmounts(
+        pool_id=pool.pool_id,
+        capacity_cpu_cores=None if count is None or cores is None else count * cores,
+        capacity_accelerators=_times(kind, count),
+    )
+    return pool, amounts
+
+
+def plan_pool(row: payloads.TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
+    """A training plan as a pool, with what it has and what of it is in use; None if it has no name."""
+    if not row.training_plan_name:
+        return None
+    in_use = whole(row.in_use_instance_count)
+    pool = Pool(
+        pool_id=row.training_plan_name,
+        name=row.training_plan_name,
+        resource_type="TrainingPlan",
+        status=PLAN_STATUS.get(row.status or "", PoolStatus.UNKNOWN),
+        allocated_nodes=in_use,
+        empty_nodes=whole(row.available_instance_count),
+    )
+    kinds = {part.instance_type or "" for part in row.reserved_capacity_summaries or () if part is not None}
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    amounts = PoolAmounts(
+        pool_id=pool.pool_id,
+        capacity_accelerators=_times(kind, whole(row.total_instance_count)),
+        allocated_accelerators=_times(kind, in_use),
+    )
+    return pool, amounts
+
+
+def node(cluster: str, row: payloads.Node, ends: Mapping[str, float]) -> Node | None:
+    """A row of ListClusterNodes. `ends` has for each pool of a training plan when that ends (Unix seconds)."""
+    if not row.instance_id or not row.instance_group_name:
+        return None
+    kind, status, pool = row.instance_type or "", node_status(row), pool_id(cluster, row.instance_group_name)
+    return Node(
+        pool_id=pool,
+        node_name=row.instance_id,
+        node_type=kind,
+        status=status,
+        reason="" if status is PoolStatus.READY else code(_word(row)),
+        expires=ends.get(pool),
+        capacity_cpu_cores=cpu_cores(kind),
+        capacity_accelerators=_times(kind, 1),
+    )
+
+
+def node_status(row: payloads.Node) -> PoolStatus:
+    """The common word for the status of a node."""
+    return NODE_STATUS.get(_word(row), PoolStatus.UNKNOWN)
+
+
+def _word(row: payloads.Node) -> str:
+    return ("" if row.instance_status is None else row.instance_status.status) or ""
+
+
+def _times(kind: str, count: int | None) -> tuple[Accelerators, ...]:
+    each = accelerators(kind)
+    return () if each is None or count is None else (Accelerators(each.kind, each.model, each.count * count),)

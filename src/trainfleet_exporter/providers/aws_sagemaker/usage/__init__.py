@@ -1,0 +1,1 @@
+"""Usage of training jobs by CloudWatch."""

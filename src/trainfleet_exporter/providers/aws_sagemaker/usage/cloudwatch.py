@@ -1,0 +1,98 @@
+"""CloudWatch as usage is read from it: GetMetricData, 500 metrics a call.
+
+AWS charges for each metric that is asked for, and not for the call.
+
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.providers.aws_sagemaker.client import json_call, pages
+from trainfleet_exporter.providers.aws_sagemaker.payloads import MetricData, MetricResult
+from trainfleet_exporter.providers.aws_sagemaker.translate import hosts
+from trainfleet_exporter.providers.aws_sagemaker.usage.metrics import DIMENSION, NAMESPACE, Metric
+from trainfleet_exporter.transport import ApiClient
+from trainfleet_exporter.transport.payload import decode_value
+
+AT_ONCE = 500
+"""The most metrics of a call."""
+PERIOD = 60
+"""Seconds between two points."""
+
+
+class Query(NamedTuple):
+    """One metric of one host."""
+
+    metric: Metric
+    job_id: str
+    host: str
+    parts: float
+    """Over how many things the metric is the sum."""
+
+
+class Reading(NamedTuple):
+    """The newest point: Unix seconds, and percent of one thing."""
+
+    query: Query
+    time: float
+    value: float | None
+
+
+def queries(metrics: Sequence[Metric], jobs: Sequence[Job]) -> Iterator[Query]:
+    """What is asked for, metric by metric. A job of several machine types has only what needs no number of parts:
+    CloudWatch does not say which host is of which type."""
+    for metric in metrics:
+        for job in jobs:
+            parts = metric.parts(job.resource_type)
+            if parts is not None:
+                for host in hosts(job.nodes):
+                    yield Query(metric, job.job_id, host, parts)
+
+
+class CloudWatch:
+    """The call that the usage collector makes. It raises CloudError, and ends by its deadline (loop time)."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def newest(
+        self, asked: Sequence[Query], *, start: float, end: float, deadline: float
+    ) -> AsyncIterator[list[Reading]]:
+        """The newest points between two Unix times of up to 500 metrics, page by page, of those that have any."""
+        body = {
+            "MetricDataQueries": [_query(number, query) for number, query in enumerate(asked)],
+            "StartTime": math.floor(start / PERIOD) * PERIOD,
+            "EndTime": math.ceil(end),
+            "ScanBy": "TimestampDescending",
+        }
+        by_id = {f"m{number}": query for number, query in enumerate(asked)}
+        call = replace(json_call("GetMetricData", body), no_data=lambda found: not found.rows)
+        async for rows in pages(self._client, call, body, MetricData, deadline):
+            results = [None if row is None else decode_value(row, MetricResult) for row in rows]
+            yield [reading for result in results if (reading := _reading(result, by_id)) is not None]
+            del rows, results  # before the next call
+
+
+def _query(number: int, query: Query) -> dict[str, Any]:
+    dimension = {"Name": DIMENSION, "Value": f"{query.job_id}/{query.host}"}
+    metric = {"Namespace": NAMESPACE, "MetricName": query.metric.name, "Dimensions": [dimension]}
+    return {"Id": f"m{number}", "MetricStat": {"Metric": metric, "Period": PERIOD, "Stat": "Average"}}
+
+
+def _reading(result: MetricResult | None, by_id: dict[str, Query]) -> Reading | None:
+    """The newest point of a result; None if it has none, or is of nothing that was asked for."""
+    query = None if result is None else by_id.get(result.id or "")
+    if result is None or query is None:
+        return None
+    points = zip(result.timestamps or (), result.values or (), strict=False)
+    dated = [(time, value) for time, value in points if time is not None]
+    if not dated:
+        return None
+    time, value = max(dated, key=lambda point: point[0])
+    return Reading(query, time, None if value is None else value / query.parts)

@@ -1,0 +1,157 @@
+"""Pools: instance groups of HyperPod clusters, training plans, and nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import httpx
+
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, plan_arn
+from tests.providers.aws_sagemaker.models import enumeration
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+from trainfleet_exporter.providers.aws_sagemaker import translate_pools
+
+
+def _group(name: str, kind: str = "ml.p5.48xlarge", count: int = 4, status: str = "InService", **fields: Any) -> Row:
+    return {"InstanceGroupName": name, "InstanceType": kind, "CurrentCount": count, "Status": status, **fields}
+
+
+def _node(number: int, status: str = "Running", group: str = "workers") -> Row:
+    return {
+        "InstanceGroupName": group,
+        "InstanceId": f"i-{number}",
+        "InstanceType": "ml.p5.48xlarge",
+        "LaunchTime": START,
+        "InstanceStatus": {"Status": status},
+    }
+
+
+def _plan(name: str, status: str = "Active") -> Row:
+    return {
+        "TrainingPlanArn": plan_arn(name),
+        "TrainingPlanName": name,
+        "Status": status,
+        "EndTime": START + 86400,
+        "TotalInstanceCount": 8,
+        "AvailableInstanceCount": 2,
+        "InUseInstanceCount": 6,
+        "ReservedCapacitySummaries": [
+            {
+                "ReservedCapacityArn": "arn:aws:sagemaker:us-east-1:123456789012:reserved-capacity/r",
+                "InstanceType": "ml.p5.48xlarge",
+                "TotalInstanceCount": 8,
+                "Status": "Active",
+            }
+        ],
+    }
+
+
+def _cloud() -> Cloud:
+    cloud = Cloud()
+    groups = [_group("workers", TrainingPlanArn=plan_arn("plan-a")), _group("head", "ml.m5.xlarge", 1, "Degraded")]
+    nodes = [_node(number) for number in range(2)] + [_node(8, "Failure"), _node(9, "DeepHealthCheckInProgress")]
+    cloud.clusters = {"hyper": (groups, nodes)}
+    cloud.plans = [_plan("plan-a"), _plan("old", "Expired")]
+    return cloud
+
+
+def test_groups_and_plans_are_pools(run: Run) -> None:
+    cloud = _cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        assert fleet.own("collector_success", collector="pools") == 1
+        infos = await fleet.lines("pool_info")
+        assert len(infos) == 3
+        assert any('pool_id="hyper/workers"' in line and 'parent_pool_id="plan-a"' in line for line in infos)
+        assert any('pool_id="plan-a"' in line and 'resource_type="TrainingPlan"' in line for line in infos)
+        assert await fleet.value('pool_status{pool_id="hyper/head",status="abnormal"}') == 1
+        assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 2
+        assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="abnormal"}') == 1
+        assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="creating"}') == 1
+        assert await fleet.value('pool_nodes{pool_id="hyper/head",status="available"}') == 0
+        kind = 'accelerator="gpu",accelerator_model="H100"'
+        assert await fleet.value(f'pool_capacity_accelerators{{pool_id="hyper/workers",{kind}}}') == 32
+        assert await fleet.value(f'pool_capacity_accelerators{{pool_id="plan-a",{kind}}}') == 64
+        assert await fleet.value(f'pool_allocated_accelerators{{pool_id="plan-a",{kind}}}') == 48
+        assert await fleet.value('pool_empty_nodes{pool_id="plan-a"}') == 2
+        assert await fleet.value('pool_capacity_cpu_cores{pool_id="hyper/head"}') == 4
+        names = Counter(name for name, _ in cloud.calls)
+        assert names == {"ListTrainingPlans": 1, "ListClusters": 1, "DescribeCluster": 1, "ListClusterNodes": 1}
+
+    run(cloud, steps)
+
+
+def test_nodes_have_their_health(run: Run) -> None:
+    cloud = _cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        await fleet.runner("nodes").tick()
+        assert await fleet.value('node_status{pool_id="hyper/workers",node_name="i-8",status="abnormal"}') == 1
+        assert await fleet.value('node_status{pool_id="hyper/workers",node_name="i-9",status="creating"}') == 1
+        reason = 'node_status_reason{pool_id="hyper/workers",node_name="i-9",reason="DeepHealthCheckInProgress"}'
+        assert await fleet.value(reason) == 1
+        assert await fleet.lines('node_status_reason{provider="p",pool_id="hyper/workers",node_name="i-0"') == []
+        assert len(await fleet.lines("node_capacity_accelerators")) == 4
+        ends = await fleet.lines("node_expiry_timestamp_seconds")
+        assert [float(line.rpartition(" ")[2]) for line in ends] == [START + 86400] * 4
+
+    run(cloud, steps)
+
+
+def test_plans_that_are_refused_take_no_cluster_along(run: Run) -> None:
+    cloud = _cloud()
+    answers = {"AccessDeniedException": 0, "UnknownOperationException": 1}
+
+    async def steps(fleet: Fleet) -> None:
+        for code, success in answers.items():
+            cloud.answer = lambda operation, asked, code=code: (
+                failed(code) if operation == "ListTrainingPlans" else None
+            )  # type: ignore[misc]
+            await fleet.runner("pools").tick()
+            assert fleet.own("collector_success", collector="pools") == success
+            assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 2
+
+    run(cloud, steps)
+
+
+def test_a_deleted_cluster_is_gone(run: Run) -> None:
+    cloud = _cloud()
+
+    def vanished(operation: str, asked: Row) -> httpx.Response | None:
+        return failed("ResourceNotFound") if operation == "DescribeCluster" else None
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        cloud.answer = vanished
+        await fleet.runner("pools").tick()
+        assert fleet.own("collector_success", collector="pools") == 1
+        assert await fleet.lines('pool_info{provider="p",pool_id="hyper') == []
+        cloud.answer = lambda operation, asked: None
+        cloud.clusters.clear()
+        await fleet.runner("pools").tick()
+        assert len(await fleet.lines("pool_info")) == 1
+
+    run(cloud, steps)
+
+
+def test_only_the_configured_clusters_are_read(run: Run) -> None:
+    cloud = _cloud()
+    cloud.clusters["other"] = ([_group("x")], [])
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        assert await fleet.lines('pool_info{provider="p",pool_id="other') == []
+        assert cloud.called("ListClusters") == []
+        assert [asked["ClusterName"] for asked in cloud.called("DescribeCluster")] == ["hyper"]
+
+    run(cloud, steps, CONFIG + "    clusters: [hyper]\n")
+
+
+def test_every_status_of_the_models_has_a_word() -> None:
+    assert translate_pools.GROUP_STATUS.keys() == set(enumeration("InstanceGroupStatus"))
+    assert translate_pools.NODE_STATUS.keys() | {"NotFound"} == set(enumeration("ClusterInstanceStatus"))
+    assert translate_pools.PLAN_STATUS.keys() | {translate_pools.EXPIRED} == set(enumeration("TrainingPlanStatus"))

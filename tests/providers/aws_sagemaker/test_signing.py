@@ -1,0 +1,229 @@
+"""Signature Version 4: AWS' own vectors, 1,000 random requests against botocore, errors, and a clock that is off."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import string
+import time
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.providers.aws_sagemaker.cloud import RUNNING, Cloud, Row, Run, failed, job
+from tests.support.fleet import Fleet
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
+from trainfleet_exporter.providers.aws_sagemaker.signing import judge, sign
+from trainfleet_exporter.transport import HttpAnswer
+from trainfleet_exporter.transport.calls import NOT_JSON
+
+# The published test suite of Signature Version 4: its key, time, region and service.
+SUITE: dict[str, Any] = {
+    "access_key_id": "AKIDEXAMPLE",
+    "secret_access_key": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+    "region": "us-east-1",
+    "service": "service",
+    "now": datetime(2015, 8, 30, 12, 36, tzinfo=UTC),
+    "path": "/",
+}
+HOST = {"Host": "example.amazonaws.com"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+VECTORS: dict[str, tuple[dict[str, Any], str]] = {
+    "get-vanilla": (
+        {"method": "GET", "query": {}, "headers": HOST},
+        "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31",
+    ),
+    "get-vanilla-query-order-key-case": (
+        {"method": "GET", "query": {"Param2": "value2", "Param1": "value1"}, "headers": HOST},
+        "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
+    ),
+    "post-vanilla": (
+        {"method": "POST", "query": {}, "headers": HOST},
+        "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b",
+    ),
+    "post-x-www-form-urlencoded": (
+        {"method": "POST", "query": {}, "headers": {**HOST, **FORM}, "body": b"Param1=value1"},
+        "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
+    ),
+    "get-header-value-trim": (
+        {"method": "GET", "query": {}, "headers": {**HOST, "My-Header1": " value1", "My-Header2": ' "a   b   c"'}},
+        "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_published_vectors(name: str) -> None:
+    given, signature = VECTORS[name]
+    assert sign(**(SUITE | given)).proofs[0] == signature
+
+
+def test_the_example_of_the_documentation() -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8", "host": "iam.amazonaws.com"}
+    query = {"Action": "ListUsers", "Version": "2010-05-08"}
+    found = sign(**(SUITE | {"service": "iam", "method": "GET", "query": query, "headers": headers}))
+    assert found.proofs[0] == "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"
+
+
+def test_a_thousand_random_requests_are_signed_as_by_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, characters = random.Random(31), string.printable.strip() + " äß€"
+
+    def text(most: int, of: str = characters) -> str:
+        return "".join(chosen.choice(of) for _ in range(chosen.randrange(1, most)))
+
+    for number in range(1000):
+        query = {text(8): text(12) for _ in range(chosen.randrange(4))}
+        headers = {
+            "host": f"{text(9, string.ascii_lowercase)}.test",
+            "x-amz-target": text(30, string.ascii_letters + "  "),
+        }
+        if not headers["x-amz-target"].strip():
+            headers["x-amz-target"] = "x"
+        key, secret, token = text(20, string.ascii_uppercase), text(40), text(60, string.ascii_letters)
+        region, service = f"region-{number % 7}", text(9, string.ascii_lowercase)
+        moment = datetime.fromtimestamp(chosen.randrange(10**9, 2 * 10**9), UTC)
+        method, body = chosen.choice(["GET", "POST"]), text(200).encode()
+        token = token if number % 2 else ""
+        found = sign(
+            method=method,
+            path="/",
+            query=query,
+            headers=headers,
+            access_key_id=key,
+            secret_access_key=secret,
+            session_token=token or None,
+            region=region,
+            service=service,
+            now=moment,
+            body=body,
+        )
+        url = f"https://{headers['host']}/?" + "&".join(
+            f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in query.items()
+        )
+        request = AWSRequest(method=method, url=url, data=body, headers=headers)
+        monkeypatch.setattr("botocore.auth.get_current_datetime", lambda moment=moment: moment.replace(tzinfo=None))
+        SigV4Auth(Credentials(key, secret, token or None), service, region).add_auth(request)
+        assert found.headers["Authorization"] == request.headers["Authorization"]
+        assert found.headers["x-amz-date"] == request.headers["X-Amz-Date"]
+
+
+def _answer(status: int, payload: Any, body: bytes = b"", **headers: str) -> HttpAnswer:
+    return HttpAnswer(status, headers, body, payload)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind"),
+    [
+        (400, "ThrottlingException", "Rate exceeded", Throttled),
+        (400, "Throttling", "", Throttled),
+        (400, "ValidationError", "Rate exceeded", Throttled),
+        (429, "TooManyRequestsException", "", Throttled),
+        (400, "AccessDeniedException", "User: arn:aws:iam::1:user/x is not authorized", AccessDenied),
+        (400, "ExpiredTokenException", "expired", AccessDenied),
+        (400, "UnrecognizedClientException", "The security token is invalid.", AccessDenied),
+        (400, "InvalidSignatureException", "Signature expired", AccessDenied),
+        (403, "", "", AccessDenied),
+        (400, "ResourceNotFound", "no cluster", NotFound),
+        (400, "ValidationException", "Requested resource not found.", NotFound),
+        (400, "ValidationException", "1 validation error detected", RequestRefused),
+        (400, "UnknownOperationException", "", RequestRefused),
+        (404, "", "", RequestRefused),
+        (500, "InternalFailure", "", ServerTrouble),
+        (503, "ServiceUnavailable", "", ServerTrouble),
+    ],
+)
+def test_errors_by_code_and_status(status: int, code: str, message: str, kind: type[CloudError]) -> None:
+    error = judge(_answer(status, {"__type": f"com.amazonaws.sagemaker#{code}", "message": message}))
+    assert type(error) is kind
+    assert error.code == code
+
+
+def test_errors_of_sts_are_xml() -> None:
+    body = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>"
+    error = judge(_answer(403, NOT_JSON, body))
+    assert isinstance(error, AccessDenied)
+    assert (error.code, error.message) == ("AccessDenied", "not you")
+
+
+def test_a_refused_signature_quotes_nothing() -> None:
+    said = "The request signature we calculated does not match. The Canonical String should have been 'POST secret'"
+    error = judge(_answer(403, {"__type": "InvalidSignatureException", "message": said}))
+    assert error is not None
+    assert "secret access key" in error.message
+    assert "POST" not in error.message
+
+
+def test_good_answers_and_redirects_are_no_errors() -> None:
+    assert judge(_answer(200, {})) is None
+    assert judge(_answer(302, NOT_JSON)) is None
+
+
+@pytest.mark.parametrize("hours", [-3, 2])
+@pytest.mark.parametrize("code", ["RequestTimeTooSkewed", "InvalidSignatureException", "RequestExpired"])
+def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    dates: list[str] = []
+
+    def by_clock(request: httpx.Request) -> httpx.Response:
+        there = time.time() + hours * 3600
+        dates.append(request.headers["x-amz-date"])
+        signed = datetime.strptime(dates[-1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+        if abs(signed - there) > 300:
+            date = format_datetime(datetime.fromtimestamp(there, UTC), usegmt=True)
+            return failed(code, "Signature not yet current", 403, Date=date)
+        return cloud(request)
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert await fleet.value(RUNNING) == 1
+        await fleet.runner("usage").tick()
+        assert fleet.own("collector_success", collector="usage") == 1
+        assert len(dates) == 1 + 3 + 1  # one was refused
+        assert sum("clock of this machine is off" in line for line in fleet.log) == 1
+
+    run(by_clock, steps)
+
+
+def test_a_wrong_secret_is_not_tried_again(run: Run) -> None:
+    cloud = Cloud()
+
+    def refuse(operation: str, asked: Row) -> httpx.Response:
+        date = format_datetime(datetime.fromtimestamp(time.time(), UTC), usegmt=True)
+        return failed("InvalidSignatureException", "does not match", 403, Date=date)
+
+    cloud.answer = refuse
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        assert len(cloud.calls) == 1
+        await asyncio.sleep(60)
+
+    run(cloud, steps)
+
+
+def test_throttled_calls_are_repeated(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    times = iter(range(100))
+
+    async def steps(fleet: Fleet) -> None:
+        for _ in range(5):  # retries are a tenth of all calls
+            await fleet.runner("jobs").tick()
+        cloud.answer = lambda operation, asked: (
+            failed("ThrottlingException", "Rate exceeded") if next(times) == 0 else None
+        )
+        await fleet.runner("jobs").tick()
+        assert fleet.own("collector_success", collector="jobs") == 1
+        labels = {"api": "sagemaker", "operation": "Search"}
+        assert fleet.own("api_requests_total", outcome="throttled", **labels) == 1
+
+    run(cloud, steps)

@@ -1,0 +1,180 @@
+"""Usage by CloudWatch: ratios by instance counts, the number of calls, and what fails alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, job
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+
+
+def _point(cloud: Cloud, host: str, metric: str, value: float, age: float = 60) -> None:
+    cloud.points.setdefault((host, metric), []).append((START - age, value))
+
+
+async def _poll(fleet: Fleet) -> None:
+    await fleet.runner("jobs").tick()
+    await fleet.runner("usage").tick()
+
+
+def test_percent_of_all_parts_becomes_the_ratio_of_one(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]  # two hosts of 192 vCPUs and 8 GPUs
+    for host, gpu in (("a/algo-1", 400.0), ("a/algo-2", 800.0)):
+        _point(cloud, host, "GPUUtilization", 100.0, age=300)
+        _point(cloud, host, "GPUUtilization", gpu)
+        _point(cloud, host, "GPUMemoryUtilization", 640.0)
+        _point(cloud, host, "CPUUtilization", 4800.0)
+        _point(cloud, host, "MemoryUtilization", 12.5)
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert fleet.own("collector_success", collector="usage") == 1
+        gpu = 'accelerator="gpu"'
+        assert await fleet.value(f'pod_accelerator_utilization_ratio{{job_id="a",pod_id="algo-1",{gpu}}}') == 0.5
+        assert await fleet.value(f'pod_accelerator_utilization_ratio{{job_id="a",pod_id="algo-2",{gpu}}}') == 1
+        assert await fleet.value(f'job_accelerator_utilization_ratio{{job_id="a",{gpu}}}') == 0.75
+        assert await fleet.value(f'job_accelerator_memory_utilization_ratio{{job_id="a",{gpu}}}') == 0.8
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.25
+        assert await fleet.value('pod_memory_utilization_ratio{job_id="a",pod_id="algo-2"}') == 0.125
+        assert await fleet.value('job_usage_info{job_id="a",source="cloudwatch"}') == 1
+        assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
+
+    run(cloud, steps)
+
+
+def test_what_an_instance_does_not_have_is_not_asked_for(run: Run) -> None:
+    cloud = Cloud()
+    types = {"cpu": "ml.m5.large", "npu": "ml.trn1.32xlarge", "new": "ml.z99.odd"}
+    cloud.jobs = [job(name, ResourceConfig={"InstanceType": kind, "InstanceCount": 1}) for name, kind in types.items()]
+    groups = [
+        {"InstanceType": kind, "InstanceCount": 1, "InstanceGroupName": kind}
+        for kind in ("ml.p4d.24xlarge", "ml.c5.xlarge")
+    ]
+    cloud.jobs.append(job("mixed", ResourceConfig={"InstanceGroups": groups}))
+    cloud.answer = lambda operation, asked: None
+
+    def unchecked(operation: str, asked: Row) -> httpx.Response | None:
+        if operation == "Search":  # the models do not know ml.z99.odd
+            return httpx.Response(200, json=cloud._search(asked))
+        return None
+
+    cloud.answer = unchecked
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        asked = {
+            (query["MetricStat"]["Metric"]["Dimensions"][0]["Value"], query["MetricStat"]["Metric"]["MetricName"])
+            for call in cloud.called("GetMetricData")
+            for query in call["MetricDataQueries"]
+        }
+        both = {"CPUUtilization", "MemoryUtilization"}
+        wanted = {"cpu/algo-1": both, "npu/algo-1": both, "new/algo-1": {"MemoryUtilization"}}
+        wanted |= {"mixed/algo-1": {"MemoryUtilization"}, "mixed/algo-2": {"MemoryUtilization"}}
+        assert asked == {(host, metric) for host, metrics in wanted.items() for metric in metrics}
+        assert await fleet.lines('job_requested_accelerators{provider="p",job_id="new"') == []
+        (npu,) = await fleet.lines('job_requested_accelerators{provider="p",job_id="npu"')
+        assert npu.endswith('accelerator="npu",accelerator_model="Trainium"} 16')
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(("jobs", "calls"), [(0, 0), (10, 1), (63, 2), (1000, 16)])
+def test_calls_are_the_metrics_divided_by_500(run: Run, jobs: int, calls: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}") for number in range(jobs)]  # of two hosts, with four metrics each
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        made = cloud.called("GetMetricData")
+        assert len(made) == calls
+        assert sum(len(call["MetricDataQueries"]) for call in made) == jobs * 8
+
+    run(cloud, steps)
+
+
+def test_denied_families_cost_nothing(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    deny = "global: {metrics: {deny: ['trainfleet_*_cpu_*', 'trainfleet_*_memory_utilization_ratio']}}\n"
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        (call,) = cloud.called("GetMetricData")
+        assert {query["MetricStat"]["Metric"]["MetricName"] for query in call["MetricDataQueries"]} == {
+            "GPUUtilization"
+        }
+
+    run(cloud, steps, deny + CONFIG)
+
+
+def test_a_metric_fails_alone_and_keeps_its_last_good_values(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [
+        job(f"j{number}", ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 10})
+        for number in range(50)
+    ]
+    for number in range(50):
+        for host in range(1, 11):
+            for metric in ("CPUUtilization", "MemoryUtilization"):
+                _point(cloud, f"j{number}/algo-{host}", metric, 50.0)
+
+    def refuse(operation: str, asked: Row) -> httpx.Response | None:
+        names = [query["MetricStat"]["Metric"]["MetricName"] for query in asked.get("MetricDataQueries", [])]
+        return failed("InternalServiceFault", status=500) if "CPUUtilization" in names else None
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert await fleet.value('job_memory_utilization_ratio{job_id="j0"}') == 0.5
+        cloud.answer = refuse
+        cloud.points = {key: [(time + 60, 75.0)] for key, ((time, _),) in cloud.points.items()}
+        await asyncio.sleep(60)
+        await _poll(fleet)
+        assert fleet.own("collector_success", collector="usage") == 0
+        assert fleet.own("collector_parts_failed", collector="usage") == 1
+        assert await fleet.value('job_memory_utilization_ratio{job_id="j0"}') == 0.75
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="j0"}') == pytest.approx(50 / 192 / 100)
+
+    run(cloud, steps)
+
+
+def test_readings_that_cannot_be_true_are_dropped(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    _point(cloud, "a/algo-1", "GPUUtilization", 1000.0)  # of 800
+    _point(cloud, "a/algo-2", "GPUUtilization", 400.0)
+    _point(cloud, "a/algo-1", "MemoryUtilization", 20.0, age=1000)  # beyond max_data_age
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert len(await fleet.lines("pod_accelerator_utilization_ratio")) == 1
+        assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 1
+        assert await fleet.lines("pod_memory_utilization_ratio") == []
+
+    run(cloud, steps)
+
+
+def test_pages_of_points_are_read_to_the_end(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 2})]
+
+    def paged(operation: str, asked: Row) -> httpx.Response | None:
+        if operation != "GetMetricData":
+            return None
+        number = int(asked.get("NextToken", 0))
+        row = {"Id": asked["MetricDataQueries"][number]["Id"], "Timestamps": [START - 60], "Values": [50.0]}
+        more = {"NextToken": str(number + 1)} if number < 3 else {}
+        return httpx.Response(200, json={"MetricDataResults": [row, {"Id": 5}, None], **more})
+
+    cloud.answer = paged
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert fleet.own("collector_success", collector="usage") == 1
+        assert len(await fleet.lines("pod_cpu_utilization_ratio", "pod_memory_utilization_ratio")) == 4
+
+    run(cloud, steps)
