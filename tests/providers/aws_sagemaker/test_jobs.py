@@ -170,6 +170,8 @@ def test_history_of_an_interrupted_spot_job(run: Run) -> None:
         phases = {line.partition('phase="')[2] for line in await fleet.lines("job_phase_seconds")}
         assert phases == {'preparing"} 120', 'running"} 570', 'recovering"} 10'}
         assert await fleet.value('job_faults_total{job_id="a",cause="preempted",platform_cause="Interrupted"}') == 1
+        assert await fleet.value('job_recoveries_total{job_id="a",strategy="restart",result="success"}') == 1
+        assert await fleet.value('job_recovery_seconds_total{job_id="a"}') == 30
         assert await fleet.value('job_restarts_total{job_id="a"}') == 1
         (info,) = await fleet.lines("job_info")
         assert 'payment_type="Spot"' in info

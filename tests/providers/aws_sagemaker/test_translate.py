@@ -174,6 +174,14 @@ def test_history_of_restarts() -> None:
         (20, "preempted", "Interrupted"),
         (40, "other", "Restarting"),
     ]
+    assert [(each.start - START, each.result, each.seconds) for each in found.recoveries] == [
+        (20, "success", 10),
+        (40, "success", 5),
+    ]
+    lost = [*stages[:3], stage("MaxWaitTimeExceeded", 90, 90)]
+    ended = translate_history.records(_job(job("a", SecondaryStatusTransitions=lost)))
+    assert ended is not None
+    assert [(each.result, each.seconds) for each in ended.recoveries] == [("failed", 70)]
     assert found.intervals is not None
     assert found.intervals[-1] == Interval("running", START + 45, START + 50)
     assert translate_history.records(payloads.Job()) is None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainfleet_exporter.model import Cause, Phase
 from trainfleet_exporter.providers.aws_sagemaker import payloads
-from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, readable
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, readable
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -31,6 +31,7 @@ PHASES: Mapping[str, Phase] = {
 CAUSES: Mapping[str, Cause] = {"Interrupted": "preempted", "Restarting": "other"}
 """By the secondary status that follows a fault. A restart after an interruption is of the same fault."""
 
+_ENDED = ("Failed", "Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded")
 Stage = tuple[str, float, float | None]
 """A secondary status, when it began and when it ended."""
 
@@ -40,7 +41,11 @@ def records(row: payloads.Job) -> Records | None:
     if row.secondary_status_transitions is None:
         return None
     stages = list(_stages(row.secondary_status_transitions))
-    return Records(intervals=tuple(_intervals(stages)) or None, faults=tuple(_faults(stages)))
+    return Records(
+        intervals=tuple(_intervals(stages)) or None,
+        faults=tuple(_faults(stages)),
+        recoveries=tuple(_recoveries(stages)),
+    )
 
 
 def _stages(given: Sequence[payloads.Transition | None]) -> Iterator[Stage]:
@@ -71,3 +76,14 @@ def _faults(stages: Sequence[Stage]) -> Iterator[JobFault]:
         if status in CAUSES and before not in CAUSES:
             yield JobFault(start, CAUSES[status], status)
         before = status
+
+
+def _recoveries(stages: Sequence[Stage]) -> Iterator[Recovery]:
+    """From each fault until training begins again, or until the job has ended without."""
+    began: float | None = None
+    for status, start, _ in stages:
+        if status in CAUSES:
+            began = start if began is None else began
+        elif began is not None and (status == "Training" or status in _ENDED):
+            yield Recovery(began, "restart", "success" if status == "Training" else "failed", start - began)
+            began = None
