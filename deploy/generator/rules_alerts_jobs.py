@@ -68,7 +68,7 @@ JOB_ALERTS = Group(
             "TrainfleetJobFailed",
             of_a_job(f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}"),
             "warning",
-            "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of its own.",
+            "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of the platform.",
             f"The job {_JOB} failed",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}{_EXIT_CODE}",
             event=True,

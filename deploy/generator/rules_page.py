@@ -45,7 +45,7 @@ cloud reports the end. If the job's series only disappear, the alert ends after 
 `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
 failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
-An `event` fires at once and has the label `event="true"`. Its alert ends after a window, and this end means nothing.
+An `event` fires at once and has the label `event="true"`. Its alert ends after a fixed time. Ignore this end.
 
 | alert | severity | for | what it says |
 |---|---|---|---|
