@@ -7,6 +7,29 @@ from deploy.generator.rules_model import Alert, Group, of_a_pool
 _PLACE = "provider, pool_id, accelerator"
 _POOL = "{{ or $labels.pool_name $labels.pool_id }} of {{ $labels.provider }}"
 
+_ABNORMAL_NODES = (
+    "{{ with printf `topk(10, max by (node_name) "
+    '(trainfleet_node_status{provider=%q, pool_id=%q, status="abnormal"}))` '
+    "$labels.provider $labels.pool_id | query }} Nodes:{{ range . }} {{ .Labels.node_name }}{{ end }}.{{ end }}"
+)
+"""The names of some of them, where the collector `nodes` reports nodes."""
+_JOBS_THERE = (
+    "{{ with printf `topk(10, max by (job_id, job_name) (trainfleet_job_info{provider=%q} "
+    "and on (provider, job_id) trainfleet_pod_info{provider=%q, node_name=%q}))` "
+    "$labels.provider $labels.provider $labels.node_name | query }} "
+    "Jobs on it:{{ range . }} {{ .Labels.job_name }} ({{ .Labels.job_id }}){{ end }}.{{ end }}"
+)
+"""Some of the jobs that run on a node, where the platform reports the nodes of pods."""
+_WORK_AHEAD = """\
+bottomk by (provider, node_name) (
+  1,
+  min by (provider, pool_id, node_name) (
+    last_over_time(trainfleet_node_maintenance_timestamp_seconds{pool_id!=""}[<bridge>])
+  ) - time()
+  < <maintenance_seconds>
+)"""
+"""Seconds until the next work on each node. Two pools may name a node: it has one series."""
+
 POOL_ALERTS = Group(
     "trainfleet-pool-alerts",
     (
@@ -28,8 +51,32 @@ last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
             "Nodes of a pool are abnormal.",
             f"The pool {_POOL} has abnormal nodes: {{{{ $value }}}}",
             "They have been abnormal for <nodes_abnormal_for>. Jobs on them may hang or be lost, and the pool has less "
-            "capacity than it shows. Nodes of nested pools count for the parent pool.",
+            f"capacity than it shows. Nodes of nested pools count for the parent pool.{_ABNORMAL_NODES}",
             "<nodes_abnormal_for>",
+        ),
+        Alert(
+            "TrainfleetNodeMaintenanceAhead",
+            of_a_pool(_WORK_AHEAD),
+            "warning",
+            "The cloud has announced work on a node that begins within <maintenance_seconds> s.",
+            f"Work on the node {{{{ $labels.node_name }}}} in the pool {_POOL} is announced",
+            "{{ if gt $value 0.0 }}It begins in {{ $value | humanizeDuration }}.{{ else }}It has begun.{{ end }}"
+            + _JOBS_THERE,
+        ),
+        Alert(
+            "TrainfleetNodeLeaseEnding",
+            of_a_pool("""\
+count by (provider, pool_id) (
+  max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_expiry_timestamp_seconds[<bridge>])) - time()
+  < <lease_seconds>
+)
+and on (provider, pool_id)
+last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
+            "warning",
+            "Leases of a pool's nodes end within <lease_seconds> s, or have ended.",
+            f"Leases of nodes of the pool {_POOL} end soon: {{{{ $value }}}}",
+            "Without a renewal, the cloud takes the nodes back and jobs on them are lost. Nodes of nested pools count "
+            "for the parent pool.",
         ),
         Alert(
             "TrainfleetPoolSaturated",

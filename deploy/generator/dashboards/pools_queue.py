@@ -143,8 +143,33 @@ def _nodes() -> list[Panel]:
                 ),
                 Column("Accelerators", capacity, "short"),
                 Column("Allocated", f"{allocated}\n/ ({capacity} > 0)", "percentunit", ROOM_TO_FULL, gauge=True),
+                Column(
+                    "Lease ends in", f"{once(by, f'trainfleet_node_expiry_timestamp_seconds{{{SOME}}}')} - time()", "s"
+                ),
             ],
             sort="Free accelerators",
+        ),
+        table(
+            "Announced work on nodes",
+            "Work that ModelArts has announced. Needs the collector `maintenance`, which is off by default.",
+            {
+                "provider": Column("Provider"),
+                "pool_name": Column("Pool"),
+                "node_name": Column("Node"),
+                "kind": Column("Work"),
+                "state": Column("State"),
+            },
+            [
+                Column(
+                    "Begins in",
+                    with_pool(
+                        f"({once(f'{by}, kind, state', f'trainfleet_node_maintenance_timestamp_seconds{{{SOME}}}')}\n"
+                        "- time())"
+                    ),
+                    "s",
+                )
+            ],
+            sort="Begins in",
         ),
     ]
 
