@@ -156,6 +156,19 @@ WRONG: dict[str, dict[str, Any]] = {
     "$.prometheusRule.models.x": {"prometheusRule": {"models": {"x": {"name": "H20"}}}},
     "$.prometheusRule.models.x.peak_tflops": {"prometheusRule": {"models": {"x": {"name": "X", "peak_tflops": 0}}}},
     "$.persistence.size": {"persistence": {"size": "big"}},
+    "$.updateStrategy.type": {"updateStrategy": {"type": "Rolling"}},
+    "$.updateStrategy.rollingUpdate.maxSurge": {"updateStrategy": {"rollingUpdate": {"maxSurge": "1"}}},
+    "$.initContainers[0]": {"initContainers": [{"image": "x"}]},
+    "$.extraContainers[0].name": {"extraContainers": [{"name": "Not a name"}]},
+    "$.extraManifests[0]": {"extraManifests": [1]},
+    "$.topologySpreadConstraints[0]": {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1}]},
+    "$.ingress.hosts[0]": {"ingress": {"hosts": [{"paths": [{"path": "/"}]}]}},
+    "$.ingress.hosts[0].paths[0].path": {"ingress": {"hosts": [{"host": "x", "paths": [{"path": "x"}]}]}},
+    "$.ingress.tls[0]": {"ingress": {"tls": [{"secretName": "x"}]}},
+    "$.podDisruptionBudget.minAvailable": {"podDisruptionBudget": {"minAvailable": "one"}},
+    "$.serviceMonitor.sampleLimit": {"serviceMonitor": {"sampleLimit": "many"}},
+    "$.podMonitor.bodySizeLimit": {"podMonitor": {"bodySizeLimit": "10"}},
+    "$.helmTest.enabled": {"helmTest": {"enabled": "yes"}},
 }
 
 
@@ -183,7 +196,8 @@ def test_every_value_is_known_to_the_schema_and_back() -> None:
     known = set(properties(_load(CHART / "values.schema.json")))
     given = set(_keys(VALUES))
     retired = {f"prometheusRule.thresholds.{name}" for name in RETIRED}
-    assert {key for key in known - given if not key.startswith(("resources.", "probes."))} == {"global", *retired}
+    optional = ("resources.", "probes.", "updateStrategy.")
+    assert {key for key in known - given if not key.startswith(optional)} == {"global", *retired}
     tables = ("prometheusRule.prices.", "prometheusRule.models.")
     free = ("podSecurityContext.", "securityContext.", "resources.", "dashboards.", *tables)
     assert {key for key in given - known if not key.startswith(free)} == set()
@@ -195,7 +209,7 @@ def test_templates_use_every_value_and_no_other() -> None:
     given = set(_keys(VALUES))
     assert used - given == set()
     # Sections that templates step into by `with` are looked at as a whole.
-    entered = {"serviceMonitor", "dashboards"}
+    entered = {"serviceMonitor", "podMonitor", "podDisruptionBudget", "dashboards"}
     sections = {key.partition(".")[0] for key in used}
     assert set(VALUES) - sections == set()
     for key in given:

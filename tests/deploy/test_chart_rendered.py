@@ -16,7 +16,8 @@ from tests.deploy.test_chart import CHART, VALUE_FILES, validate
 from tests.support.programs import need
 
 
-def _template(*values: Path, name: str = "fleet") -> subprocess.CompletedProcess[str]:
+def template(*values: Path, name: str = "fleet") -> subprocess.CompletedProcess[str]:
+    """What `helm template` prints of the chart with these files of values."""
     flags = [flag for path in values for flag in ("--values", str(path))]
     command = [need("helm"), "template", name, str(CHART), "--namespace", "monitoring", *flags]
     return subprocess.run(command, capture_output=True, text=True)
@@ -24,7 +25,7 @@ def _template(*values: Path, name: str = "fleet") -> subprocess.CompletedProcess
 
 def _rendered(*values: Path) -> dict[str, list[dict[str, Any]]]:
     """What comes out, by kind."""
-    done = _template(*values)
+    done = template(*values)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[dict[str, Any]]] = {}
     for document in yaml.safe_load_all(done.stdout):
@@ -39,7 +40,7 @@ def _values(name: str) -> Path:
 
 @pytest.mark.parametrize("path", VALUE_FILES, ids=lambda path: path.stem)
 def test_it_renders_what_kubernetes_takes(path: Path, tmp_path: Path) -> None:
-    done = _template(path)
+    done = template(path)
     assert (done.returncode, done.stderr) == (0, "")
     rendered = tmp_path / "rendered.yaml"
     rendered.write_text(done.stdout, encoding="utf-8")
@@ -90,6 +91,7 @@ def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
         yaml.safe_dump(
             {
                 "serviceMonitor": {"enabled": True},
+                "podMonitor": {"enabled": False},
                 "service": {"labels": {"scraped": "yes"}, "annotations": {"prometheus.io/scrape": "true"}},
             }
         ),
@@ -124,7 +126,7 @@ def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_shared_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(change), encoding="utf-8")
-    done = _template(_values("sharded"), path)
+    done = template(_values("sharded"), path)
     assert done.returncode == 1
     assert words in done.stderr
 
@@ -136,7 +138,7 @@ DEMO: dict[str, Any] = {"demo": True}
 def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    done = _template(path)
+    done = template(path)
     assert done.returncode == 1
     assert "exactly one of config.inline, config.existingConfigMap" in done.stderr
 
@@ -153,7 +155,7 @@ def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: P
 def test_unprotected_or_unreachable_setups_are_rejected(values: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    done = _template(path)
+    done = template(path)
     assert done.returncode == 1
     assert words in done.stderr
 
@@ -162,7 +164,7 @@ def test_unprotected_or_unreachable_setups_are_rejected(values: dict[str, Any], 
 def test_names_differ_however_long_the_release_is_called(values: str, tmp_path: Path) -> None:
     change = tmp_path / "change.yaml"
     change.write_text(yaml.safe_dump({"nameOverride": "a-chart-" + "x" * 60}), encoding="utf-8")
-    done = _template(_values(values), change, name="a-release-with-the-longest-name-that-helm-allows-here")
+    done = template(_values(values), change, name="a-release-with-the-longest-name-that-helm-allows-here")
     assert done.returncode == 0, done.stderr
     documents = [each for each in yaml.safe_load_all(done.stdout) if each]
     labels = [value for each in documents for value in each["metadata"]["labels"].values()]
@@ -240,7 +242,7 @@ def test_dashboards_come_as_they_are() -> None:
 
 
 def test_the_plain_manifests_are_what_the_chart_gives() -> None:
-    done = _template(_values("manifests"), name="trainfleet-exporter")
+    done = template(_values("manifests"), name="trainfleet-exporter")
     for path, text in manifests(done.stdout).items():
         committed = (DEPLOY / path).read_text(encoding="utf-8")
         assert list(yaml.safe_load_all(committed)) == list(yaml.safe_load_all(text)), path

@@ -22,6 +22,32 @@ app.kubernetes.io/name: {{ include "trainfleet.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The pod of `helm test`. It has another name in its labels, so that no Service routes to it. */}}
+{{- define "trainfleet.test" -}}
+{{- printf "%s-test" (include "trainfleet.fullname" . | trunc 58 | trimSuffix "-") }}
+{{- end }}
+
+{{- define "trainfleet.testSelector" -}}
+app.kubernetes.io/name: {{ printf "%s-test" (include "trainfleet.name" . | trunc 58 | trimSuffix "-") }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* How pods are replaced. */}}
+{{- define "trainfleet.strategy" -}}
+{{- $given := .Values.updateStrategy }}
+{{- if .Values.sharding.enabled }}
+{{- if eq ($given.type | default "") "Recreate" }}
+{{- fail "updateStrategy.type: shards are a StatefulSet; allowed: RollingUpdate, OnDelete" }}
+{{- end }}
+{{- toYaml ($given | default (dict "type" "RollingUpdate")) }}
+{{- else }}
+{{- if and $given (ne ($given.type | default "") "Recreate") }}
+{{- fail "updateStrategy.type: the new pod would poll together with the old one; allowed: Recreate, or RollingUpdate and OnDelete with sharding.enabled" }}
+{{- end }}
+{{- toYaml ($given | default (dict "type" "Recreate")) }}
+{{- end }}
+{{- end }}
+
 {{- define "trainfleet.labels" -}}
 {{ include "trainfleet.selector" . }}
 app.kubernetes.io/component: exporter

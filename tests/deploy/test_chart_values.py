@@ -1,0 +1,174 @@
+"""Each value of the chart changes what Helm renders. An upgrade leaves alone what Kubernetes does not let change."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.test_chart import CHART, VALUES, merged, refused, validate
+from tests.deploy.test_chart_rendered import template
+
+RELEASED = sorted((Path(__file__).parent / "released").glob("chart-*.json"))
+"""For some values of each released chart: what Helm rendered that Kubernetes does not let change."""
+_FIXED = {
+    "Deployment": ("selector",),
+    "StatefulSet": ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates"),
+    "PersistentVolumeClaim": ("accessModes", "resources", "storageClassName"),
+    "Service": ("clusterIP",),
+}
+_TABLES = (
+    "prometheusRule.prices",
+    "prometheusRule.models",
+    "prometheusRule.thresholds",
+    "config.inline",
+    "commonLabels",
+)
+_CONTEXTS = ("podSecurityContext.", "securityContext.", "probes.")
+
+
+def _ci(name: str) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load((CHART / "ci" / f"{name}-values.yaml").read_text(encoding="utf-8"))
+    return values
+
+
+def _leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in values.items():
+        if isinstance(value, dict) and value and (*before, key) != ("config", "inline"):
+            yield from _leaves(value, (*before, key))
+        else:
+            yield (*before, key)
+
+
+def _without(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    result = inner = copy.deepcopy(dict(values))
+    for key in path[:-1]:
+        inner = inner[key]
+    del inner[path[-1]]
+    return result
+
+
+def _all_rendered(folder: Path, candidates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What Helm renders of each of these values; nothing where the chart refuses them."""
+    for number, values in enumerate(candidates.values()):
+        (folder / f"{number}.yaml").write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(template, [folder / f"{number}.yaml" for number in range(len(candidates))]))
+    return {name: each.stdout for name, each in zip(candidates, done, strict=True)}
+
+
+def _objects(rendered: str) -> dict[str, dict[str, Any]]:
+    documents = [each for each in yaml.safe_load_all(rendered) if each]
+    return {f"{each['kind']}/{each['metadata']['name']}": each for each in documents}
+
+
+@pytest.mark.long
+def test_each_value_changes_what_is_rendered(tmp_path: Path) -> None:
+    everything = _ci("everything")
+    strategy = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}
+    bases = {
+        "large": merged(_ci("default"), {name: everything.pop(name) for name in ("dashboards", "prometheusRule")}),
+        "everything": everything,
+        "sharded": merged(_ci("sharded"), strategy),
+        "existing": _ci("existing"),
+        "tls": _ci("tls"),
+        "manifests": merged(_ci("manifests"), {"networkPolicy": {"restrictEgress": False}}),
+        "demo": {"demo": True},
+    }
+    candidates: dict[str, dict[str, Any]] = {}
+    seen: set[str] = set()
+    for name, base in bases.items():
+        candidates[name] = base
+        for path in _leaves(base):
+            dotted = ".".join(path)
+            if dotted not in seen and not dotted.startswith(_TABLES):
+                seen.add(dotted)
+                candidates[f"{name} without {dotted}"] = _without(base, path)
+    found = _all_rendered(tmp_path, candidates)
+    assert sum(not text for text in found.values()) <= 9  # without ingress.hosts or any config, for example
+    same = [name for name, text in found.items() if " without " in name and text == found[name.partition(" ")[0]]]
+    assert same == []
+    known = {".".join(path) for path in _leaves(VALUES)}
+    unseen = sorted(dotted for dotted in known if not any(each.startswith(dotted) for each in seen))
+    assert [dotted for dotted in unseen if not dotted.startswith((*_TABLES, *_CONTEXTS))] == []
+    objects = {document for name in bases for document in found[name].split("\n---\n")}
+    rendered = tmp_path / "rendered.yaml"
+    rendered.write_text("\n---\n".join(sorted(objects)), encoding="utf-8")
+    validate(rendered)
+
+
+@pytest.mark.parametrize("path", RELEASED, ids=lambda path: path.stem)
+def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) -> None:
+    """The values of a released chart, with the chart of today."""
+    released = json.loads(path.read_text(encoding="utf-8"))
+    assert refused(tmp_path, *(merged(VALUES, each["values"]) for each in released.values())) == {}
+    found = _all_rendered(tmp_path, {name: each["values"] for name, each in released.items()})
+    for name, text in found.items():
+        assert text, name
+        objects = _objects(text)
+        assert released[name]["fixed"]
+        for key, before in released[name]["fixed"].items():
+            spec = objects[key]["spec"]
+            names = _FIXED[key.partition("/")[0]]
+            now = {each: spec.get(each) for each in names}
+            assert now == {each: before.get(each) for each in names}, (name, key)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"updateStrategy": {"type": "RollingUpdate"}}, "the new pod would poll together with the old one"),
+        ({"sharding": {"enabled": True}, "updateStrategy": {"type": "Recreate"}}, "shards are a StatefulSet"),
+        ({"ingress": {"enabled": True}}, "ingress.enabled needs ingress.hosts"),
+        ({"podDisruptionBudget": {"enabled": True, "minAvailable": 1}}, "leave the other empty"),
+        ({"podDisruptionBudget": {"enabled": True, "maxUnavailable": ""}}, "leave the other empty"),
+        ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrapes each exporter twice"),
+    ],
+    ids=["rolling", "recreate", "hosts", "both", "neither", "monitors"],
+)
+def test_contradictions_are_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(merged(_ci("default"), values)), encoding="utf-8")
+    done = template(path)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_the_test_pod_asks_the_service_and_is_not_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(merged(_ci("manifests"), {"helmTest": {"enabled": True}})), encoding="utf-8")
+    objects = _objects(template(path).stdout)
+    (pod,) = [each for each in objects.values() if each["kind"] == "Pod"]
+    (service,) = [each for each in objects.values() if each["kind"] == "Service"]
+    (policy,) = [each for each in objects.values() if each["kind"] == "NetworkPolicy"]
+    labels, name = pod["metadata"]["labels"], service["metadata"]["name"]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    (port,) = service["spec"]["ports"]
+    assert pod["spec"]["containers"][0]["args"] == ["healthcheck", f"--url=http://{name}:{port['port']}/-/ready"]
+    assert not service["spec"]["selector"].items() <= labels.items()
+    allowed = [
+        each["podSelector"]["matchLabels"] for each in policy["spec"]["ingress"][0]["from"] if "podSelector" in each
+    ]
+    assert [each.items() <= labels.items() for each in allowed] == [True]
+
+
+def test_spread_pods_are_those_of_the_release(tmp_path: Path) -> None:
+    own = {
+        "topologyKey": "zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"a": "b"}},
+    }
+    entries = [own, {key: value for key, value in own.items() if key != "labelSelector"}]
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(merged(_ci("default"), {"topologySpreadConstraints": entries})), encoding="utf-8")
+    (deployment,) = [each for each in _objects(template(path).stdout).values() if each["kind"] == "Deployment"]
+    spec = deployment["spec"]
+    assert spec["template"]["spec"]["topologySpreadConstraints"] == [own, {**own, "labelSelector": spec["selector"]}]
