@@ -137,7 +137,8 @@ def test_the_chart_is_of_this_version() -> None:
 
 
 WRONG: dict[str, dict[str, Any]] = {
-    "$.replicaCount": {"replicaCount": 2},
+    "$.replicaCount": {"replicaCount": 3},
+    "$.lease.enabled": {"lease": {"enabled": "kubernetes"}},
     "$.sharding.totalShards": {"sharding": {"totalShards": 0}},
     "$": {"replicas": 1},
     "$.web.scheme": {"web": {"scheme": "ftp"}},

@@ -77,6 +77,7 @@ def test_each_value_changes_what_is_rendered(tmp_path: Path) -> None:
         "large": merged(_ci("default"), {name: everything.pop(name) for name in ("dashboards", "prometheusRule")}),
         "everything": everything,
         "sharded": merged(_ci("sharded"), strategy),
+        "standby": _ci("standby"),
         "existing": _ci("existing"),
         "tls": _ci("tls"),
         "manifests": merged(_ci("manifests"), {"networkPolicy": {"restrictEgress": False}}),
@@ -126,12 +127,17 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
     [
         ({"updateStrategy": {"type": "RollingUpdate"}}, "the new pod would poll together with the old one"),
         ({"sharding": {"enabled": True}, "updateStrategy": {"type": "Recreate"}}, "shards are a StatefulSet"),
+        ({"replicaCount": 2}, "set lease.enabled, so that one stands by"),
+        (
+            {"replicaCount": 2, "lease": {"enabled": True}, "persistence": {"enabled": True}},
+            "set persistence.accessModes to [ReadWriteMany]",
+        ),
         ({"ingress": {"enabled": True}}, "ingress.enabled needs ingress.hosts"),
         ({"podDisruptionBudget": {"enabled": True, "minAvailable": 1}}, "leave the other empty"),
         ({"podDisruptionBudget": {"enabled": True, "maxUnavailable": ""}}, "leave the other empty"),
         ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrapes each exporter twice"),
     ],
-    ids=["rolling", "recreate", "hosts", "both", "neither", "monitors"],
+    ids=["rolling", "recreate", "replicas", "volume", "hosts", "both", "neither", "monitors"],
 )
 def test_contradictions_are_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
@@ -139,6 +145,32 @@ def test_contradictions_are_refused(values: dict[str, Any], words: str, tmp_path
     done = template(path)
     assert done.returncode == 1
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_two_pods_share_each_lease_and_may_change_no_other(shards: int, tmp_path: Path) -> None:
+    values = {"rbac": {"create": True}, "sharding": {"enabled": shards > 1, "totalShards": shards}}
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(merged(_ci("standby"), values)), encoding="utf-8")
+    objects = {each["kind"]: each for each in _objects(template(path).stdout).values()}
+    spec = objects["StatefulSet" if shards > 1 else "Deployment"]["spec"]
+    assert spec["replicas"] == 2 * shards
+    pod = spec["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is True
+    (container,) = pod["containers"]
+    assert "--lease=kubernetes" in container["args"]
+    (name,) = [each["value"] for each in container["env"] if each["name"] == "TRAINFLEET_LEASE_NAME"]
+    create, named = objects["Role"]["rules"]
+    assert create["verbs"] == ["create"]
+    assert named["verbs"] == ["get", "update"]
+    assert named["resourceNames"] == ([name] if shards == 1 else [f"{name}-{shard}" for shard in range(shards)])
+    binding = objects["RoleBinding"]
+    assert binding["roleRef"]["name"] == objects["Role"]["metadata"]["name"]
+    assert [each["name"] for each in binding["subjects"]] == [pod["serviceAccountName"]]
+    strategy = spec["updateStrategy" if shards > 1 else "strategy"]
+    assert strategy["type"] == "RollingUpdate"
+    ports = [port["port"] for rule in objects["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]]
+    assert 6443 in ports
 
 
 def test_the_test_pod_asks_the_service_and_is_not_behind_it(tmp_path: Path) -> None:

@@ -41,10 +41,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- toYaml ($given | default (dict "type" "RollingUpdate")) }}
 {{- else }}
-{{- if and $given (ne ($given.type | default "") "Recreate") }}
-{{- fail "updateStrategy.type: the new pod would poll together with the old one; allowed: Recreate, or RollingUpdate and OnDelete with sharding.enabled" }}
+{{- if and $given (not .Values.lease.enabled) (ne ($given.type | default "") "Recreate") }}
+{{- fail "updateStrategy.type: the new pod would poll together with the old one; allowed: Recreate, or others with lease.enabled or sharding.enabled" }}
 {{- end }}
-{{- toYaml ($given | default (dict "type" "Recreate")) }}
+{{- $rolling := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxSurge" 0 "maxUnavailable" 1) }}
+{{- toYaml ($given | default (ternary $rolling (dict "type" "Recreate") (gt (int .Values.replicaCount) 1))) }}
 {{- end }}
 {{- end }}
 
@@ -110,6 +111,15 @@ resources:
 {{- end }}
 {{- if and .Values.sharding.enabled .Values.persistence.existingClaim }}
 {{- fail "each shard has a volume of its own: with sharding.enabled leave persistence.existingClaim empty" }}
+{{- end }}
+{{- if and (gt (int .Values.replicaCount) 1) (not .Values.lease.enabled) }}
+{{- fail "replicaCount: two replicas would poll everything twice; set lease.enabled, so that one stands by" }}
+{{- end }}
+{{- if and .Values.lease.enabled .Values.demo }}
+{{- fail "the demo is one exporter: with demo=true leave lease.enabled at false" }}
+{{- end }}
+{{- if and (gt (int .Values.replicaCount) 1) .Values.persistence.enabled (not .Values.persistence.existingClaim) (not .Values.sharding.enabled) (not (has "ReadWriteMany" .Values.persistence.accessModes)) }}
+{{- fail "two pods share the volume: set persistence.accessModes to [ReadWriteMany], or leave persistence.enabled at false" }}
 {{- end }}
 {{- if and (eq .Values.web.scheme "https") (not .Values.web.config.existingSecret) (not .Values.extraArgs) }}
 {{- fail "web.scheme is https, and no web config has a tls_server_config: give web.config.existingSecret" }}
