@@ -2,26 +2,34 @@
 #
 # Whoever needs an index of their own hands pip's settings in as a secret, which stays out of every layer:
 #   docker build --secret id=pip.conf,src="$HOME/.config/pip/pip.conf" ...
-ARG BASE=docker.io/library/python:3.13-slim-bookworm
+# The base is pinned by its digest. To renew it, put what this prints in the place of the digest below:
+#   docker buildx imagetools inspect docker.io/library/python:3.13-slim-bookworm --format '{{.Manifest.Digest}}'
+ARG BASE=docker.io/library/python:3.13-slim-bookworm@sha256:01f42367a0a94ad4bc17111776fd66e3500c1d87c15bbd6055b7371d39c124fb
 ARG BUILDER=${BASE}
 
 FROM ${BUILDER} AS build
-RUN python3 -m venv /opt/trainfleet-exporter
+# What builds and what lists the packages has an environment of its own, which is not in the image.
+RUN python3 -m venv /opt/build && python3 -m venv /opt/trainfleet-exporter
 WORKDIR /src
-COPY requirements/runtime.txt requirements/runtime.txt
+COPY requirements/runtime.txt requirements/build.txt requirements/sbom.txt requirements/
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     /opt/trainfleet-exporter/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
-    --require-hashes -r requirements/runtime.txt
+    --require-hashes -r requirements/runtime.txt \
+    && /opt/build/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
+    --require-hashes -r requirements/build.txt -r requirements/sbom.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 ARG REVISION=""
-# What only builds goes again, and pip last; tests/deploy/test_image.py holds the list to requirements/runtime.txt.
+# Pip goes last; then comes the list of all that is left (SBOM).
 RUN sed -i "s|^__revision__ = \"\"|__revision__ = \"${REVISION}\"|" src/trainfleet_exporter/__init__.py \
+    && /opt/build/bin/python -m pip wheel --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation \
+    --no-index --wheel-dir /opt/build/wheel . \
     && pip="/opt/trainfleet-exporter/bin/python -m pip --no-cache-dir --disable-pip-version-check" \
-    && ${pip} install --no-deps --no-build-isolation --no-index . \
-    && ${pip} uninstall -q -y editables hatchling packaging pathspec pluggy tomlkit trove-classifiers \
+    && ${pip} install --no-deps --no-index /opt/build/wheel/*.whl \
     && ${pip} check \
-    && ${pip} uninstall -q -y setuptools pip
+    && ${pip} uninstall -q -y setuptools pip \
+    && /opt/build/bin/cyclonedx-py environment /opt/trainfleet-exporter/bin/python --pyproject pyproject.toml \
+    --output-reproducible --of JSON -o /opt/trainfleet-exporter/sbom.cdx.json
 
 FROM ${BASE}
 ARG VERSION=0.1.0

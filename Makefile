@@ -55,7 +55,11 @@ image: ## build the image on a bare Debian and run it (needs root, buildah, debo
 lock: $(VENV)/.dev ## pin names, versions and hashes again
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --no-header --upgrade pyproject.toml --group build -o requirements/runtime.txt
+	    --no-emit-find-links --no-header --upgrade pyproject.toml -o requirements/runtime.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-header --upgrade --group build -o requirements/build.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-header --upgrade --group sbom -o requirements/sbom.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-header --upgrade pyproject.toml --group build --group dev --group vendor -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -64,8 +68,9 @@ lock: $(VENV)/.dev ## pin names, versions and hashes again
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: pyproject.toml requirements/runtime.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+$(VENV)/.runtime: pyproject.toml requirements/runtime.txt requirements/build.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.txt \
+	    -r requirements/build.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 

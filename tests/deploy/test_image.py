@@ -13,7 +13,6 @@ from tests.support.programs import need
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-LOCK = (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8")
 
 
 def _last(instruction: str) -> str:
@@ -22,34 +21,42 @@ def _last(instruction: str) -> str:
     return last[1]
 
 
-def _locked() -> dict[str, set[str]]:
-    """Every distribution of the lock file, with those that need it."""
-    found: dict[str, set[str]] = {}
-    for entry in re.split(r"^(?=[a-z])", LOCK, flags=re.MULTILINE):
-        if entry:
-            needed_by = re.findall(r"^ *(?:#  )? *([^#\n ].*)$", entry.partition("# via")[2], re.MULTILINE)
-            found[entry.partition("==")[0].partition("[")[0]] = set(needed_by)
-    return found
+def _locked(name: str) -> set[str]:
+    """Every distribution of a lock file."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    return {found.partition("[")[0] for found in re.findall(r"^([a-z0-9][^=\n]*)==", text, re.MULTILINE)}
 
 
 def test_what_only_builds_is_not_in_the_image() -> None:
-    locked = _locked()
-    kept: set[str] = set()
-    before = -1
-    while len(kept) != before:
-        before = len(kept)
-        kept |= {name for name, via in locked.items() if via & (kept | {"trainfleet-exporter (pyproject.toml)"})}
-    removed = re.findall(r"uninstall -q -y ([a-z -]+)", DOCKERFILE)
-    assert len(kept) > 20
-    assert set(removed[0].split()) == locked.keys() - kept
-    assert {"pip", "setuptools"} == set(removed[1].split())
+    """The runtime's requirements have no build tool. Build tools and what makes the SBOM have another environment."""
+    assert len(_locked("runtime")) > 20
+    assert {"hatchling", "editables"} <= _locked("build")
+    assert _locked("runtime") & {"hatchling", "editables", "pluggy", "trove-classifiers", "cyclonedx-bom"} == set()
+    copied = re.findall(r"^COPY --from=build (\S+)", DOCKERFILE, re.MULTILINE)
+    assert copied == ["/opt/trainfleet-exporter"]
+    assert re.findall(r"uninstall -q -y ([a-z -]+?) +&&", DOCKERFILE) == ["setuptools pip"]
+
+
+def test_the_image_holds_the_list_of_its_packages() -> None:
+    last = DOCKERFILE.index("uninstall -q -y setuptools pip")
+    (made,) = re.finditer(r"cyclonedx-py environment /opt/trainfleet-exporter/bin/python .* -o (\S+)", DOCKERFILE)
+    assert made.start() > last, "of what is left"
+    assert made[1].startswith("/opt/trainfleet-exporter/")
+
+
+def test_the_base_is_pinned_by_its_digest() -> None:
+    (base,) = re.findall(r"^ARG BASE=(.*)$", DOCKERFILE, re.MULTILINE)
+    assert re.fullmatch(r"docker\.io/library/python:3\.13-slim-bookworm@sha256:[0-9a-f]{64}", base)
+    name, _, _ = base.partition("@")
+    assert f"docker buildx imagetools inspect {name} " in DOCKERFILE
 
 
 def test_hashes_are_required_and_nothing_else_is_fetched() -> None:
-    installs = re.findall(r"\binstall (.*?)(?:&&|$)", DOCKERFILE.replace("install -d", ""), re.MULTILINE)
-    assert len(installs) == 2
-    assert "--require-hashes -r requirements/runtime.txt" in installs[0]
-    assert "--no-index" in installs[1]
+    installs = re.findall(
+        r"\bpip\S* (?:--\S+ )*(?:install|wheel) (.*?)(?:&&|$)", DOCKERFILE.replace("${pip}", "pip"), re.MULTILINE
+    )
+    assert len(installs) == 4
+    assert all("--require-hashes -r requirements/" in each or "--no-index" in each for each in installs)
     assert not re.search(r"\b(apt-get|curl|wget|ADD)\b", DOCKERFILE)
 
 
