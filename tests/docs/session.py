@@ -21,6 +21,7 @@ from tests.e2e.processes import PATIENCE, eventually
 from tests.support.ports import held_port
 from tests.support.programs import need
 from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.sagemaker import catalog as sagemaker
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _PROGRAMS = ("amtool", "curl", "openssl", "promtool")
@@ -28,6 +29,10 @@ _SIMULATED = {
     "alibaba_pai": (
         {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET},
         ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
+    ),
+    "aws_sagemaker": (
+        {"access_key_id": sagemaker.ACCESS_KEY_ID, "secret_access_key": sagemaker.SECRET_ACCESS_KEY},
+        ("sagemaker", "cloudwatch", "sts"),
     ),
     "huawei_modelarts": (
         {"access_key": catalog.ACCESS_KEY, "secret_key": catalog.SECRET_KEY},
