@@ -75,7 +75,7 @@ class Elector:
         identity: str,
         changed: Callable[[bool], None],
         *,
-        clock: Callable[[], float] = steady_clock,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.identity = identity
         self.role = Role.UNDECIDED
@@ -83,7 +83,7 @@ class Elector:
         """The term of the lease that this exporter holds, or has held last."""
         self._store = store
         self._changed = changed
-        self._clock = clock
+        self._clock = steady_clock if clock is None else clock
         self._seen: Record | None = None
         self._seen_at = 0.0
         """When the version of `_seen` was first seen."""

@@ -1,0 +1,271 @@
+"""Several exporters with one lease, in stepped time: one polls, another takes over, and budgets go over with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.reload_rig import SmallConfig, World
+from tests.budgets.rig import DAY, JANUARY
+from tests.budgets.test_reload import config, limited
+from tests.support.clock import run_stepped
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.lease import FileLease, elector
+
+ELAPSED = 322_581
+"""Ten of 31 days of a million calls."""
+TENTH = JANUARY.starts + 10 * DAY
+STATE = "global: {state_file: state.json}\n"
+
+
+@pytest.fixture(autouse=True)
+def _stepped_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elector, "steady_clock", lambda: asyncio.get_running_loop().time())
+
+
+class Exporter:
+    """A daemon of its own folder or of a shared one, with the lease of the site."""
+
+    def __init__(self, folder: Path, lease: Path) -> None:
+        self.path = folder / "config.yaml"
+        self.world = World()
+        self.lease = FileLease(lease)
+        self.daemon = Daemon(
+            self.load(),
+            {"small": self.world.platform},
+            WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True),
+            load=self.load,
+            lease=self.lease,
+        )
+
+    def load(self) -> Config:
+        return load_config(self.path, environ={}, platforms={"small": SmallConfig})
+
+    @property
+    def calls(self) -> int:
+        return self.world.calls.total()
+
+    @property
+    def leads(self) -> float | None:
+        return self.daemon.exporter.telemetry.registry.get_sample_value("trainfleet_exporter_leader")
+
+    def remaining(self) -> float | None:
+        name = "trainfleet_exporter_api_budget_remaining_calls"
+        labels = {"provider": "a", "api": "dlc"}
+        return self.daemon.exporter.telemetry.registry.get_sample_value(name, labels)
+
+    async def get(self, path: str) -> httpx.Response:
+        async with httpx.AsyncClient(base_url=f"http://{self.daemon.server.addresses[0]}", trust_env=False) as client:
+            return await client.get(path)
+
+    async def reload(self, text: str) -> httpx.Response:
+        self.path.write_text(text, encoding="utf-8")
+        async with httpx.AsyncClient(base_url=f"http://{self.daemon.server.addresses[0]}", trust_env=False) as client:
+            return await client.post("/-/reload")
+
+    async def cloud_lines(self) -> list[str]:
+        """Lines of the page that are about a provider."""
+        return [line for line in (await self.get("/metrics")).text.splitlines() if 'provider="' in line]
+
+    async def usurp(self) -> None:
+        """Have the lease name another exporter, which never renews it."""
+        seen = await self.lease.read()
+        await self.lease.write(seen, "usurper", seen.term + 1)
+
+
+@contextlib.asynccontextmanager
+async def site(tmp_path: Path, text: str, exporters: int = 2, *, shared: bool = True) -> AsyncIterator[list[Exporter]]:
+    """Daemons that were started one after the other: the first one leads."""
+    found: list[Exporter] = []
+    try:
+        for number in range(exporters):
+            folder = tmp_path if shared else tmp_path / str(number)
+            folder.mkdir(exist_ok=True)
+            (folder / "config.yaml").write_text(text, encoding="utf-8")
+            found.append(Exporter(folder, tmp_path / "lease"))
+            await found[-1].daemon.start()
+            await asyncio.sleep(0.5)
+        yield found
+    finally:
+        for exporter in found:
+            await exporter.daemon.stop()
+
+
+def test_one_of_two_exporters_polls(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a")) as (first, second):
+            assert (await first.get("/-/ready")).status_code == 503
+            await asyncio.sleep(12)
+            assert (first.leads, second.leads) == (1, 0)
+            assert (first.calls, second.calls) == (5, 0)
+            assert [(await each.get("/-/ready")).status_code for each in (first, second)] == [200, 200]
+            assert "stands by" in (await second.get("/-/ready")).text
+            assert len(await first.cloud_lines()) > 10
+            assert await second.cloud_lines() == []
+            assert "trainfleet_exporter_leader 0.0" in (await second.get("/metrics")).text
+            assert "is on standby" in (await second.get("/")).text
+            assert "standby" not in (await first.get("/")).text
+            await asyncio.sleep(60)
+            assert (first.calls, second.calls) == (10, 0)
+
+    run_stepped(main)
+
+
+def test_another_takes_over_at_once_from_one_that_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a")) as (first, second):
+            await asyncio.sleep(20)
+            await first.daemon.stop()
+            await asyncio.sleep(3)
+            assert (first.calls, second.calls) == (5, 5)
+            assert second.leads == 1
+            assert len(await second.cloud_lines()) > 10
+            assert (await second.get("/-/ready")).status_code == 200
+
+    run_stepped(main)
+
+
+def test_series_of_clouds_disappear_with_the_lease(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            await asyncio.sleep(20)
+            assert len(await only.cloud_lines()) > 10
+            await only.usurp()
+            await asyncio.sleep(2.1)
+            assert only.leads == 0
+            assert await only.cloud_lines() == []
+            assert only.world.closed == {"a": 1}
+            before = only.calls
+            await asyncio.sleep(7)
+            assert only.calls == before
+            await asyncio.sleep(5)  # the usurper has not renewed it
+            assert only.leads == 1
+            assert only.calls == before + 5
+            assert len(await only.cloud_lines()) > 10
+
+    run_stepped(main)
+
+
+def test_a_call_that_is_about_to_begin_is_not_made_without_the_lease(tmp_path: Path) -> None:
+    """As after SIGCONT: the poll goes on before the elector has noticed that the lease has expired."""
+
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            await asyncio.sleep(20)
+            standby = only.daemon._standby
+            assert standby is not None
+            before = only.calls
+            standby.elector._deadline = 0.0
+            assert only.leads == 0
+            runner = only.daemon.exporter.runners[0]
+            await runner.tick()
+            assert only.calls == before
+            assert [type(error).__name__ for error in runner.errors] == ["LeaseLost"]
+
+    run_stepped(main)
+
+
+def test_spent_calls_go_over_in_a_shared_state_file(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / "state.json").write_text(
+            json.dumps({"version": 1, "spent": [{"provider": "a", "api": "dlc", "month": JANUARY.name, "calls": 1000}]})
+        )
+        async with site(tmp_path, STATE + config(limited("a"))) as (first, second):
+            await asyncio.sleep(20)
+            assert first.remaining() == 1_000_000 - 1000 - first.calls
+            await first.daemon.stop()
+            state = json.loads((tmp_path / "state.json").read_text())
+            assert (state["term"], state["spent"][0]["calls"]) == (1, 1000 + first.calls)
+            await asyncio.sleep(3)
+            assert second.calls == 5
+            assert second.remaining() == 1_000_000 - 1000 - first.calls - second.calls
+
+    run_stepped(main, start=TENTH)
+
+
+def test_without_a_shared_file_the_elapsed_share_counts_as_spent(tmp_path: Path) -> None:
+    async def main() -> None:
+        known = {"provider": "a", "api": "dlc", "month": JANUARY.name, "calls": 1000}
+        async with site(tmp_path, STATE + config(limited("a")), shared=False) as (first, second):
+            second.path.with_name("state.json").write_text(json.dumps({"version": 1, "spent": [known]}))
+            await asyncio.sleep(20)
+            await first.daemon.stop()
+            await asyncio.sleep(3)
+            remaining = second.remaining()
+            assert remaining is not None
+            assert abs(1_000_000 - remaining - ELAPSED - second.calls) < 100
+            # Its own record is incomplete, too, after another term.
+            await second.usurp()
+            await asyncio.sleep(15)
+            assert second.calls == 10
+            again = second.remaining()
+            assert again is not None
+            assert again <= remaining - 5
+
+    run_stepped(main, start=TENTH)
+
+
+def test_a_standby_checks_a_config_and_uses_it_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a")) as (first, second):
+            await asyncio.sleep(20)
+            refused = await second.reload(config("name: b, unfit: true"))
+            assert (refused.status_code, "it is out of order" in refused.text) == (500, True)
+            accepted = await second.reload(config("name: b"))
+            assert accepted.status_code == 200
+            assert second.calls == 0
+            assert await second.cloud_lines() == []
+            assert "name: b" in (await second.get("/config")).text
+            await first.daemon.stop()
+            await asyncio.sleep(3)
+            assert second.world.calls == {"b": 5}
+
+    run_stepped(main)
+
+
+def test_a_lease_that_is_lost_during_a_reload_leaves_a_standby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            await asyncio.sleep(20)
+            prepare = only.daemon.exporter.prepare
+
+            async def slowly(*arguments: Any) -> Any:
+                plan = await prepare(*arguments)
+                await only.usurp()
+                await asyncio.sleep(2.5)
+                assert only.leads == 0
+                return plan
+
+            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
+            assert (await only.reload(config("name: b"))).status_code == 200
+            monkeypatch.undo()
+            assert await only.cloud_lines() == []
+            await asyncio.sleep(5)
+            assert only.world.calls == {"a": 5}
+            assert only.world.closed == {"a": 1, "b": 1}
+            await asyncio.sleep(10)
+            assert only.leads == 1
+            assert only.world.calls == {"a": 5, "b": 5}
+
+    run_stepped(main)
+
+
+def test_a_provider_that_cannot_be_built_at_a_takeover_ends_the_exporter(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            only.daemon.exporter._platforms["small"] = None  # type: ignore[index]
+            await asyncio.sleep(30)
+
+    with pytest.raises(SystemExit):
+        run_stepped(main)
+    assert "cannot poll with the lease; the exporter exits" in [record.getMessage() for record in caplog.records]
