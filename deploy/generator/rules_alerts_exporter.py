@@ -29,7 +29,8 @@ unless on ({by})
   unless on ({by})
   max by ({by}) (trainfleet_exporter_collector_success{which})
 )"""
-_OF_SHARDS = " and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1"
+_NOT_STANDBY = "unless on (instance, job) trainfleet_exporter_leader == 0"
+_OF_SHARDS = f" and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1 {_NOT_STANDBY}"
 _BUDGET_LEFT = "min by (provider, api) (last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>]))"
 # The rest of the billing month in seconds. Both clouds bill calendar months in UTC+8.
 _BEIJING = "vector(time() + 28800)"
@@ -194,13 +195,15 @@ max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1)
         ),
         Alert(
             "TrainfleetShardsDisagree",
-            """\
+            f"""\
 count by (job) (count_values by (job) ("total", trainfleet_exporter_total_shards > 1)) > 1
 or on (job)
 max by (job) (
   count_values by (job) (
     "shard",
-    trainfleet_exporter_shard_ordinal and on (instance, job) trainfleet_exporter_total_shards > 1
+    trainfleet_exporter_shard_ordinal
+    and on (instance, job) trainfleet_exporter_total_shards > 1
+    {_NOT_STANDBY}
   )
 ) > 1""",
             "warning",
@@ -209,6 +212,19 @@ max by (job) (
             "For <shards_for>, shards have had different values of --total-shards or the same --shard. Sums count "
             "everything twice that two shards poll. What no shard polls is missing.",
             "<shards_for>",
+        ),
+        Alert(
+            "TrainfleetNoLeader",
+            """\
+sum by (job) (trainfleet_exporter_leader)
+< on (job)
+max by (job) (trainfleet_exporter_total_shards)""",
+            "critical",
+            "No exporter holds the lease, or that of a shard. All are on standby.",
+            "No exporter of {{ $labels.job }} holds the lease",
+            "For <exporter_down_for>, fewer exporters of {{ $labels.job }} have polled than there are shards. Jobs and "
+            "pools that no exporter polls are not monitored.",
+            "<exporter_down_for>",
         ),
     ),
 )
