@@ -225,7 +225,7 @@ def _on_the_other_core(ours: DrivenExporter) -> Iterator[bool]:
 
 
 def _window(ours: DrivenExporter, seconds: _Seconds, state: str) -> None:
-    pauses = random.Random(len(seconds[state, False]))  # noqa: S311 - repeatable, not secret
+    pauses = random.Random(len(seconds[state, False]))
     with Scraper(ours.port, gzip=False) as plain, Scraper(ours.port, gzip=True) as zipped:
         for scraper in (plain, zipped):
             scraper.scrape()

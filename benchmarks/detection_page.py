@@ -1,0 +1,122 @@
+"""docs/detection.md, from the scores of all alerts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Protocol
+
+from deploy.generator.docs import BEGIN, END
+from deploy.generator.docs_detection import elsewhere
+
+_HEAD = """\
+# How well the alerts detect
+
+`python -m benchmarks detection` writes this page. It simulates {weeks} weeks of {jobs} training jobs each and evaluates
+the shipped rules over them. The seeds begin at {first}. Thresholds were chosen on other seeds (`--tuning`) and did
+not change afterwards.
+
+- **Precision** is the share of alarms that were right. **Recall** is the share of episodes that were found.
+- **Delay** is the median time from the start of an episode to the alarm, in minutes.
+- **False** is the number of false alarms in a week for 100 running jobs.
+
+| alert | must find | alarms | precision | recall | delay | false |
+|---|---|---|---|---|---|---|
+"""
+_MISSED = """
+## What they miss, and what misleads them
+
+| alert | episodes missed | false alarms during |
+|---|---|---|
+"""
+_METHOD = """
+- Hangs that a watchdog ends within ten minutes are too short for an alarm. They fail or restart the job, which
+  other alerts see.
+- `TrainfleetJobHung` compares a job with its own past. It cannot judge the first hour.
+- Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobHung` stays quiet and
+  `TrainfleetJobStuck` fires. The figures count that against both.
+- `TrainfleetJobIdle` takes long starts and jobs that restart again and again for idle ones.
+- `TrainfleetPodStraggling` needs two signals. It misses a slow machine that shows in its power only: the other pods
+  wait for it and look as busy.
+- A machine that slows its job by less than 10 % is not searched for. The ByteDance study has the same limit.
+- `TrainfleetJobSlowed` cannot know why a job draws less. Long evaluations and smaller batches look like slow jobs,
+  so its severity is `info`.
+
+## What is simulated
+
+Frequencies and lengths come from studies of production clusters, not from the rules:
+
+| study | used for |
+|---|---|
+| [Meta](https://arxiv.org/abs/2410.21680) | many small jobs; 24 % fail, 10 % are preempted; failures of nodes |
+| [GREYHOUND](https://arxiv.org/abs/2410.12588) | how many jobs turn slow, by their size, and for how long |
+| [ByteDance](https://arxiv.org/abs/2505.05713) | uneven work of pods in 42.5 % of jobs, without a fault |
+| [Minder](https://arxiv.org/abs/2411.01791) | a faulty machine differs in several metrics; found by hand, slowly |
+
+Jobs also start, write checkpoints and evaluate, some without traffic. They wait for data, restart and change their
+batch size. Users hold idle sessions.
+
+The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions, and
+so is the length of hangs: a watchdog ends some after 10 or 30 minutes, a user ends the others. Hangs, idle sessions
+and slow machines are more frequent than published, so that there are enough to count. With fewer of them, precision
+is lower and false alarms a week stay the same.
+
+The samples have the exporter's families. Usage is polled every two minutes, its readings are two minutes old, and
+Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each minute. `for`
+is applied as Prometheus does, and a test compares that with `promtool test rules`. An alarm is right while the
+fault lasts, and for 12 minutes more. An alarm that ends and fires again counts twice.
+
+## Where the other alerts are tested
+
+These are about the exporter itself, its credentials or announcements of the cloud. A simulated week does not have
+them.
+"""
+
+
+class Scored(Protocol):
+    """What the page shows of the score of an alert."""
+
+    alarms: int
+    wanted: int
+    false: Counter[str]
+    missed: Counter[str]
+
+    @property
+    def precision(self) -> float | None:
+        """As of Score."""
+
+    @property
+    def recall(self) -> float | None:
+        """As of Score."""
+
+    @property
+    def delay(self) -> float | None:
+        """As of Score."""
+
+
+def page(
+    scores: Mapping[str, Scored], claims: Mapping[str, str], *, weeks: int, jobs: int, held: float, first: int
+) -> str:
+    """The whole page. `held` is for how many weeks the jobs held accelerators, all together."""
+    rows, reasons = "", ""
+    for name, one in scores.items():
+        link = f"[{name}](runbooks/{name}.md)"
+        found = f"{_ratio(one.recall)} of {one.wanted}"
+        false = f"{100 * one.false.total() / held:.2f}"
+        delay = "" if one.delay is None else f"{one.delay:.0f}"
+        rows += f"| {link} | {claims[name]} | {one.alarms} | {_ratio(one.precision)} | {found} | {delay} | {false} |\n"
+        if one.false or one.missed:
+            reasons += f"| {name.removeprefix('Trainfleet')} | {_counted(one.missed)} | {_counted(one.false)} |\n"
+    measured = _HEAD.format(weeks=weeks, jobs=jobs, first=first) + rows + _MISSED + reasons + _METHOD
+    return f"{measured}\n{BEGIN}\n\n{elsewhere(measured).strip()}\n\n{END}\n"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _counted(counts: Counter[str]) -> str:
+    """What is most frequent, with its number; all else together."""
+    most = counts.most_common(2)
+    rest = counts.total() - sum(number for _, number in most)
+    return "; ".join([*(f"{what}: {number}" for what, number in most), *([f"other: {rest}"] if rest else [])])

@@ -1,0 +1,110 @@
+"""The shipped rules over samples: records level by level, then alerts by range queries of a real Prometheus.
+
+A range query with a step of a minute evaluates an expression as a rule group would, once a minute. What an alert's
+`for` makes of the answers is applied here as Prometheus applies it; a test holds it to `promtool test rules`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.generator import rules
+from deploy.generator.rules_model import Alert, Record, filled
+from tests.deploy.history_server import create_blocks, prometheus_on
+
+STEP = 60
+_NAME = re.compile(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One alert while it fires: its labels, and the Unix times of the first and the last evaluation that had it."""
+
+    name: str
+    labels: Mapping[str, str]
+    start: int
+    end: int
+
+
+def needed(alerts: Iterable[Alert]) -> list[list[Record]]:
+    """The records that the alerts read, in turns: those of one turn read only samples and earlier turns."""
+    known = {record.name: record for record in rules.records()}
+    wanted: dict[str, Record] = {}
+    waiting = [name for alert in alerts for name in _NAME.findall(alert.expr)]
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in wanted:
+            wanted[name] = known[name]
+            waiting += _NAME.findall(known[name].expr)
+    turns: list[list[Record]] = []
+    while wanted:
+        ready = [record for record in wanted.values() if wanted.keys().isdisjoint(_NAME.findall(record.expr))]
+        turns.append(ready)
+        for record in ready:
+            del wanted[record.name]
+    return turns
+
+
+def firings(samples: Path, alerts: Sequence[Alert], folder: Path, start: int, end: int) -> list[Firing]:
+    """Every time that one of the alerts fires between two Unix times, with the shipped thresholds."""
+    thresholds = rules.shipped().thresholds
+    blocks = folder / "tsdb"
+    _store(samples, blocks)
+    made = folder / "records.om"
+    for turn in needed(alerts):
+        with prometheus_on(blocks, folder) as url, made.open("w", encoding="utf-8") as stream:
+            for record in turn:
+                for labels, values in _range(url, filled(record.expr, thresholds), start, end):
+                    kept = ",".join(
+                        f"{name}={json.dumps(value)}" for name, value in labels.items() if name != "__name__"
+                    )
+                    head = f"{record.name}{{{kept}}}"
+                    stream.writelines(f"{head} {value} {at}\n" for at, value in values)
+            stream.write("# EOF\n")
+        _store(made, blocks)
+    with prometheus_on(blocks, folder) as url:
+        return [
+            firing
+            for alert in alerts
+            for labels, values in _range(url, filled(alert.expr, thresholds), start, end)
+            for firing in fired(alert.name, labels, [at for at, _ in values], seconds(filled(alert.wait, thresholds)))
+        ]
+
+
+def fired(name: str, labels: Mapping[str, str], times: Sequence[int], wait: int) -> Iterator[Firing]:
+    """When an alert fires of which the expression has a value at these times: as soon as it has had one for `wait`
+    seconds, at every evaluation in between."""
+    begin = 0
+    for number, at in enumerate(times):
+        if number + 1 < len(times) and times[number + 1] == at + STEP:
+            continue
+        if at - times[begin] >= wait:
+            yield Firing(name, labels, times[begin] + wait, at)
+        begin = number + 1
+
+
+def seconds(duration: str) -> int:
+    """A duration as Prometheus writes it, in seconds; 0 for none."""
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
+
+
+def _store(samples: Path, blocks: Path) -> None:
+    create_blocks("--max-block-duration=500h", "openmetrics", "--quiet", str(samples), str(blocks))
+
+
+def _range(url: str, query: str, start: int, end: int) -> Iterator[tuple[Mapping[str, str], list[tuple[int, str]]]]:
+    """The series of an answer, with a value for each minute that has one."""
+    form = urllib.parse.urlencode({"query": query, "start": start, "end": end, "step": STEP, "timeout": "10m"})
+    with urllib.request.urlopen(f"{url}/api/v1/query_range", form.encode(), timeout=_TIMEOUT) as answer:  # noqa: S310 - ours
+        found: Any = json.load(answer)
+    for series in found["data"]["result"]:
+        yield series["metric"], [(int(at), value) for at, value in series["values"]]

@@ -1,0 +1,40 @@
+"""The part of docs/detection.md about alerts that no simulated week measures: where each of them is tested."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.generator import DEPLOY, rules
+
+PAGE = DEPLOY.parent / "docs" / "detection.md"
+_TESTS = DEPLOY / "prometheus" / "tests"
+_MEASURED = re.compile(r"^\| \[?(Trainfleet\w+)", re.MULTILINE)
+
+
+def reference() -> str:
+    """A row for each alert that the page's measured part has no row of."""
+    return elsewhere(PAGE.read_text(encoding="utf-8").partition("<!--")[0])
+
+
+def elsewhere(measured: str) -> str:
+    """A row for each alert that this text has no row of, with the files that have it fire and stay quiet."""
+    known = set(_MEASURED.findall(measured))
+    files: dict[str, list[str]] = {}
+    for path in sorted(_TESTS.glob("*.yaml")):
+        tests: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        for name in sorted({row["alertname"] for test in tests for row in test.get("alert_rule_test", [])}):
+            files.setdefault(name, []).append(_link(path))
+    rows = (
+        f"| [{alert.name}](runbooks/{alert.name}.md) | {', '.join(files.get(alert.name, []))} |\n"
+        for alert in rules.alerts()
+        if alert.name not in known
+    )
+    return "| alert | tested by |\n|---|---|\n" + "".join(rows)
+
+
+def _link(path: Path) -> str:
+    return f"[{path.name}](../deploy/prometheus/tests/{path.name})"
