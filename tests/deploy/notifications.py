@@ -73,12 +73,13 @@ def failed_jobs(prometheus: httpx.Client, *, since: float) -> tuple[frozenset[st
     failed = f'max by (job_id) (max_over_time(trainfleet_job_status{{status="failed"}}[{length}])) == 1'
     seen = 'min by (job_id) (min_over_time(timestamp(trainfleet_job_status{status="failed"})[%s:15s]))'
     ended = f"max by (job_id) (max_over_time(trainfleet_job_finished_timestamp_seconds[{length}]))"
+    now = time.time()  # a job that failed a moment ago is not in `first` yet
     first, end = _by_job(prometheus, seen % length), _by_job(prometheus, ended)
     recent = {job for job in _by_job(prometheus, failed) if end.get(job, since) > since - float(window) - _JUST_ABOUT}
     due = {
         job
         for job in recent
-        if first[job] < time.time() - _UNDER_WAY and end.get(job, since) > since - float(window) + _JUST_ABOUT
+        if first.get(job, now) < now - _UNDER_WAY and end.get(job, since) > since - float(window) + _JUST_ABOUT
     }
     return frozenset(due), frozenset(recent - due)
 
