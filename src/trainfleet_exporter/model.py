@@ -318,6 +318,17 @@ class PoolQueue(msgspec.Struct, frozen=True, gc=False):
     accelerators: tuple[Accelerators, ...]
 
 
+class PoolUser(msgspec.Struct, frozen=True, gc=False):
+    """The accelerators that workloads of one type of one user hold in a pool itself, without its nested pools."""
+
+    pool_id: str
+    user_id: str
+    user_name: str
+    workload_type: str
+    """`training`, `notebook` or `service`, another word of the platform, or empty if that is not known."""
+    accelerators: tuple[Accelerators, ...]
+
+
 class PoolWorkloads(msgspec.Struct, frozen=True, gc=False):
     """How many workloads of one type are in one state in a pool."""
 

@@ -19,6 +19,7 @@ _PAGED_BY = {
     "ListJobs": "PageNumber",
     "ListQuotas": "PageNumber",
     "ListQuotaWorkloads": "PageNumber",
+    "ListQuotaActiveUserUsages": "PageNumber",
     "ListNodes": "PageNumber",
     "ListEcsSpecs": "PageNumber",
     "DescribeMetricMetaList": "PageNumber",
@@ -47,7 +48,7 @@ _OWN_IDS = (
     *(("TrainingJob", "TrainingJobName"), ("TrainingJobName",), ("ClusterArn",), ("InstanceId",), ("TrainingPlanArn",)),
     *(("WorkloadId",), ("JobId",), ("QuotaId",), ("NodeName",), ("InstanceType",), ("MetricName",), ("WorkspaceId",)),
     *(("pod",), ("jobId",), ("nodeId",), ("quotaId",), ("job_id",), ("version_id",), ("metadata", "id")),
-    *(("uid",), ("metadata", "name"), ("id",), ("Id",)),
+    *(("uid",), ("metadata", "name"), ("id",), ("Id",), ("UserId",)),
 )
 """Where a row's own id is, the first one that it has."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 _ROWS = (
-    *("Jobs", "Quotas", "Workloads", "Nodes", "EcsSpecs", "Workspaces", "Resource"),
+    *("Jobs", "Quotas", "Workloads", "Nodes", "EcsSpecs", "Workspaces", "Resource", "QuotaUserUsages"),
     *("Datapoints", "DataPoints", "PodMetrics", "Pods"),
     *("Results", "TrainingJobSummaries", "ClusterSummaries", "ClusterNodeSummaries", "TrainingPlanSummaries"),
     *("InstanceGroups", "MetricDataResults"),

@@ -61,6 +61,7 @@ _PAI = """\
       job_counts: {{interval: 15s}}
       pods: {{interval: 20s}}
       usage: {{interval: 15s}}
+      pool_users: {{enabled: true, interval: 20s}}
       nodes: {{enabled: true, interval: 20s}}
     limits:
       requests_per_second: 200
@@ -81,6 +82,7 @@ _MODELARTS = """\
     collectors:
       job_counts: {{interval: 15s}}
       usage: {{interval: 15s}}
+      pool_users: {{enabled: true, interval: 20s}}
       nodes: {{enabled: true, interval: 20s}}
       maintenance: {{enabled: true, interval: 20s}}
       jobs_v1: {{enabled: true, interval: 20s}}

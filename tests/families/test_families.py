@@ -59,6 +59,7 @@ trainfleet_pool_allocated_memory_bytes              pool_id
 trainfleet_pool_capacity_accelerators               pool_id accelerator accelerator_model
 trainfleet_pool_allocated_accelerators              pool_id accelerator accelerator_model
 trainfleet_pool_workloads                           pool_id workload_type status platform_status
+trainfleet_pool_user_accelerators                   pool_id user_id user_name workload_type accelerator
 trainfleet_node_info                                pool_id node_name node_type node_ip
 trainfleet_node_status                              pool_id node_name status
 trainfleet_node_status_reason                       pool_id node_name reason

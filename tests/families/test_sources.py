@@ -34,7 +34,7 @@ SOURCES = Path(trainfleet_exporter.__file__).parent
 EXPERIMENTAL = re.compile(
     r"trainfleet_(job_holds_resources|job_requested_memory_bytes|(job|pod)_(network|disk)_\w+_bytes_per_second"
     r"|(job|pod|pool)_(cpu_usage_cores|(accelerator_)?memory_usage_bytes|accelerator_memory_capacity_bytes)"
-    r"|(job|pod|pool)_accelerator_power_watts|device_power_watts|pool_queued_accelerators"
+    r"|(job|pod|pool)_accelerator_power_watts|device_power_watts|pool_queued_accelerators|pool_user_accelerators"
     r"|(job|pod|pool|device)_(sm_utilization|(tensor|dram)_active)_ratio"
     r"|(job|pod|device)_(tensor_flops|(nvlink|pcie)_(receive|transmit)_bytes)_per_second"
     r"|(job|node)_faults_total|job_recoveries_total)"

@@ -135,7 +135,7 @@ PAI = (
     Row(
         api="paistudio",
         operation="ListQuotas",
-        collectors=("pools", "pool_workloads", "nodes"),
+        collectors=("pools", "pool_workloads", "pool_users", "nodes"),
         fails=("pools",),
         loses=_POOLS,
         second_page=_PAGE_TWO,
@@ -147,6 +147,13 @@ PAI = (
         collectors=("jobs", "pools", "pool_workloads"),
         fails=("pool_workloads",),
         loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position", "job_pending_reason"),
+    ),
+    Row(
+        api="paistudio",
+        operation="ListQuotaActiveUserUsages",
+        collectors=("pools", "pool_users"),
+        fails=("pool_users",),
+        loses=("pool_user_accelerators",),
     ),
     Row(
         api="paistudio",
@@ -226,6 +233,7 @@ PAI = (
 _COARSE = "a query that is too large becomes coarser for an hour, metric by metric"
 _EMPTY_HISTORY = "an empty response means no history yet, as before a task runs"
 _COUNTS_0 = "by the API's documentation, a missing type of workload counts 0"
+_OTHER_TYPE = "a workload with another word for its type has another series"
 _NO_CARDS = "cards have no names there, only an order"
 _NUMBERS = ("negative", "nan", "infinite")
 _LOOKED_UP = "states are numbers there; a job with an unknown one is looked up and has ended"
@@ -332,11 +340,11 @@ MODELARTS = (
         cloud="modelarts",
         api="modelarts",
         operation="ListWorkloads",
-        collectors=("jobs", "pools", "pool_workloads"),
-        fails=("pool_workloads",),
-        loses=("pool_queued_accelerators", "job_queue_position"),
+        collectors=("jobs", "pools", "pool_workloads", "pool_users"),
+        fails=("pool_workloads", "pool_users"),
+        loses=("pool_queued_accelerators", "job_queue_position", "pool_user_accelerators"),
         some=("job_queue_position",),
-        unlike=_GONE,
+        unlike={**_GONE, "hostile strings": Unlike(OTHER, _OTHER_TYPE, ("while it lasts",))},
     ),
     Row(
         cloud="modelarts",

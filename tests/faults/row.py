@@ -46,9 +46,9 @@ _MODELARTS = """
     limits: {{requests_per_second: 40, concurrency: 8}}
     collectors: {{%(collectors)s}}
 """
-_PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "nodes")
+_PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "pool_users", "nodes")
 _MODELARTS_COLLECTORS = (
-    *("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "nodes", "maintenance"),
+    *("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "pool_users", "nodes", "maintenance"),
     "jobs_v1",
 )
 _PAI_KEYS = f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}}}"

@@ -28,6 +28,7 @@ from trainfleet_exporter.model import (
     PoolQueue,
     PoolStatus,
     PoolUsage,
+    PoolUser,
     PoolWaits,
     PoolWorkloads,
     ProviderFacts,
@@ -219,6 +220,10 @@ EXAMPLES: dict[str, tuple[object, ...]] = {
     "pool_workloads": (
         PoolWorkloads("pool-a", "train", Status.QUEUED, "Queue", 2),
         PoolWorkloads("pool-a", "infer", Status.UNKNOWN, "Sleeping", 0),
+    ),
+    "pool_user": (
+        PoolUser("quota1example0a", "u1", "alice", "training", (Accelerators("gpu", "", 12.0),)),
+        PoolUser("pool-a", "", "bob", "notebook", (Accelerators("npu", "", 8.0), Accelerators("gpu", "", 0.5))),
     ),
     "pool_usage": (
         PoolUsage(

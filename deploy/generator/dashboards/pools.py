@@ -15,7 +15,7 @@ from deploy.generator.dashboards.panels import (
     stat,
     timeseries,
 )
-from deploy.generator.dashboards.pools_queue import BY, NAME, NODES, QUEUE, SOME, amount, of_pool
+from deploy.generator.dashboards.pools_queue import BY, NAME, NODES, QUEUE, SOME, USERS, amount, of_pool
 from deploy.generator.dashboards.promql import ON_POOL, P, info, once, with_pool
 from deploy.generator.dashboards.tables import Column, table
 from deploy.generator.dashboards.variables import PROVIDER, choice, datasource, named
@@ -206,5 +206,5 @@ def build() -> str:
         "Trainfleet / Pools and queue",
         "How full pools are, which jobs wait and how long, and which nodes have free accelerators.",
         _variables(),
-        [*_now(), *_pools(), *QUEUE, *NODES],
+        [*_now(), *_pools(), *QUEUE, *USERS, *NODES],
     )

@@ -93,6 +93,28 @@ def _workloads(by: str, status: str, how: str = "=~") -> str:
     return f"sum by ({by}) ({each}){some}"
 
 
+def _users() -> list[Panel]:
+    by = "provider, pool_id, user_id, user_name, workload_type"
+    held = once(f"{by}, accelerator", f"trainfleet_pool_user_accelerators{{{SOME}}}")
+    return [
+        row("Users"),
+        table(
+            "Who holds the pools",
+            "Accelerators that users hold in each pool, without its nested pools. Needs the collector `pool_users`, "
+            "which is off by default.",
+            {
+                "provider": Column("Provider"),
+                "pool_name": Column("Pool"),
+                "user_name": Column("User"),
+                "user_id": Column("User id"),
+                "workload_type": Column("Type"),
+            },
+            [Column("Accelerators", with_pool(f"sum by ({by}) ({held})"), "short")],
+            sort="Accelerators",
+        ),
+    ]
+
+
 def _nodes() -> list[Panel]:
     by = "provider, pool_id, node_name"
     capacity, allocated = (
@@ -175,4 +197,5 @@ def _nodes() -> list[Panel]:
 
 
 QUEUE = _queue()
+USERS = _users()
 NODES = _nodes()

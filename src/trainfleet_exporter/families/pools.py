@@ -16,7 +16,7 @@ from trainfleet_exporter.families.family import (
     number,
     word,
 )
-from trainfleet_exporter.model import Node, NodeMaintenance, Pool, PoolAmounts, PoolQueue, PoolWorkloads
+from trainfleet_exporter.model import Node, NodeMaintenance, Pool, PoolAmounts, PoolQueue, PoolUser, PoolWorkloads
 
 
 def _workloads(found: PoolWorkloads) -> Samples:
@@ -117,6 +117,13 @@ POOL_FAMILIES = (
         _workloads,
         ("workload_type", "status", "platform_status"),
         of=PoolWorkloads,
+    ),
+    _pool(
+        "user_accelerators",
+        "Accelerators that workloads of a user hold in a pool, without its nested pools.",
+        amounts("accelerators", "kind"),
+        ("accelerator",),
+        of=PoolUser,
     ),
 )
 

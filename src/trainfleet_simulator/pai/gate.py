@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
 from trainfleet_simulator.keys import Keys
-from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_workloads
+from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_users, quota_workloads
 from trainfleet_simulator.pai.auth import Verifier
 from trainfleet_simulator.pai.metadata import Metadata, is_metadata, operation_of
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
@@ -73,6 +73,9 @@ def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
         ("paistudio", "GetQuota"): _Route(re.compile("/api/v1/quotas/([^/]+)"), paistudio.get_quota),
         ("paistudio", "ListQuotaWorkloads"): _Route(
             re.compile("/api/v1/quotas/([^/]+)/workloads"), quota_workloads.list_quota_workloads
+        ),
+        ("paistudio", "ListQuotaActiveUserUsages"): _Route(
+            re.compile("/api/v1/quotas/([^/]+)/activeuserusages"), quota_users.list_quota_active_user_usages
         ),
         ("paistudio", "ListNodes"): _Route(re.compile("/api/v1/nodes"), quota_nodes.list_nodes),
         ("aiworkspace", "ListWorkspaces"): _Route(re.compile("/api/v1/workspaces"), aiworkspace.list_workspaces),

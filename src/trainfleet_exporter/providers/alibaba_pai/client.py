@@ -164,6 +164,17 @@ class PaiClient:
         call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running"})
         return await _total(self._paistudio, call, deadline)
 
+    async def list_running(self, quota_id: str, workload_type: str, *, deadline: float) -> Listing[payloads.Workload]:
+        """PaiStudio ListQuotaWorkloads: workloads of one type that run in a quota itself."""
+        call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running", "ShowOwn": "true"})
+        return await _whole_list(self._paistudio, call, payloads.WorkloadsPage, attrgetter("workload_id"), deadline)
+
+    async def list_users(self, quota_id: str, *, deadline: float) -> Listing[payloads.QuotaUser]:
+        """PaiStudio ListQuotaActiveUserUsages: what each user holds in a quota itself, all products."""
+        path = f"/api/v1/quotas/{_segment(quota_id)}/activeuserusages"
+        call = Call(operation="ListQuotaActiveUserUsages", path=path, query={"SelfOnly": "true"})
+        return await _whole_list(self._paistudio, call, payloads.QuotaUsersPage, attrgetter("user_id"), deadline)
+
     async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[payloads.Node]:
         """PaiStudio ListNodes of one quota, verbose: only this response has the requests of a node."""
         call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})

@@ -272,6 +272,13 @@ class Pods(Collector):
     """Most live jobs that the collector polls, newest first."""
 
 
+class PoolUsers(Collector):
+    """Who holds the accelerators of each pool. Off by default."""
+
+    enabled: Flag = False
+    interval: Duration | None = 300.0
+
+
 class Nodes(Collector):
     """The nodes of each pool. Off by default."""
 
@@ -296,9 +303,11 @@ class Collectors(Section):
     usage: Usage = Usage()
     """Utilization and usage of jobs, pods, accelerators and pools."""
     pools: Collector = Collector()
-    """Resource quotas. `pool_workloads` and `nodes` need it."""
+    """Resource quotas. `pool_workloads`, `pool_users` and `nodes` need it."""
     pool_workloads: Collector = Collector()
     """Workloads of each pool, and the position of each job in the queue."""
+    pool_users: PoolUsers = PoolUsers()
+    """Who holds the accelerators of each pool."""
     nodes: Nodes = Nodes()
     """The nodes of each pool."""
 
@@ -348,6 +357,7 @@ class AlibabaPaiConfig(ProviderConfig):
             "jobs": chosen.jobs,
             "pools": chosen.pools,
             "pool_workloads": chosen.pool_workloads,
+            "pool_users": chosen.pool_users,
             "nodes": chosen.nodes,
         }
         return found | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
@@ -360,5 +370,8 @@ class AlibabaPaiConfig(ProviderConfig):
         chosen = self.collectors
         return {
             "jobs": (chosen.jobs, {"pods": chosen.pods, "usage": chosen.usage}),
-            "pools": (chosen.pools, {"pool_workloads": chosen.pool_workloads, "nodes": chosen.nodes}),
+            "pools": (
+                chosen.pools,
+                {"pool_workloads": chosen.pool_workloads, "pool_users": chosen.pool_users, "nodes": chosen.nodes},
+            ),
         }

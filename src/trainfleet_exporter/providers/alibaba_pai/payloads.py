@@ -270,6 +270,33 @@ class WorkloadResource(Struct, gc=False):
     gpu_type: object = field(name="GPUType", default=None)
 
 
+class UserResources(Struct, rename="pascal", gc=False):
+    """Resources of a user in a quota (QuotaUserResources): what placed workloads use, not how busy it is."""
+
+    used: ResourceAmount | None = None
+
+
+class QuotaUser(Struct, rename="pascal", gc=False):
+    """A row of ListQuotaActiveUserUsages (QuotaUser)."""
+
+    user_id: str | None = None
+    username: str | None = None
+    resources: UserResources | None = None
+
+
+class QuotaUsersPage(Struct, rename="pascal", gc=False):
+    """ListQuotaActiveUserUsages. The SDK has two names for the list."""
+
+    total_count: float | None = None
+    quota_user_usages: list[QuotaUser | None] | None = None
+    quota_user_usage: list[QuotaUser | None] | None = None
+
+    @property
+    def rows(self) -> list[QuotaUser | None] | None:
+        """The list of either name."""
+        return self.quota_user_usages or self.quota_user_usage or self.quota_user_usages
+
+
 class Workload(Struct, rename="pascal", gc=False):
     """A row of ListQuotaWorkloads (QueueInfo)."""
 
@@ -279,6 +306,8 @@ class Workload(Struct, rename="pascal", gc=False):
     quota_id: str | None = None
     position: float | None = None
     code: str | None = None
+    user_id: str | None = None
+    user_name: str | None = None
     resource: WorkloadResource | None = None
 
 

@@ -14,6 +14,7 @@ from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import PodsCollector
+from trainfleet_exporter.providers.alibaba_pai.collectors.pool_users import PoolUsersCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import PoolWorkloadsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.pools import NodesCollector, PoolsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared, PaiWorkspacesCollector
@@ -46,6 +47,7 @@ _PERMISSIONS = {
     "GetMetrics": "paidlc:GetMetrics and pai:GetMetrics",
     "ListQuotas": "pai:ListQuotas",
     "ListQuotaWorkloads": "pai:ListQuotaWorkloads",
+    "ListQuotaActiveUserUsages": "pai:ListQuotaActiveUserUsages",
     "ListNodes": "pai:ListNodes",
     "DescribeMetricList": "cms:DescribeMetricList and cms:QueryMetricList",
     "DescribeMetricLast": "cms:DescribeMetricLast and cms:QueryMetricLast",
@@ -112,6 +114,8 @@ class AlibabaPai:
         if chosen.pool_workloads.enabled and is_primary:
             interval = chosen.pool_workloads.effective_interval(every)
             yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
+        if chosen.pool_users.enabled:
+            yield PoolUsersCollector(shared, chosen.pool_users.effective_interval(every))
         if chosen.nodes.enabled:
             yield NodesCollector(shared, chosen.nodes.effective_interval(every))
 

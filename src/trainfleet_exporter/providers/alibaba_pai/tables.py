@@ -94,6 +94,10 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pool_allocated_memory_bytes": [f"{_HELD}.Memory"],
         "trainfleet_pool_allocated_accelerators": [f"{_HELD}.GPU and GPUType"],
         "trainfleet_pool_workloads": [f"{_WORKLOADS}, TotalCount"],
+        "trainfleet_pool_user_accelerators": [
+            "PAI PaiStudio ListQuotaActiveUserUsages, QuotaUserUsages[].Resources.Used.GPU",
+            f"{_WORKLOADS}, Workloads[].Resource.GPU where WorkloadStatus is Running",
+        ],
         "trainfleet_node_info": [f"{_NODES}.NodeType"],
         "trainfleet_node_status": [f"{_NODES}.NodeStatus"],
         "trainfleet_node_status_reason": [f"{_NODES}.ReasonCode, or OrderStatus if the node is not ready"],
@@ -129,6 +133,7 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
         "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
         "trainfleet_job_requested_memory_bytes": "unit unproven if it is a bare number or from a machine type",
         "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
+        "trainfleet_pool_user_accelerators": "unproven that users' amounts add up to what is allocated",
         "trainfleet_job_faults_total": "the platform does not document its codes of restarts",
         "trainfleet_job_recoveries_total": "the platform does not document its codes of restarts",
         "trainfleet_node_faults_total": "the platform does not document its codes of restarts",

@@ -1,17 +1,18 @@
 """From PaiStudio's payloads about quotas to the model: what they are and have, their queues, their nodes.
 
-Payloads: ListQuotas (Verbose), ListQuotaWorkloads, ListNodes (Verbose). Amounts are texts, memory with its suffix; but
+Payloads: ListQuotas (Verbose), ListQuotaWorkloads, ListQuotaActiveUserUsages, ListNodes (Verbose).
+Amounts are texts, memory with its suffix; but
 ListNodes gives memory as bare numbers of GiB. A function returns None for an object that has no id.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, QueuePlace
+from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, PoolUser, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.jobs.history import checked_code, code
 from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, utc_time, whole
@@ -19,6 +20,8 @@ from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOBS = "dlc"
 """The type under which training jobs stand in the queue of a quota."""
+TRAINING = "training"
+_KINDS = {JOBS: TRAINING, "dsw": "notebook", "eas": "service"}
 _NOT_QUEUED = frozenset({"Dequeued", "Running", "Succeeded", "Failed", "Stopped"})
 """States of workloads that wait for nothing; the service may answer more than what was asked for."""
 ENQUEUED = "Enqueued"
@@ -28,6 +31,7 @@ _NO_DETAILS: Final = payloads.QuotaDetails()
 _NO_AMOUNT: Final = payloads.ResourceAmount()
 _NO_NODES: Final = payloads.NodeStatistics()
 _NO_RESOURCE: Final = payloads.WorkloadResource()
+_NO_RESOURCES: Final = payloads.UserResources()
 
 
 def pool(row: payloads.Quota) -> Pool | None:
@@ -130,6 +134,44 @@ def _asked_gpus(resource: payloads.WorkloadResource) -> float | None:
         return quantity(resource.gpu)
     unusable(resource.gpu, "malformed")
     return None
+
+
+def users(
+    pool_id: str, rows: Iterable[payloads.QuotaUser], others: Mapping[str, Iterable[payloads.Workload]] | None
+) -> list[PoolUser]:
+    """Who holds how many GPUs of a quota, and for what.
+
+    `rows` are those of ListQuotaActiveUserUsages, the totals of users. `others` are running workloads by type, all but
+    training jobs. Training jobs hold the rest of a total. None: the types are not known.
+    """
+    names: dict[str, str] = {}
+    held: defaultdict[tuple[str, str], float] = defaultdict(float)
+    asked = {
+        kind: [(row, _asked_gpus(row.resource or _NO_RESOURCE)) for row in of] for kind, of in (others or {}).items()
+    }
+    if others is None or any(count is None for of in asked.values() for _, count in of):
+        asked, rest_of = {}, ""
+    else:
+        rest_of = TRAINING
+    for kind, of in asked.items():
+        for row, count in of:
+            names[row.user_id or ""] = row.user_name or ""
+            held[row.user_id or "", _KINDS.get(kind, kind)] += count or 0.0
+    by_user: defaultdict[str, float] = defaultdict(float)
+    for (user_id, _), count in held.items():
+        by_user[user_id] += count
+    for user in rows:
+        user_id = user.user_id or ""
+        names[user_id] = user.username or names.get(user_id, "")
+        used = (user.resources or _NO_RESOURCES).used or _NO_AMOUNT
+        total = quantity(used.gpu)
+        if total is not None:
+            held[user_id, rest_of] += max(0.0, total - by_user[user_id])
+    return [
+        PoolUser(pool_id, user_id, names[user_id], kind, gpus(count, ""))
+        for (user_id, kind), count in held.items()
+        if count
+    ]
 
 
 def node(row: payloads.Node, quota_id: str) -> Node | None:

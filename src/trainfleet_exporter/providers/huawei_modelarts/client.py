@@ -109,15 +109,23 @@ class ModelArtsClient:
         return await self._get("ShowWorkloadStatistics", 2, path, payloads.WorkloadStatisticsAnswer, deadline)
 
     async def queued_workloads(self, pool_id: str, *, deadline: float) -> Listing[payloads.Workload]:
-        """GET /v2/{project}/pools/{pool}/workloads?status=Queue, oldest first, all pages. `offset` counts records.
+        """GET /v2/{project}/pools/{pool}/workloads?status=Queue, oldest first, all pages."""
+        return await self._workloads(pool_id, "Queue", deadline)
 
-        Whether `total` is there is contradicted: without it, a page that is full is not the last.
+    async def running_workloads(self, pool_id: str, *, deadline: float) -> Listing[payloads.Workload]:
+        """GET /v2/{project}/pools/{pool}/workloads?status=Running, oldest first, all pages."""
+        return await self._workloads(pool_id, "Running", deadline)
+
+    async def _workloads(self, pool_id: str, status: str, deadline: float) -> Listing[payloads.Workload]:
+        """`offset` counts records. Whether `total` is there is contradicted.
+
+        Without it, a page that is full is not the last.
         """
         path = f"pools/{_segment(pool_id)}/workloads"
 
         async def read_page(number: int) -> Page[payloads.Workload]:
             offset = number * _POOL_PAGE
-            query = {"status": "Queue", "sort": "create_time", "ascend": "true"}
+            query = {"status": status, "sort": "create_time", "ascend": "true"}
             query |= {"offset": str(offset), "limit": str(_POOL_PAGE)}
             page = await self._get("ListWorkloads", 2, path, payloads.WorkloadsPage, deadline, query=query, limits=PAGE)
             rows = _rows(page.items, "ListWorkloads")

@@ -215,13 +215,15 @@ class Collectors(Section):
     usage: Usage = Usage()
     """Utilization and usage of jobs and tasks."""
     pools: Collector = Collector()
-    """Dedicated pools. `pool_workloads`, `pool_usage` and `nodes` need it."""
+    """Dedicated pools. `pool_workloads`, `pool_users`, `pool_usage` and `nodes` need it."""
     pool_workloads: Collector = Collector()
     """Workloads of each pool, and the position of each job in the queue."""
     jobs_v1: OptionalCollector = OptionalCollector()
     """Jobs of the old v1 training API, with their pods and cards."""
     pool_usage: Collector = Collector()
     """Utilization of pools and their disks."""
+    pool_users: OptionalCollector = OptionalCollector()
+    """Who holds the accelerators of each pool."""
     nodes: OptionalCollector = OptionalCollector()
     """The nodes of each pool."""
     maintenance: OptionalCollector = OptionalCollector()
@@ -271,6 +273,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
             "pools": chosen.pools,
             "pool_workloads": chosen.pool_workloads,
             "pool_usage": chosen.pool_usage,
+            "pool_users": chosen.pool_users,
             "nodes": chosen.nodes,
             "maintenance": chosen.maintenance,
             **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
@@ -288,6 +291,7 @@ class HuaweiModelArtsConfig(ProviderConfig):
                 {
                     "pool_workloads": chosen.pool_workloads,
                     "pool_usage": chosen.pool_usage,
+                    "pool_users": chosen.pool_users,
                     "nodes": chosen.nodes,
                 },
             ),

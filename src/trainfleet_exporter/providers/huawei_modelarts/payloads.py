@@ -335,6 +335,8 @@ class Workload(msgspec.Struct, gc=False, rename="camel"):
     uid: str | None = None
     name: str | None = None
     job_uuid: str | None = msgspec.field(name="jobUUID", default=None)
+    type: str | None = None
+    user_name: str | None = None
     pending_position: float | None = None
     resource_requirement: Amounts | None = None
 

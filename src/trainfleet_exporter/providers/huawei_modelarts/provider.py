@@ -17,6 +17,7 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1Collector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.maintenance import MaintenanceCollector
+from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_users import PoolUsersCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import PoolWorkloadsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import NodesCollector, PoolsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import (
@@ -89,13 +90,17 @@ class HuaweiModelArts:
             interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
             yield JobsElsewhereCollector(shared, interval, reader)
         yield from self._usage(config, shared)
-        if chosen.pools.enabled and (is_primary or chosen.pool_usage.enabled or chosen.nodes.enabled):
+        if chosen.pools.enabled and (
+            is_primary or chosen.pool_usage.enabled or chosen.pool_users.enabled or chosen.nodes.enabled
+        ):
             yield PoolsCollector(shared, chosen.pools.effective_interval(every))
         if chosen.pool_workloads.enabled and is_primary:
             interval = chosen.pool_workloads.effective_interval(every)
             yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.pool_usage.enabled:
             yield PoolUsageCollector(shared, chosen.pool_usage.effective_interval(every))
+        if chosen.pool_users.enabled:
+            yield PoolUsersCollector(shared, chosen.pool_users.effective_interval(every))
         if chosen.nodes.enabled:
             yield NodesCollector(shared, chosen.nodes.effective_interval(every))
         if chosen.maintenance.enabled:

@@ -93,6 +93,9 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pool_allocated_cpu_cores": [f"{_RUNTIME}.allocated.value"],
         "trainfleet_pool_allocated_memory_bytes": [f"{_RUNTIME}.allocated.value"],
         "trainfleet_pool_allocated_accelerators": [f"{_RUNTIME}.allocated.value"],
+        "trainfleet_pool_user_accelerators": [
+            f"{_WORKLOADS}.resourceRequirement, userName and type where status is Running"
+        ],
         "trainfleet_pool_workloads": ["ModelArts statistics/pools/{pool}/workloads, statistics.items[].status"],
         "trainfleet_node_info": [f"{_NODES}.spec.flavor, status.privateIp"],
         "trainfleet_node_status": [f"{_NODES}.status.phase"],
@@ -131,6 +134,7 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {
         "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
         "trainfleet_job_requested_memory_bytes": "unit unproven if it is a bare number or from a machine type",
+        "trainfleet_pool_user_accelerators": "unproven that users' amounts add up to what is allocated",
         "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
         **{
             f"trainfleet_{family.suffix}": (

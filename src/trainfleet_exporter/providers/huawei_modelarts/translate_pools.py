@@ -6,6 +6,7 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPoolNodes.html and 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from trainfleet_exporter.model import (
@@ -16,6 +17,7 @@ from trainfleet_exporter.model import (
     NodeMaintenance,
     PoolQueue,
     PoolStatus,
+    PoolUser,
     ProviderQuota,
     QueuePlace,
 )
@@ -25,6 +27,7 @@ from trainfleet_exporter.providers.jobs.history import checked_code
 from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, utc_time, whole
 from trainfleet_exporter.transport.json_fields import unusable
 
+_KINDS = {"train": "training", "notebook": "notebook", "infer": "service", "x-infer": "service"}
 _AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -115,6 +118,26 @@ def pool_queue(
     return PoolQueue(
         pool_id, tuple(Accelerators(kind, "", count) for kind, count in counts.items() if kind not in unknown)
     )
+
+
+def users(pool_id: str, rows: Iterable[payloads.Workload]) -> list[PoolUser]:
+    """Who holds how many accelerators of a pool, and for what, by the rows of what runs in it.
+
+    The rows name users, but have no user ids. A row whose amounts cannot be read adds nothing, and counts as malformed.
+    """
+    held: defaultdict[tuple[str, str, Accelerator], float] = defaultdict(float)
+    for row in rows:
+        if not row.resource_requirement:
+            unusable(row.resource_requirement, "no_data")
+        for key, given in (row.resource_requirement or {}).items():
+            kind = accelerator_kind(key)
+            count = None if kind is None else _amount(given)
+            if kind is not None and count:
+                held[row.user_name or "", _KINDS.get(row.type or "", row.type or ""), kind] += count
+    found: dict[tuple[str, str], list[Accelerators]] = {}
+    for (user, work, kind), count in held.items():
+        found.setdefault((user, work), []).append(Accelerators(kind, "", count))
+    return [PoolUser(pool_id, "", user, work, tuple(counts)) for (user, work), counts in found.items()]
 
 
 def training_quota(answer: payloads.TrainingQuotas) -> ProviderQuota | None:

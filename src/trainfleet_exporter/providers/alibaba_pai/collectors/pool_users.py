@@ -1,0 +1,45 @@
+"""Who holds the accelerators of quotas (PaiStudio ListQuotaActiveUserUsages).
+
+Cost of a poll and quota: one call for each 100 users, and one for each 100 running workloads of each other type than
+training jobs that the quota takes, at least one. The number of training jobs does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.providers.alibaba_pai import payloads
+from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
+from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+
+
+class PoolUsersCollector(PartsCollector):
+    """A part for each quota."""
+
+    def __init__(self, shared: PaiShared, interval: float) -> None:
+        super().__init__("pool_users", interval, at_once=shared.at_once)
+        self._shared = shared
+
+    async def keys(self) -> Sequence[str]:
+        """The quotas that this shard asks about."""
+        return await self._shared.own_pools()
+
+    async def read(self, part: Part) -> None:
+        """Read the users of one quota, and what runs in it next to training jobs."""
+        client, quota = self._shared.client, self._shared.pools.value.get(part.key)
+        if quota is None:
+            return  # gone since this poll began
+        listing = await client.list_users(part.key, deadline=part.deadline)
+        part.dropped("malformed", listing.malformed)
+        others: dict[str, Sequence[payloads.Workload]] | None = {}
+        for workload_type in quota.workload_types:
+            if workload_type == translate.JOBS:
+                continue
+            running = await client.list_running(part.key, workload_type, deadline=part.deadline)
+            part.dropped("malformed", running.malformed)
+            if running.malformed:
+                others = None
+            if others is not None:
+                others[workload_type] = list(running.rows.values())
+        await part.publish(translate.users(part.key, listing.rows.values(), others))

@@ -1,0 +1,68 @@
+"""The users of a quota in the simulated PaiStudio: what each holds of it, and what each has submitted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from trainfleet_simulator.exchange import Answer
+from trainfleet_simulator.pai.dlc_rows import memory_text
+from trainfleet_simulator.pai.paistudio import quota_of
+from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_answer, page_of
+from trainfleet_simulator.world.jobs import total
+from trainfleet_simulator.world.pools import Amount, pod_amount
+
+_SORTED_BY = {"": 2, "UsedCPU": 0, "UsedMemory": 1, "UsedGPU": 2}
+"""Of the sort fields of the SDK, those about what is used: places in an amount."""
+
+
+def list_quota_active_user_usages(call: Call) -> Answer:
+    """GET /api/v1/quotas/{QuotaId}/activeuserusages: users with workloads, also of those below it unless SelfOnly."""
+    query, world = call.query, call.world
+    quota = quota_of(call)
+    place = _SORTED_BY[choice_of(query, "SortBy", tuple(filter(None, _SORTED_BY)))]
+    falling = choice_of(query, "Order", ("desc", "asc"), "desc") == "desc"
+    offset, size = page_of(query, 10)
+    family = [quota] if bool_of(query, "SelfOnly") else list(world.family(quota.spec.pool_id))
+    ids = {pool.spec.pool_id for pool in family}
+    used: dict[str, Amount] = {}
+    submitted: dict[str, Amount] = {}
+    names: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for job in world.live():
+        user, amount = job.draft.user, Amount(*total(job.draft.roles))
+        if (
+            job.draft.pool_id not in ids
+            or query.get("UserId", user.user_id) != user.user_id
+            or query.get("Username", user.name) != user.name
+            or query.get("WorkspaceId", job.draft.workspace_id) != job.draft.workspace_id
+        ):
+            continue
+        names[user.user_id] = user.name
+        counts[user.user_id] += 1
+        submitted[user.user_id] = submitted.get(user.user_id, Amount()) + amount
+        for pod in job.pods:
+            used[user.user_id] = used.get(user.user_id, Amount()) + pod_amount(pod.role)
+
+    def size_of(user_id: str) -> int:
+        amount = used.get(user_id, Amount())
+        return (amount.cpu, amount.memory, amount.cards)[place]
+
+    found = [
+        {
+            "UserId": user_id,
+            "Username": names[user_id],
+            "WorkloadCount": counts[user_id],
+            "Resources": {"Used": _amount(used.get(user_id, Amount())), "Submitted": _amount(submitted[user_id])},
+        }
+        for user_id in sorted(names, key=size_of, reverse=falling)
+    ]
+    return list_answer("QuotaUserUsages", found[offset : offset + size], len(found), ("UserId", "WorkloadCount"))
+
+
+def _amount(value: Amount) -> dict[str, Any]:
+    return {
+        "CPU": str(value.cpu),
+        "GPU": str(value.cards),
+        "Memory": memory_text(value.memory) if value.memory else "0",
+    }

@@ -1,0 +1,129 @@
+"""Who holds the pools of the simulated clouds: the users' accelerators add up to what is allocated."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import run_stepped
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.model import Accelerators, PoolUser
+from trainfleet_exporter.providers.alibaba_pai.payloads import (
+    QuotaUser,
+    ResourceAmount,
+    UserResources,
+    WorkloadResource,
+)
+from trainfleet_exporter.providers.alibaba_pai.payloads import Workload as QuotaWorkload
+from trainfleet_exporter.providers.alibaba_pai.translate_pools import users as pai_users
+from trainfleet_exporter.providers.huawei_modelarts.payloads import Workload
+from trainfleet_exporter.providers.huawei_modelarts.translate_pools import users as modelarts_users
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.modelarts.phases import workload_status
+from trainfleet_simulator.world.jobs import total
+
+FIRST = ("workspaces", "pools", "pool_users")
+SERIES = re.compile(r"trainfleet_(\w+)\{([^}]*)\} (\S+)")
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+async def _page(simulator: Simulator, folder: Path) -> str:
+    async with simulator.serve() as url:
+        path = folder / "config.yaml"
+        path.write_text(simulator.config_yaml(url), encoding="utf-8")
+        platforms = installed_platforms()
+        config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
+        exporter = Exporter(config, platforms)
+        try:
+            runners = {runner.state.collector: runner for runner in exporter.runners}
+            for name in FIRST:
+                await runners[name].tick()
+                assert runners[name].state.success, name
+            return (await exporter.text()).decode()
+        finally:
+            await exporter.aclose()
+
+
+@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+def test_users_of_pools_add_up_to_what_is_allocated(cloud: str, tmp_path: Path) -> None:
+    simulator = Simulator(seed=7, clouds=(cloud,))
+    text = run_stepped(lambda: _page(simulator, tmp_path))
+    parent: dict[str, str] = {}
+    held: defaultdict[str, float] = defaultdict(float)
+    allocated: dict[str, float] = {}
+    holders: set[tuple[str, str]] = set()
+    for name, labels, value in SERIES.findall(text):
+        found = dict(LABEL.findall(labels))
+        match name:
+            case "pool_info":
+                parent[found["pool_id"]] = found["parent_pool_id"]
+            case "pool_user_accelerators":
+                held[found["pool_id"]] += float(value)
+                holders.add((found["user_name"], found["workload_type"]))
+            case "pool_allocated_accelerators":
+                allocated[found["pool_id"]] = float(value)
+    # Only what runs is listed on ModelArts; a job that starts or stops holds its accelerators, too.
+    under_way: defaultdict[str, float] = defaultdict(float)
+    for job in simulator.worlds[cloud].live():
+        if cloud == "modelarts" and job.pods and workload_status(job) != "Running":
+            under_way[job.draft.pool_id] += total(job.draft.roles)[2]
+    for pool_id, count in allocated.items():
+        family = [other for other in allocated if pool_id in (other, parent[other])]
+        assert sum(held[other] + under_way[other] for other in family) == count, pool_id
+    assert sum(held.values()) > sum(under_way.values())
+    assert holders <= {(job.draft.user.name, "training") for job in simulator.worlds[cloud].live()}
+
+
+def _usage(user_id: str, gpus: object) -> QuotaUser:
+    return QuotaUser(user_id, f"n-{user_id}", UserResources(ResourceAmount(gpu=gpus)))  # type: ignore[arg-type]
+
+
+def _workload(user_id: str, gpus: object) -> QuotaWorkload:
+    return QuotaWorkload(user_id=user_id, user_name=f"n-{user_id}", resource=WorkloadResource(gpu=gpus))
+
+
+def _of(found: list[PoolUser]) -> dict[tuple[str, str, str], float]:
+    return {(one.user_id, one.user_name, one.workload_type): one.accelerators[0].count for one in found}
+
+
+def test_training_jobs_hold_the_rest_of_a_total() -> None:
+    rows = [_usage("1", "12"), _usage("2", "4"), _usage("3", "0"), QuotaUser("4", "n-4")]
+    others = {"dsw": [_workload("1", "1"), _workload("1", "2"), _workload("2", "4")], "eas": [_workload("5", "0.5")]}
+    assert _of(pai_users("q", rows, others)) == {
+        ("1", "n-1", "notebook"): 3.0,
+        ("1", "n-1", "training"): 9.0,
+        ("2", "n-2", "notebook"): 4.0,
+        ("5", "n-5", "service"): 0.5,
+    }
+
+
+@pytest.mark.parametrize("others", [None, {"dsw": [_workload("1", "1"), QuotaWorkload(user_id="1")]}])
+def test_types_that_are_not_known_are_not_guessed(others: dict[str, list[QuotaWorkload]] | None) -> None:
+    assert _of(pai_users("q", [_usage("1", "12")], others)) == {("1", "n-1", ""): 12.0}
+
+
+def test_workloads_of_modelarts_add_up_by_user_and_type() -> None:
+    def row(user: str | None, kind: str, **amounts: str) -> Workload:
+        named = {name.replace("_", "."): given for name, given in amounts.items()}
+        return Workload(user_name=user, type=kind, resource_requirement=named)
+
+    npu = {"huawei_com/ascend-1980": "16"}
+    rows = [
+        row("alice", "train", **npu),
+        row("alice", "train", **npu),
+        row("alice", "notebook", cpu="1 Cores", **{"nvidia_com/gpu": "1"}),
+        row(None, "x-infer", **{"nvidia_com/gpu": "2"}),
+        row("bob", "train", cpu="8 Cores"),
+        row("bob", "train", **{"nvidia_com/gpu": "many"}),
+        Workload(user_name="bob", type="train"),
+    ]
+    assert modelarts_users("pool", rows) == [
+        PoolUser("pool", "", "alice", "training", (Accelerators("npu", "", 32.0),)),
+        PoolUser("pool", "", "alice", "notebook", (Accelerators("gpu", "", 1.0),)),
+        PoolUser("pool", "", "", "service", (Accelerators("gpu", "", 2.0),)),
+    ]
