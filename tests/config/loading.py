@@ -10,6 +10,7 @@ import pytest
 from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 
 
@@ -19,6 +20,7 @@ class UndividedConfig(ProviderConfig):
 
 PLATFORMS: dict[str, type[ProviderConfig]] = {
     "alibaba_pai": AlibabaPaiConfig,
+    "aws_sagemaker": AwsSageMakerConfig,
     "huawei_modelarts": HuaweiModelArtsConfig,
 }
 

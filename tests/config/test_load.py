@@ -25,6 +25,7 @@ EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 PLACEHOLDERS = {
     "YOUR_ACCESS_KEY_ID": "id",
     "YOUR_ACCESS_KEY_SECRET": "hunter2",
+    "YOUR_SECRET_ACCESS_KEY": "hunter2",
     "YOUR_PROJECT_ID": "0123456789abcdef" * 2,
     "YOUR_ACCESS_KEY": "ak",
     "YOUR_SECRET_KEY": "sk",
@@ -34,8 +35,8 @@ PLACEHOLDERS = {
 def test_the_example_names_its_placeholders_only() -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(EXAMPLE, environ={}, platforms=PLATFORMS)
-    said = [fault.message.partition(";")[0] for fault in caught.value.faults]
-    assert said == [f'found the placeholder "{name}"' for name in PLACEHOLDERS]
+    said = dict.fromkeys(fault.message.partition(";")[0] for fault in caught.value.faults)
+    assert list(said) == [f'found the placeholder "{name}"' for name in PLACEHOLDERS]
 
 
 def test_the_filled_in_example_shows_the_defaults(tmp_path: Path) -> None:
@@ -44,6 +45,10 @@ def test_the_filled_in_example_shows_the_defaults(tmp_path: Path) -> None:
     minimal = (
         MINIMAL.replace("name: pai", "name: pai-hangzhou")
         + f"""\
+  - name: sagemaker-us-east-1
+    platform: aws_sagemaker
+    region: us-east-1
+    credentials: {{access_key_id: id, secret_access_key: hunter2}}
   - name: modelarts-north4
     platform: huawei_modelarts
     region: cn-north-4
@@ -56,7 +61,7 @@ def test_the_filled_in_example_shows_the_defaults(tmp_path: Path) -> None:
 
 def test_the_example_is_short_and_explains_every_key() -> None:
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 45
+    assert len(lines) <= 60
     unexplained = [line for line in lines if line.startswith("  ") and " # " not in line]
     assert unexplained == []
 
