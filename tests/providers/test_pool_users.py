@@ -109,7 +109,7 @@ def test_types_that_are_not_known_are_not_guessed(others: dict[str, list[QuotaWo
 
 def test_workloads_of_modelarts_add_up_by_user_and_type() -> None:
     def row(user: str | None, kind: str, **amounts: str) -> Workload:
-        named = {name.replace("_", "."): given for name, given in amounts.items()}
+        named: dict[str, str | float | None] = {name.replace("_", "."): given for name, given in amounts.items()}
         return Workload(user_name=user, type=kind, resource_requirement=named)
 
     npu = {"huawei_com/ascend-1980": "16"}
