@@ -159,6 +159,8 @@ def _collectors(collectors: type[Section]) -> str:
         more = _rows(type(collector), prefix=f"{name}.", without=tuple(Collector.model_fields))
         further += list(more)
     heads = ("key", "`enabled`", "`interval`", "meaning")
+    if not further:
+        return table(heads, rows)
     return f"{table(heads, rows)}\n\nBesides `enabled` and `interval`:\n\n{table(_HEADS, further)}"
 
 

@@ -54,7 +54,7 @@ _READ = """
 ## What they read
 
 A family is absent if it is in `metrics.deny`, if its collector is off or if the cloud does not report it. Records
-that read it are then absent or less exact, and most alerts that read it do not fire. Records appear without level and
+that read it are then absent or less exact. Most alerts that read it do not fire. Records appear without level and
 prefix here. The exporter's own families are not listed, because they cannot be denied.
 
 | family | alerts | records |

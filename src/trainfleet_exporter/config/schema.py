@@ -106,7 +106,8 @@ class Global(Section):
     metrics: Metrics = Metrics()
     """Which families and tags the exporter publishes."""
     state_file: StateFile | None = None
-    """File that keeps spent monthly budgets over a restart. Its folder must be writable. One process may use it."""
+    """File that keeps spent monthly budgets over a restart. Its folder must be writable. Without a lease, only one
+    process may use it."""
     ledger_file: StateFile | None = None
     """File that gets one line of JSON for each finished job, for `trainfleet-exporter report`. Its folder must be
     writable. The flag `--ledger` overrides it."""
@@ -131,11 +132,11 @@ class Limits(Section):
     """Limits of calls. Providers of one account share them."""
 
     requests_per_second: Rate = 5.0
-    """Most calls per second of each API. The exporter makes fewer while the cloud throttles."""
+    """Largest number of calls per second to each API. The exporter makes fewer while the cloud throttles."""
     concurrency: CountFrom1 = 4
-    """Most calls of one API at the same time."""
+    """Largest number of calls to one API at the same time."""
     monthly_calls: MonthlyCalls = {}
-    """By API, the budget of calls for a billing month of the cloud. The exporter polls less often to stay within it."""
+    """Budget of calls to each API for a billing month of the cloud. The exporter polls less often to stay within it."""
 
     def of(self, api: str) -> Limits:
         """The limits of one API."""
@@ -192,7 +193,7 @@ class Sharding(Section):
     """How shards divide a provider (`--total-shards`)."""
 
     spread: CountFrom1 | None = None
-    """Most shards that poll the workspaces and pools of the provider. 1 keeps it on one shard and costs no extra calls.
+    """Largest number of shards that poll a provider. 1 keeps it on one shard and costs no extra calls.
     Default: 4 if there are fewer than four providers per shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
     """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the

@@ -269,7 +269,7 @@ class Pods(Collector):
 
     interval: Duration | None = 300.0
     max_jobs: CountFrom0 = 500
-    """Most live jobs that the collector polls, newest first."""
+    """Largest number of live jobs that the collector polls, newest first."""
 
 
 class PoolUsers(Collector):

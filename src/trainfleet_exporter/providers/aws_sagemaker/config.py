@@ -252,7 +252,7 @@ class AwsSageMakerConfig(ProviderConfig):
     workspaces: Annotated[AllOrList, AfterValidator(_only_workspace)] = "all"
     """AWS has no workspaces: all jobs are in one with the id `default`."""
     clusters: AllOrList = "all"
-    """HyperPod clusters to poll: `all`, or a list of names."""
+    """HyperPod clusters to poll, by name."""
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 

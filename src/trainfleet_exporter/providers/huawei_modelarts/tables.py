@@ -118,7 +118,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         **dict(_pool_sources()),
         "trainfleet_job_usage_info": [_TASKS, _AOM, _V1_METRICS],
         "trainfleet_job_phase_seconds": [
-            f"{_RUNS}.start_at, xpu_start_at, end_at recover_records[]; metadata.create_time"
+            f"{_RUNS}.start_at, xpu_start_at, end_at, recover_records[]; metadata.create_time"
         ],
         "trainfleet_job_faults_total": [f"{_ATTEMPTS}.fault_scenario at recover_start_at"],
         "trainfleet_job_recoveries_total": [f"{_ATTEMPTS}.recover and recover_result"],

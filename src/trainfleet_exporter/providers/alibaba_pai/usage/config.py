@@ -72,7 +72,7 @@ class Usage(Collector):
     metrics: UsageMetrics = UsageMetrics()
     """Metrics of families, which replace or extend the table of this platform."""
     max_jobs: CountFrom0 = 500
-    """Most jobs with calls of their own, newest first. Does not limit CloudMonitor."""
+    """Largest number of jobs with calls of their own, newest first. Does not limit CloudMonitor."""
 
     @field_validator("profiling")
     @classmethod

@@ -64,7 +64,7 @@ class Usage(Collector):
     aom_instance: Text = DEFAULT_INSTANCE
     """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
-    """Most jobs that the exporter polls for task metrics, newest first."""
+    """Largest number of jobs that the exporter polls for task metrics, newest first."""
 
     @property
     def asks_aom(self) -> bool:
