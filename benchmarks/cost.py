@@ -65,9 +65,15 @@ _MODELARTS = """\
       maintenance: {{enabled: true}}
     limits: {{requests_per_second: {rate}, concurrency: 8}}
 """
+_SAGEMAKER = """\
+    collectors:
+      nodes: {{enabled: true}}
+    limits: {{requests_per_second: {rate}, concurrency: 8}}
+"""
 CLOUDS = (
     Cloud("pai", "Alibaba PAI", 100, 1.0, _PAI),
     Cloud("modelarts", "Huawei ModelArts", 50, 0.6, _MODELARTS),
+    Cloud("sagemaker", "AWS SageMaker", 100, 0.6, _SAGEMAKER),
 )
 RATE = 20
 """limits.requests_per_second of every row: enough for polls of 10,000 jobs to finish in half their time."""

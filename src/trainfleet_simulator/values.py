@@ -22,7 +22,7 @@ _FREE = frozenset(
         *("ResourceName", "ResourceQuotaName", "ReasonCode", "ReasonMessage", "Reason", "Description"),
         *("job_name", "jobName", "job_desc", "user_name", "userName", "pool_name", "description", "message"),
         *("end_reason", "flavor_name", "os.modelarts/name"),
-        *("FailureReason", "StatusMessage", "FailureMessage", "TrainingPlanName"),
+        *("FailureReason", "StatusMessage", "FailureMessage"),
     }
 )
 _FREE_BESIDE = {

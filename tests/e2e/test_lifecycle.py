@@ -57,7 +57,7 @@ def hole() -> Iterator[str]:
 
 
 def _config(folder: Path, url: str, *, state_file: str = "", more: str = "") -> str:
-    """The flag for a config that polls both simulated clouds at this address."""
+    """The flag for a config that polls the simulated clouds at this address."""
     text = Simulator(clouds=CLOUDS).config_yaml(url)
     if state_file:
         text = text.replace("  poll_timeout: 8s\n", f"  poll_timeout: 8s\n  state_file: {state_file}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import signal
 import subprocess
 import time
@@ -195,13 +196,13 @@ def test_once_prints_metrics_and_sets_its_exit_code(config_file: Path, tmp_path:
     bad_config = tmp_path / "bad.yaml"
     text = config_file.read_text(encoding="utf-8")
     bad_config.write_text(
-        text.replace("secret_key:", "secret_key: wrong #").replace("access_key_secret:", "access_key_secret: wrong #"),
+        re.sub("(secret_key|access_key_secret|secret_access_key):", r"\1: wrong #", text),
         encoding="utf-8",
     )
     bad = subprocess.run([*COMMAND, "once", f"--config.file={bad_config}"], capture_output=True, timeout=60)
     assert bad.returncode == 1
     assert b"the signature was refused" in bad.stderr
-    for name in (b"sim-pai-hangzhou", b"sim-modelarts-north4"):
+    for name in (b"sim-pai-hangzhou", b"sim-modelarts-north4", b"sim-sagemaker-us-east-1"):
         assert b'trainfleet_provider_up{provider="%s"} 0.0' % name in bad.stdout
 
 

@@ -97,11 +97,11 @@ def test_what_prometheus_holds_is_what_the_cloud_said(tmp_path: Path) -> None:
         assert [value for _, values in up for value in values.values() if value != 1] == []
         assert trouble == []
         assert failures == []
-        for provider in ("sim-pai-hangzhou", "sim-modelarts-north4"):
+        for provider in ("sim-pai-hangzhou", "sim-modelarts-north4", "sim-sagemaker-us-east-1"):
             assert by_status[(("provider", provider), ("status", "running"))] > 0
             assert by_status[(("provider", provider), ("status", "succeeded"))] > 0
         assert {labels[0] for labels in busy} == {("accelerator", "gpu"), ("accelerator", "npu")}
-        assert len({labels[1] for labels in busy}) == 2  # both clouds
+        assert len({labels[1] for labels in busy}) == 3  # every cloud
         assert all(0 < value < 1 for value in busy.values())
         assert {labels[0][1] for labels in kinds} == {"gpu", "npu"}
         live = _compare_live(jobs, ends["jobs"], answers)

@@ -127,13 +127,13 @@ def test_the_demo_on_each_screen(browser: Browser, tmp_path: Path) -> None:
     with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
         exporter.wait_until_ready()
         eventually(
-            _says(exporter, "asr-hangs", "ascend-hangs", "All 9 collectors ok", "All 10 collectors ok"),
+            _says(exporter, "asr-hangs", "ascend-hangs", "p4d-hangs", *(f"All {n} collectors ok" for n in (9, 10, 5))),
             what="the idle jobs",
         )
         with _opened(browser, exporter.url) as page:
             assert page.title() == "OK · trainfleet-exporter"
             assert "simulated" in page.locator(".notice").inner_text()
-            assert page.locator(".provider.is-ok").count() == 2
+            assert page.locator(".provider.is-ok").count() == 3
             assert "asr-hangs" in page.locator("#idle + .card tbody th bdi:first-child").all_inner_texts()
             light = _lightness(page)
             red, green, _ = _border(page)

@@ -30,7 +30,7 @@ from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 
-COLLECTORS = 19
+COLLECTORS = 24
 
 
 def _load(folder: Path, url: str, *, interval: str = "10s", timeout: str = "8s") -> Exporter:
@@ -136,8 +136,8 @@ def test_exporter_serves_without_the_cloud_and_recovers(tmp_path: Path) -> None:
                     async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
                         await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
                         text = (await client.get("/metrics")).text
-                        assert 'trainfleet_provider_up{provider="sim-pai-hangzhou"} 1.0' in text
-                        assert 'trainfleet_provider_up{provider="sim-modelarts-north4"} 1.0' in text
+                        for name in ("sim-pai-hangzhou", "sim-modelarts-north4", "sim-sagemaker-us-east-1"):
+                            assert f'trainfleet_provider_up{{provider="{name}"}} 1.0' in text
                         assert "trainfleet_jobs{" in text
                         await client.aclose()
                         await daemon.stop()

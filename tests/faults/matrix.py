@@ -16,6 +16,7 @@ from tests.faults.site import Site, open_site
 from tests.support.clock import run_stepped
 from tests.support.planted import hits, quoted_proofs
 from trainfleet_simulator import Simulator
+from trainfleet_simulator.server import CLOUDS
 
 _SETTLED = 2
 """Polls after which everything is shown."""
@@ -84,6 +85,6 @@ async def _run_cell(result: RowResult, site: Site, trial: Trial) -> None:
 
 
 def _simulator(row: Row) -> Simulator:
-    simulator = Simulator(seed=5, clouds=("pai", "modelarts"), population=1, still=True)
+    simulator = Simulator(seed=5, clouds=CLOUDS, population=1, still=True)
     row.prepare(simulator)
     return simulator

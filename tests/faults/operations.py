@@ -18,6 +18,10 @@ from trainfleet_simulator.modelarts.catalog import (
     USER_NAME,
 )
 from trainfleet_simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
+from trainfleet_simulator.sagemaker import identity as aws
+from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
+from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
+from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
@@ -27,6 +31,9 @@ SECRETS = {
     "password": PASSWORD,
     "PAI OIDC token": OIDC_TOKEN,
     "Huawei OIDC token": HUAWEI_TOKEN,
+    "secret access key": SECRET_ACCESS_KEY,
+    "web identity token": aws.WEB_IDENTITY_TOKEN,
+    "container token": aws.CONTAINER_TOKEN,
     **{f"in a job's body {number}": text for number, text in enumerate(PLANTED_SECRETS)},
 }
 """What opens something, or would; all of it passes through the exporter."""
@@ -37,6 +44,7 @@ def _short_lived(simulator: Simulator) -> None:
     simulator.sts.lifetime = 100.0
     simulator.agency.lifetime = 100.0
     simulator.tokens.lifetime = 100.0
+    simulator.aws_sts.lifetime = 100.0
 
 
 _ROLE = Sts.role_arn(ROLE)
@@ -68,6 +76,9 @@ _GONE = {
 }
 _TEXT = "its response is plain text, not JSON"
 _NO_CODE = "a reason that is not a code is dropped and counted"
+_XML = dict.fromkeys(
+    ("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, "its response is XML, not JSON")
+)
 _PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, _TEXT))
 
 PAI = (
@@ -492,7 +503,150 @@ MODELARTS = (
         for operation in ("GetMetadataToken", "GetSecurityKey")
     ),
 )
-ROWS = PAI + MODELARTS
+
+
+def _without_search(simulator: Simulator) -> None:
+    """A policy that lacks sagemaker:Search."""
+    simulator.aws_denied.add("Search")
+
+
+_AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
+_AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
+_SECOND_OF_TWO = {"Offset": "2"}
+_JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
+_OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob, finished ones are not counted"
+_TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock to and fro"
+_SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
+_CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
+_PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
+SAGEMAKER = (
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="Search",
+        collectors=("jobs", "job_counts", "usage", "pools"),
+        fails=("jobs", "job_counts", "usage"),
+        loses=(*_JOBS, *_USAGE),
+        second_page=_SECOND_OF_TWO,
+        recovery={"denied": 62, **dict.fromkeys(_NUMBERS, 2)},
+        slow="a Search that was denied is tried again after an hour; usage returns one poll after the jobs",
+        unlike={
+            **_SKEWED,
+            "denied": Unlike(KEPT, _OTHER_WAY, ("kept for ever",)),
+            "half list": Unlike(SAME, "a job that the list lacks is looked up by its name"),
+            "wrong types": Unlike(KEPT, "a total that cannot be read is left out", ("while it should be kept",)),
+        },
+    ),
+    *(
+        Row(
+            cloud="sagemaker",
+            api="sagemaker",
+            operation=operation,
+            collectors=("jobs", "pools"),
+            prepare=_without_search,
+            unlike=_SKEWED,
+            fails=("jobs",),
+            loses=_JOBS,
+            second_page=_SECOND_OF_TWO if operation == "ListTrainingJobs" else {},
+        )
+        for operation in ("ListTrainingJobs", "DescribeTrainingJob")
+    ),
+    Row(
+        cloud="sagemaker",
+        api="cloudwatch",
+        operation="GetMetricData",
+        collectors=("jobs", "usage", "pools"),
+        fails=("usage",),
+        loses=_USAGE,
+        unlike=_SKEWED,
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListClusters",
+        collectors=("jobs", "pools", "nodes"),
+        unlike=_SKEWED,
+        fails=("pools",),
+        loses=(*_CLUSTER_POOLS, "node_*"),
+        some=("pool_nodes",),  # plans are pools, too, and nodes are read of the clusters known before
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="DescribeCluster",
+        collectors=("jobs", "pools"),
+        unlike={**_SKEWED, **_GONE},
+        fails=("pools",),
+        loses=_CLUSTER_POOLS,
+        some=("pool_nodes",),
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListClusterNodes",
+        collectors=("jobs", "pools", "nodes"),
+        unlike={**_SKEWED, **_GONE},
+        fails=("pools", "nodes"),
+        loses=(*_CLUSTER_POOLS, "node_*"),
+        some=("pool_nodes",),  # plans are pools, too, and nodes are read of the clusters known before
+        second_page=_SECOND_OF_TWO,
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListTrainingPlans",
+        collectors=("jobs", "pools"),
+        unlike=_SKEWED,
+        fails=("pools",),
+        loses=("pool_*",),
+        some=("pool_allocated_*", "pool_empty_nodes"),
+        second_page=_SECOND_OF_TWO,
+    ),
+    *(
+        Row(
+            cloud="sagemaker",
+            api=api,
+            operation=operation,
+            collectors=("pools",),
+            credentials=credentials,
+            environ=environ,
+            prepare=_short_lived,
+            used_by=_PLANS,
+            under="AWS",
+            told_by=told_by,
+            unlike=_PLAIN_TEXT if operation in {"PutToken", "ListRoles"} else _XML if api == "sts" else {},
+            fails=("pools",),
+            loses=("pool_*",),
+            recovers_from_refusal=_LOCKED,
+            slow=_LEFT_ALONE,
+        )
+        for api, operation, credentials, environ, told_by in (
+            ("sts", "AssumeRole", f"{{{{{_AWS_KEYS}, role_arn: '{_AWS_ROLE}'}}}}", {}, ()),
+            (
+                "sts",
+                "AssumeRoleWithWebIdentity",
+                f"{{{{web_identity: {{{{role_arn: '{_AWS_ROLE}', token: {aws.WEB_IDENTITY_TOKEN}}}}}}}}}",
+                {},
+                (),
+            ),
+            *(
+                ("metadata", operation, "null", {}, ("ListRoles", "GetRoleKeys"))
+                for operation in ("PutToken", "ListRoles", "GetRoleKeys")
+            ),
+            (
+                "metadata",
+                "GetContainerKeys",
+                "null",
+                {
+                    "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{{metadata}}{CONTAINER_PATH}",
+                    "AWS_CONTAINER_AUTHORIZATION_TOKEN": aws.CONTAINER_TOKEN,
+                },
+                (),
+            ),
+        )
+    ),
+)
+ROWS = PAI + MODELARTS + SAGEMAKER
 
 
 def beside(row: Row, column: Column) -> tuple[set[str], set[str]]:

@@ -14,6 +14,7 @@ from trainfleet_simulator.modelarts.catalog import (
     REGION,
     SECRET_KEY,
 )
+from trainfleet_simulator.sagemaker import catalog as aws
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _GLOBAL = """
@@ -46,13 +47,24 @@ _MODELARTS = """
     limits: {{requests_per_second: 40, concurrency: 8}}
     collectors: {{%(collectors)s}}
 """
+_SAGEMAKER = """
+  - name: %(name)s
+    platform: aws_sagemaker
+    region: %(region)s
+    credentials: %(credentials)s
+    endpoints: {{sagemaker: {sagemaker}, cloudwatch: {cloudwatch}, sts: {sts}, metadata: {metadata}}}
+    limits: {{requests_per_second: 40, concurrency: 8}}
+    collectors: {{%(collectors)s}}
+"""
 _PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "pool_users", "nodes")
 _MODELARTS_COLLECTORS = (
     *("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "pool_users", "nodes", "maintenance"),
     "jobs_v1",
 )
+_SAGEMAKER_COLLECTORS = ("job_counts", "jobs", "usage", "pools", "nodes")
 _PAI_KEYS = f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}}}"
 _MODELARTS_KEYS = f"{{{{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}}}"
+_SAGEMAKER_KEYS = f"{{{{access_key_id: {aws.ACCESS_KEY_ID}, secret_access_key: {aws.SECRET_ACCESS_KEY}}}}}"
 
 
 def _as_it_is(_: Simulator) -> None:
@@ -86,6 +98,8 @@ class Row:
     cloud: str = "pai"
     credentials: str = ""
     project: str = f"project_id: {PROJECT_ID}"
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The environment, in which `{metadata}` and so on stand for addresses."""
     workspaces: tuple[str, ...] = ()
     """Those that are polled, on PAI; empty for all. Each costs a dozen calls a poll."""
     poll_timeout: str = "50s"
@@ -170,6 +184,9 @@ class Row:
     def _provider(self) -> str:
         if self.cloud == "pai":
             return _pai("affected", self.collectors, self.credentials or _PAI_KEYS, self.workspaces)
+        if self.cloud == "sagemaker":
+            words = {"name": "affected", "region": aws.REGION, "credentials": self.credentials or _SAGEMAKER_KEYS}
+            return _SAGEMAKER % {**words, "collectors": _chosen(self.collectors, _SAGEMAKER_COLLECTORS)}
         return _modelarts("affected", self.collectors, self.credentials or _MODELARTS_KEYS, self.project)
 
 

@@ -42,21 +42,26 @@ _AUTHORITIES = ssl.create_default_context()
 """Loaded once, for that takes longer than a poll. All is plain http here."""
 _IN_USE = 4
 """How many of those issued earlier may still be in use."""
-APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata", "modelarts", "iam", "aom")
+APIS = (
+    *("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata"),
+    *("modelarts", "iam", "aom", "sagemaker", "cloudwatch"),
+)
 
 
 _SMALL_PAGES = {
     "alibaba_pai.client.PAGE_SIZE": 2,
     "alibaba_pai.usage.cloudmonitor.CATALOGUE_PAGE": 5,
     "alibaba_pai.usage.cloudmonitor.POINTS": 20,
+    "aws_sagemaker.client.PAGE_SIZE": 2,
     "huawei_modelarts.client.JOBS_PAGE": 2,
     "huawei_modelarts.client.V1_PAGE": 2,
     "huawei_modelarts.client._POOL_PAGE": 2,
     "huawei_modelarts.client._WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
-_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0}
-"""What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take."""
+_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "providers.aws_sagemaker.client._MAX_PAGES": 50}
+"""What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take. And
+how many pages of a list that does not end are read."""
 _BYTES = 2 * 2**20
 """The limit of each answer: less than what is read otherwise, and far more than any true answer here. Most of the time
 that the two faults of too many bytes would take goes into the bytes before the limit."""
@@ -126,8 +131,8 @@ class Site:
         self._mark = int((await self._truth(since=10**12))["seq"])
 
     def issued_secrets(self) -> dict[str, str]:
-        """What both clouds have issued since this was asked for last, and the few before that may still be in use."""
-        sts, agency = self.simulator.sts, self.simulator.agency
+        """What the clouds have issued since this was asked for last, and the few before that may still be in use."""
+        sts, agency, aws = self.simulator.sts, self.simulator.agency, self.simulator.aws_sts
         issued = {
             "STS secret": [key.access_key_secret for key in sts.issued],
             "STS token": [key.security_token for key in sts.issued],
@@ -136,6 +141,9 @@ class Site:
             "agency token": [key.security_token for key in agency.issued],
             "agency session": agency.metadata_sessions.issued,
             "IAM token": self.simulator.tokens.issued,
+            "AWS secret": [key.access_key_secret for key in aws.issued],
+            "AWS token": [key.security_token for key in aws.issued],
+            "AWS session": aws.metadata_sessions.issued,
         }
         found: dict[str, str] = {}
         for name, values in issued.items():
@@ -231,7 +239,10 @@ async def open_site(
         path.write_text(row.config.format(**{name: door.url for name, door in doors.items()}), encoding="utf-8")
         platforms = installed_platforms()
         configs = {name: platform.config for name, platform in platforms.items()}
-        loaded = load_config(path, environ={}, platforms=configs)
+        environ = {
+            name: value.format(**{api: door.url for api, door in doors.items()}) for name, value in row.environ.items()
+        }
+        loaded = load_config(path, environ=environ, platforms=configs)
         with (
             mock.patch("random.SystemRandom", return_value=random.Random(1)),  # the same jitter always
             mock.patch("trainfleet_exporter.transport.aiohttp_transport._tls_context", return_value=_AUTHORITIES),

@@ -223,7 +223,7 @@ def test_daemon_notifies_its_life_cycle(ears: Ears, tmp_path: Path) -> None:
         config.write_text(simulator.config_yaml(url), encoding="utf-8")
         with running_exporter([f"--config.file={config}"], tmp_path / "log", environ=environ) as exporter:
             first = ears.hear("READY")
-            assert first["STATUS"].startswith("2 provider(s), ")
+            assert first["STATUS"].startswith("3 provider(s), ")
             ears.hear("WATCHDOG")
             ears.hear("STATUS", what=lambda message: message["STATUS"].endswith(" well"))  # the failing ones are gone
             exporter.process.send_signal(signal.SIGHUP)

@@ -18,11 +18,11 @@ from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 
 NOTICE = "This is the demo: the clouds and their data are simulated."
-CLOUDS = ("pai", "modelarts")
+CLOUDS = ("pai", "modelarts", "sagemaker")
 _OTHERS = ("127.0.0.1:10076", "127.0.0.1:10077")
 """Addresses to try when the usual one is taken."""
 _SCREEN = """\
-trainfleet-exporter demo: the exporter polls a simulated Alibaba PAI account and Huawei ModelArts project.
+trainfleet-exporter demo: the exporter polls simulated clouds: Alibaba PAI, Huawei ModelArts and AWS SageMaker.
 
   open     http://{address}/          the exporter's pages
            http://{address}{metrics}   what Prometheus scrapes

@@ -7,7 +7,7 @@ https://smithy.io/2.0/aws/protocols/aws-json-1_1-protocol.html
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
@@ -21,8 +21,8 @@ from trainfleet_simulator.sagemaker import cloudwatch, hyperpod, plans, training
 from trainfleet_simulator.sagemaker.auth import ALGORITHM, Verifier
 from trainfleet_simulator.sagemaker.identity import XMLNS, AwsSts
 from trainfleet_simulator.sagemaker.metadata import Metadata, is_metadata, operation_of
-from trainfleet_simulator.sagemaker.parameters import Call, Handler, Lists
-from trainfleet_simulator.sagemaker.refusals import QUERY_CODES, refusal
+from trainfleet_simulator.sagemaker.parameters import Call, Handler, Lists, offset_of
+from trainfleet_simulator.sagemaker.refusals import QUERY_CODES, denied, refusal
 from trainfleet_simulator.world.fleet import World
 
 _HANDLERS: Mapping[str, Mapping[str, Handler]] = {
@@ -59,13 +59,14 @@ class Xml(PlainTextResponse):
 
 
 class Aws:
-    """One account in one region, whose training jobs live in the given world."""
+    """One account in one region, whose training jobs live in the given world. `denied` are operations."""
 
-    def __init__(self, world: World, keys: Keys, sts: AwsSts) -> None:
+    def __init__(self, world: World, keys: Keys, sts: AwsSts, denied: Collection[str]) -> None:
         self.world = world
         self._verifier = Verifier(keys)
         self._sts = sts
         self._metadata = Metadata(sts)
+        self._denied = denied
         self._lists = Lists()
 
     def takes(self, request: ApiRequest) -> bool:
@@ -97,6 +98,8 @@ class Aws:
             self._verifier.check(request, _SIGNING_NAMES[operation.api], now)
         if operation.name == "unknown" or request.path != "/" or request.method != "POST":
             raise ApiError(404, "UnknownOperationException", "The requested operation is not recognized.")
+        if operation.name in self._denied:
+            raise denied(operation)
         if operation.api == "sts":
             assume = {
                 "AssumeRole": self._sts.assume_role,
@@ -182,7 +185,7 @@ def _decoded(request: ApiRequest) -> Any:
 
 
 def _facts(body: Any) -> dict[str, str]:
-    """The plain members of a request, and the filters of a search."""
+    """The plain members of a request, the filters of a search, and the number of rows before a page."""
     if not isinstance(body, dict):
         return {}
     plain = {name: str(value) for name, value in body.items() if isinstance(value, str | int | float)}
@@ -191,4 +194,6 @@ def _facts(body: Any) -> dict[str, str]:
     for one in filters if isinstance(filters, list) else []:
         if isinstance(one, dict) and isinstance(one.get("Name"), str):
             plain.setdefault(one["Name"], str(one.get("Value", "")))
+    if offset := offset_of(plain.get("NextToken", "")):
+        plain["Offset"] = str(offset)
     return plain

@@ -17,7 +17,7 @@ from trainfleet_simulator.sagemaker.catalog import ACCOUNT_ID
 
 ROLE, LOCKED_ROLE, MACHINE_ROLE = "trainfleet-reader", "trainfleet-locked", "trainfleet-node"
 WEB_IDENTITY_TOKEN = "eyJhbGciOiJSUzI1NiJ9.c2ltdWxhdGVkLWF3cw.c2ltdWxhdGVk"  # noqa: S105 - opens this only
-CONTAINER_TOKEN = "simulated-container-token"  # noqa: S105 - likewise
+CONTAINER_TOKEN = "9c41e7d05b6f4a83a2f1c8e0d7b3956f"  # noqa: S105 - likewise
 XMLNS = "https://sts.amazonaws.com/doc/2011-06-15/"
 _ROLE_ARN = re.compile(rf"arn:aws:iam::{ACCOUNT_ID}:role/([\w+=,.@-]+)", re.ASCII)
 _SESSION = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)

@@ -105,7 +105,7 @@ def page(call: Call, find: Callable[[], list[Any]]) -> tuple[list[Any], dict[str
     if not 1 <= size <= _MOST:
         raise invalid(f"1 validation error detected: Value '{size}' at 'maxResults' failed to satisfy constraint")
     token = call.text("NextToken")
-    number, start = _read(token) if token else (0, 0)
+    number, start = _place(token) or (0, 0)
     found = call.lists.kept.get(number) if token else find()
     if found is None:
         raise invalid("Invalid NextToken")
@@ -116,11 +116,16 @@ def page(call: Call, find: Callable[[], list[Any]]) -> tuple[list[Any], dict[str
     return found[start:end], {"NextToken": base64.b64encode(following.encode()).decode()}, len(found)
 
 
-def _read(token: str) -> tuple[int, int]:
+def offset_of(token: str) -> int:
+    """How many rows of its list stand before a token's page; 0 for what is no token of ours."""
+    place = _place(token)
+    return 0 if place is None else place[1]
+
+
+def _place(token: str) -> tuple[int, int] | None:
+    """The number of a list, and the first row of a page; None for what is no token of ours."""
     try:
         found = _TOKEN.fullmatch(base64.b64decode(token, validate=True).decode())
     except ValueError:
-        found = None
-    if found is None:
-        raise invalid("Invalid NextToken")
-    return int(found[1]), int(found[2])
+        return None
+    return None if found is None else (int(found[1]), int(found[2]))

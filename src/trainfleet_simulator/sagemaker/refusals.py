@@ -22,11 +22,11 @@ def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | 
     """The account's own words for a kind of refusal; None if the operation knows no such thing."""
     match kind:
         case "throttled" | "throttled_hint":
-            return ApiError(400, "ThrottlingException", "Rate exceeded")
+            return ApiError(429 if operation.api == "metadata" else 400, "ThrottlingException", "Rate exceeded")
         case "server_error":
             return ApiError(500, "InternalFailure", "The request processing has failed because of an unknown error.")
         case "denied":
-            return _denied(operation)
+            return denied(operation)
         case "not_found":
             status = 404 if operation.api == "metadata" else 400
             return ApiError(status, "ResourceNotFound", "Requested resource not found.")
@@ -47,7 +47,8 @@ def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | 
     return None
 
 
-def _denied(operation: Operation) -> ApiError:
+def denied(operation: Operation) -> ApiError:
+    """The refusal of what a policy does not allow."""
     if operation.api == "metadata":
         return ApiError(403, "Forbidden", "Forbidden")
     action = f"{operation.api}:{operation.name}"
