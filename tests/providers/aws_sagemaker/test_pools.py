@@ -118,6 +118,21 @@ def test_plans_that_are_refused_take_no_cluster_along(run: Run) -> None:
     run(cloud, steps)
 
 
+def test_what_is_listed_twice_is_shown_once(run: Run) -> None:
+    cloud = _cloud()
+    cloud.plans *= 2
+    groups, nodes = cloud.clusters["hyper"]
+    cloud.clusters = {"hyper": (groups * 2, nodes * 2)}
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        assert len(await fleet.lines("pool_info")) == 3
+        assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 2
+        assert fleet.own("dropped_readings_total", collector="pools", reason="duplicate") == 3
+
+    run(cloud, steps, CONFIG)
+
+
 def test_a_deleted_cluster_is_gone(run: Run) -> None:
     cloud = _cloud()
 

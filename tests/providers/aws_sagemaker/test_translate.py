@@ -185,3 +185,22 @@ def test_history_of_restarts() -> None:
     assert found.intervals is not None
     assert found.intervals[-1] == Interval("running", START + 45, START + 50)
     assert translate_history.records(payloads.Job()) is None
+
+
+def test_restarts_are_not_counted_where_a_status_is_not_known() -> None:
+    steps = [stage("Training", START, START + 5), stage("Interrupted", START + 5, START + 9)]
+    known = [*steps, stage("Training", START + 9, None)]
+    unknown = [*steps, stage("Sublimating", START + 9, None)]
+    counts = []
+    for transitions in (known, unknown):
+        found = translate.job(_job(job("a", SecondaryStatusTransitions=transitions)))
+        assert found is not None
+        counts.append(found.restarts)
+    assert counts == [1, None]
+
+
+def test_a_history_without_a_usable_time_has_no_intervals() -> None:
+    for transitions in ([], [{"Status": "Training", "StartTime": -5.0}]):
+        found = translate_history.records(_job(job("a", SecondaryStatusTransitions=transitions)))
+        assert found is not None
+        assert found.intervals is None

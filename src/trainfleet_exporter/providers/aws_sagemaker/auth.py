@@ -61,7 +61,7 @@ KEPT: Mapping[str, float] = {
     **dict.fromkeys(("PutToken", "ListRoles", "GetRoleKeys", "GetContainerKeys"), 6 * 3600 - _MARGIN),
 }
 """Seconds for which the answer of an operation is used, as a rule."""
-_XML = TextForm("XML", re.compile(r"<[^\x00]*>"))
+_XML = TextForm("XML", re.compile(r"(<\?xml[^>]*>\s*)?<AssumeRole[^\x00]*>"))
 _KEY = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken|Expiration)>([^<>&]{1,8192})</")
 _issued = partial(
     issued_keys,

@@ -55,7 +55,10 @@ class SageMakerClient:
         """Search for how many there are: one call however many. None if the service only estimates it."""
         asked = {**_search(filters), "MaxResults": 1}
         call = json_call("Search", asked)
-        hits = (await self._client.call(call, payloads.SearchPage, deadline=deadline)).total_hits
+        page = await self._client.call(call, payloads.SearchPage, deadline=deadline)
+        if page.rows is None:
+            raise BadAnswer("the answer has no list", operation="Search")
+        hits = page.total_hits
         if hits is None or hits.relation != "EqualTo":
             return None
         return whole(hits.value)

@@ -46,6 +46,8 @@ _HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status
 _WARM = frozenset({"Available", "InUse"})
 """Statuses of a warm pool in which a job that has ended still holds its instances."""
 _RUNS = frozenset({"Training", "Uploading"})
+_STAGES = PROGRESS.keys() | JOB_STATUS.keys() | {"Updating", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"}
+"""Every word of SecondaryStatus."""
 _POD_ROLE = "algo"
 """Instances are hosts `algo-1`, `algo-2` and so on."""
 _MOST_PODS = 10_000
@@ -164,11 +166,12 @@ def _finished(row: payloads.Job) -> float | None:
 
 
 def _restarts(row: payloads.Job) -> int | None:
-    """Runs after the first: how often training began again after another status."""
-    if row.secondary_status_transitions is None:
+    """Runs after the first: how often training began again after another status. None if a status is not known."""
+    stages = _transitions(row)
+    if row.secondary_status_transitions is None or any(item.status not in _STAGES for item in stages):
         return None
     runs, is_running = 0, False
-    for item in _transitions(row):
+    for item in stages:
         runs += item.status == "Training" and not is_running
         is_running = item.status in _RUNS
     return max(0, runs - 1)

@@ -57,7 +57,7 @@ def _stages(given: Sequence[payloads.Transition | None]) -> Iterator[Stage]:
     ]
     found.sort(key=lambda stage: stage[1])
     starts: list[float | None] = [start for _, start, _ in found]
-    for (status, start, end), following in zip(found, [*starts[1:], None], strict=True):
+    for (status, start, end), following in zip(found, [*starts, None][1:], strict=True):
         if end is not None and end < start:
             unusable(end, "out_of_range")
         else:

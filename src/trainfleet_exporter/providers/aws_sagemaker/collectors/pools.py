@@ -4,9 +4,10 @@ training plans. The nodes themselves, off by default: one call for each 100 node
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
-from trainfleet_exporter.errors import NotFound, RequestRefused
+from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, PartsCollector, Poll
 from trainfleet_exporter.providers.aws_sagemaker import translate_pools as translate
 from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
@@ -14,6 +15,10 @@ from trainfleet_exporter.providers.jobs.listing import with_unread
 from trainfleet_exporter.providers.values import unix_time
 
 _PLANS = "training plans"
+_PLANS_SHARE = 0.4
+"""How much of the time of a poll the plans may take."""
+_NOT_SERVED = "UnknownOperation"
+"""The code of what a region does not serve."""
 _CLUSTER = "cluster "
 """The prefix of the part of a cluster."""
 
@@ -32,7 +37,9 @@ class PoolsCollector(BulkCollector):
         """Read the plans first, because clusters name them."""
         clusters = self._shared.clusters
         with clusters.polling():
-            async with poll.part(_PLANS) as part:
+            # A call for plans that hangs must leave time for the clusters.
+            now = asyncio.get_running_loop().time()
+            async with poll.part(_PLANS, deadline=now + _PLANS_SHARE * (poll.deadline - now)) as part:
                 await self._read_plans(part)
             names = await self._names(poll)
             poll.keep_only([_PLANS, *(_CLUSTER + name for name in names)])
@@ -52,14 +59,18 @@ class PoolsCollector(BulkCollector):
     async def _read_plans(self, part: Part) -> None:
         try:
             rows = await self._shared.client.list_plans(deadline=part.deadline)
-        except RequestRefused as error:  # not served in every region
+        except RequestRefused as error:
+            if not error.code.startswith(_NOT_SERVED):
+                raise
             part.lacks(_PLANS, error)
             rows = []
         known = [row for row in rows if row is not None and row.status != translate.EXPIRED]
         found = [pair for row in known if (pair := translate.plan_pool(row)) is not None]
         part.dropped("malformed", len(known) - len(found) + rows.count(None))
+        shown = {pool.pool_id: (pool, amounts) for pool, amounts in found}
+        part.dropped("duplicate", len(found) - len(shown))
         self._plans = {row.training_plan_name or "": unix_time(row.end_time) for row in known}
-        await part.publish([each for pair in found for each in pair])
+        await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, part: Part) -> None:
         client, name = self._shared.client, part.key.removeprefix(_CLUSTER)
@@ -69,18 +80,21 @@ class PoolsCollector(BulkCollector):
         except NotFound as error:
             await part.not_found(error)
             return
-        nodes = [row for row in rows if row is not None]
-        groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
+        if cluster.instance_groups is None:
+            raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
+        nodes = {row.instance_id: row for row in rows if row is not None}.values()
+        groups = [*cluster.instance_groups, *(cluster.restricted_instance_groups or ())]
         found = [None if group is None else translate.group_pool(name, group, nodes, self._plans) for group in groups]
         part.dropped("malformed", found.count(None) + rows.count(None))
-        shown = [pair for pair in found if pair is not None]
-        for pool, _ in shown:
+        shown = {pair[0].pool_id: pair for pair in found if pair is not None}
+        part.dropped("duplicate", len(found) - found.count(None) - len(shown))
+        for pool, _ in shown.values():
             end = self._plans.get(pool.parent_pool_id)
             if end is not None:
                 self._shared.pool_ends[pool.pool_id] = end
             else:
                 self._shared.pool_ends.pop(pool.pool_id, None)
-        await part.publish([each for pair in shown for each in pair])
+        await part.publish([each for pair in shown.values() for each in pair])
 
 
 class NodesCollector(PartsCollector):
