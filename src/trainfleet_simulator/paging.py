@@ -175,7 +175,9 @@ def _paged_by(operation: Operation) -> str:
 
 
 def _question(operation: Operation) -> Hashable:
-    about = {name: value for name, value in operation.parameters.items() if name != _paged_by(operation)}
+    about = {
+        name: value for name, value in operation.parameters.items() if name not in {_paged_by(operation), "Offset"}
+    }
     return operation.api, operation.name, tuple(sorted(about.items()))
 
 
