@@ -39,7 +39,7 @@ def example(tmp_path: Path) -> Path:
 
 def test_the_filled_in_example_is_good(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--config.file={example}", "--config.check"]) == 0
-    assert "the config is good: 2 provider(s)" in capsys.readouterr().out
+    assert "the config is good: 3 provider(s)" in capsys.readouterr().out
 
 
 def test_the_untouched_example_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

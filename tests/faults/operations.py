@@ -516,6 +516,9 @@ _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
 _OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob, finished ones are not counted"
 _TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock to and fro"
+_BOTH_DENIED = "Search stays denied, and the log has one line for both"
+_OLD_KEYS = "the plans wait for new credentials, then the old ones still read the clusters"
+_WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
 _SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
 _CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
 _PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
@@ -544,7 +547,8 @@ SAGEMAKER = (
             operation=operation,
             collectors=("jobs", "pools"),
             prepare=_without_search,
-            unlike=_SKEWED,
+            cold=operation == "DescribeTrainingJob",  # a job is described when it has changed
+            unlike={**_SKEWED, "denied": Unlike(KEPT, _BOTH_DENIED, ("after it",))},
             fails=("jobs",),
             loses=_JOBS,
             second_page=_SECOND_OF_TWO if operation == "ListTrainingJobs" else {},
@@ -614,7 +618,9 @@ SAGEMAKER = (
             used_by=_PLANS,
             under="AWS",
             told_by=told_by,
-            unlike=_PLAIN_TEXT if operation in {"PutToken", "ListRoles"} else _XML if api == "sts" else {},
+            unlike=(_SKEWED if operation == "AssumeRole" else {})
+            | _WAITED
+            | (_PLAIN_TEXT if operation in {"PutToken", "ListRoles"} else _XML if api == "sts" else {}),
             fails=("pools",),
             loses=("pool_*",),
             recovers_from_refusal=_LOCKED,
@@ -646,7 +652,8 @@ SAGEMAKER = (
         )
     ),
 )
-ROWS = PAI + MODELARTS + SAGEMAKER
+ROWS = PAI + MODELARTS
+"""Those of docs/evidence/faults.md."""
 
 
 def beside(row: Row, column: Column) -> tuple[set[str], set[str]]:
@@ -654,5 +661,5 @@ def beside(row: Row, column: Column) -> tuple[set[str], set[str]]:
     operation that is called there."""
     touched = [row]
     if column.name == SHUT:
-        touched += [other for other in ROWS if (other.cloud, other.api) == (row.cloud, row.api)]
+        touched += [other for other in (*ROWS, *SAGEMAKER) if (other.cloud, other.api) == (row.cloud, row.api)]
     return {name for one in touched for name in one.fails}, {family for one in touched for family in one.loses}

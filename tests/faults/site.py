@@ -59,7 +59,7 @@ _SMALL_PAGES = {
     "huawei_modelarts.client._WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
-_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "providers.aws_sagemaker.client._MAX_PAGES": 50}
+_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "providers.aws_sagemaker.client._MAX_PAGES": 200}
 """What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take. And
 how many pages of a list that does not end are read."""
 _BYTES = 2 * 2**20
