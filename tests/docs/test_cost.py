@@ -71,7 +71,10 @@ def test_calls_do_not_grow_with_jobs_but_by_pages(cloud: Cloud) -> None:
     assert 0 < more("jobs") <= large.live / cloud.page + 1
     for collector in small.intervals.keys() - {"jobs", "pods", "nodes", "usage"}:
         assert more(collector) == 0, collector
-    assert more("usage") == 0  # a page of points is far from full
+    if cloud.name == "sagemaker":
+        assert 0 < more("usage") <= 4 * large.pods / 500 + 1
+    else:
+        assert more("usage") == 0  # a page of points is far from full
     assert _of_pods(large) <= 500
 
 
