@@ -127,7 +127,7 @@ def test_the_demo_on_each_screen(browser: Browser, tmp_path: Path) -> None:
     with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
         exporter.wait_until_ready()
         eventually(
-            _says(exporter, "asr-hangs", "ascend-hangs", "p4d-hangs", *(f"All {n} collectors ok" for n in (9, 11, 5))),
+            _says(exporter, "asr-hangs", "ascend-hangs", "p4d-hangs", *(f"All {n} collectors ok" for n in (10, 12, 5))),
             what="the idle jobs",
         )
         with _opened(browser, exporter.url) as page:
