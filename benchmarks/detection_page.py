@@ -13,8 +13,8 @@ _HEAD = """\
 # How well the alerts detect
 
 `python -m benchmarks detection` writes this page. It simulates {weeks} weeks of {jobs} training jobs each and evaluates
-the shipped rules over them. The seeds begin at {first}. Thresholds were chosen on other seeds (`--tuning`) and did
-not change afterwards.
+the shipped rules over them. The seeds begin at {first}. We chose the thresholds on other seeds (`--tuning`) and did
+not change them afterwards.
 
 - **Precision** is the share of alarms that were right. **Recall** is the share of episodes that were found.
 - **Delay** is the median time from the start of an episode to the alarm, in minutes.
@@ -30,15 +30,15 @@ _MISSED = """
 |---|---|---|
 """
 _METHOD = """
-- Hangs that a watchdog ends within ten minutes are too short for an alarm. They fail or restart the job, which
-  other alerts see.
+- Hangs that a watchdog ends within ten minutes are too short for an alarm. They fail or restart the job, so
+  other alerts fire.
 - `TrainfleetJobHung` compares a job with its own past. It cannot judge the first hour.
 - Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobHung` stays quiet and
   `TrainfleetJobStuck` fires. The figures count that against both.
-- `TrainfleetJobIdle` takes long starts and jobs that restart again and again for idle ones.
-- `TrainfleetPodStraggling` needs two signals. It misses a slow machine that shows in its power only: the other pods
-  wait for it and look as busy.
-- A machine that slows its job by less than 10 % is not searched for. The ByteDance study has the same limit.
+- `TrainfleetJobIdle` counts long starts and repeated restarts as idleness.
+- `TrainfleetPodStraggling` needs two signals. It misses a slow machine if only its power differs: the other
+  pods wait for it and look as busy.
+- The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same limit.
 - `TrainfleetJobSlowed` cannot know why a job draws less. Long evaluations and smaller batches look like slow jobs,
   so its severity is `info`.
 
@@ -49,21 +49,21 @@ Frequencies and lengths come from studies of production clusters, not from the r
 | study | used for |
 |---|---|
 | [Meta](https://arxiv.org/abs/2410.21680) | many small jobs; 24 % fail, 10 % are preempted; failures of nodes |
-| [GREYHOUND](https://arxiv.org/abs/2410.12588) | how many jobs turn slow, by their size, and for how long |
+| [GREYHOUND](https://arxiv.org/abs/2410.12588) | how many jobs become slow, by their size, and for how long |
 | [ByteDance](https://arxiv.org/abs/2505.05713) | uneven work of pods in 42.5 % of jobs, without a fault |
 | [Minder](https://arxiv.org/abs/2411.01791) | a faulty machine differs in several metrics; found by hand, slowly |
 
 Jobs also start, write checkpoints and evaluate, some without traffic. They wait for data, restart and change their
 batch size. Users hold idle sessions.
 
-The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions, and
-so is the length of hangs: a watchdog ends some after 10 or 30 minutes, a user ends the others. Hangs, idle sessions
+The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions. The
+length of hangs is an assumption too: a watchdog ends some after 10 or 30 minutes. A user ends the others. Hangs, idle sessions
 and slow machines are more frequent than published, so that there are enough to count. With fewer of them, precision
-is lower and false alarms a week stay the same.
+would be lower. The false alarms a week would stay the same.
 
-The samples have the exporter's families. Usage is polled every two minutes, its readings are two minutes old, and
-Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each minute. `for`
-is applied as Prometheus does, and a test compares that with `promtool test rules`. An alarm is right while the
+The samples have the exporter's families. The simulated exporter polls usage every two minutes. Its readings are two
+minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each minute. The
+simulation applies `for` as Prometheus does. A test compares the two with `promtool test rules`. An alarm is right while the
 fault lasts, and for 12 minutes more. An alarm that ends and fires again counts twice.
 
 ## Where the other alerts are tested

@@ -43,14 +43,14 @@ clamp_max(
   * max by (provider) (last_over_time({_OWN}_interval_seconds{{collector="usage"}}[<bridge>])),
   <reading_oldest_seconds>
 )""",
-            "Age up to which alerts judge usage readings: `reading_seconds` plus `reading_intervals` intervals of the "
+            "Age up to which alerts use readings: `reading_seconds` plus `reading_intervals` intervals of the "
             "collector `usage`, and `reading_oldest_seconds` at most.",
             ("provider",),
         ),
         Record(
             FRESH_USE,
             f"max by ({JOB}, accelerator) ({_USE})\n{OLD}",
-            "Utilization of the accelerators of a job, only while its reading is not too old to judge.",
+            "Utilization of the accelerators of a job, only while its reading is new enough for alerts.",
             ("provider", "job_id", "accelerator"),
         ),
     ),

@@ -75,13 +75,13 @@ SIGNAL_RECORDS = Group(
         Record(
             POWER,
             f"sum by ({JOB}) (max by ({JOB}, accelerator) (trainfleet_job_accelerator_power_watts))\n{OLD}",
-            "Power of the accelerators of a job, only while its reading is not too old to judge.",
+            "Power of the accelerators of a job, only while its reading is new enough for alerts.",
             _JOB,
         ),
         Record(
             NETWORK,
             f"{_network('job', JOB)}\n{OLD}",
-            "Rate at which a job receives and transmits, only while its reading is not too old to judge.",
+            "Rate at which a job receives and transmits, only while its reading is new enough for alerts.",
             _JOB,
         ),
         _median(POWER_MEDIAN, POWER, "power of the accelerators"),
