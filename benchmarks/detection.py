@@ -55,29 +55,29 @@ def _expected(
 
 
 EXPECTED: Mapping[str, Expected] = {
-    "TrainfleetJobHung": _expected("hang", "hangs of 25 minutes and more", least=25),
-    "TrainfleetJobIdle": _expected("idle, dead", "45 minutes and more without work", least=45),
+    "TrainfleetJobHung": _expected("hang", "hangs of 25 minutes or more", least=25),
+    "TrainfleetJobIdle": _expected("idle, dead", "45 minutes or more without work", least=45),
     "TrainfleetJobStuck": _expected(
         "dead", "jobs that stopped working 45 minutes ago or earlier", also="idle", least=45
     ),
     "TrainfleetPodStraggling": _expected(
-        "straggler", "one slow machine that costs 10 % for 25 minutes and more", also="hang", least=25, speed=0.8
+        "straggler", "one slow machine that costs 10 % for 25 minutes or more", also="hang", least=25, speed=0.8
     ),
     "TrainfleetJobSlowed": _expected(
         "fail-slow",
-        "80 % of the speed or less for 45 minutes and more",
+        "80 % of the speed or less for 45 minutes or more",
         also="straggler, data stall",
         least=45,
         speed=0.8,
     ),
     "TrainfleetJobFailed": _expected("failed", "jobs that failed by themselves"),
     "TrainfleetJobPlatformFault": _expected("platform fault", "jobs that failed with their node"),
-    "TrainfleetJobRestartStorm": _expected("crash loop", "three and more restarts one after the other", lasts=60),
+    "TrainfleetJobRestartStorm": _expected("crash loop", "three or more restarts one after the other", lasts=60),
     "TrainfleetPodsEvicted": _expected("eviction", "evictions"),
-    "TrainfleetJobQueuedTooLong": _expected("queued", "waits of 66 minutes and more", least=66),
+    "TrainfleetJobQueuedTooLong": _expected("queued", "waits of 66 minutes or more", least=66),
     "TrainfleetJobFailureRateHigh": _expected("broken image", "a broken image of a workspace", lasts=360),
     "TrainfleetPoolNodesAbnormal": _expected("node failure", "failures of nodes"),
-    "TrainfleetPoolSaturated": _expected("full pool", "a full pool with a queue for 35 minutes and more", least=35),
+    "TrainfleetPoolSaturated": _expected("full pool", "a full pool with a queue for 35 minutes or more", least=35),
     "TrainfleetJobQuotaNearlyUsed": _expected("quota", "a quota that is 90 % used"),
 }
 """By alert. All others are about the exporter or about what no week simulates."""
@@ -140,7 +140,7 @@ def score(week: Week, found: Iterable[Firing]) -> dict[str, Score]:
         one.alarms += 1
         if not matching:
             kinds = sorted({other.kind for other in same if other.end >= start - 15} - {"queued", "new phase"})
-            one.false[" and ".join(kinds) or "nothing"] += 1
+            one.false[" and ".join(kinds) or "no fault"] += 1
         for episode in matching:
             key = firing.name, id(episode)
             first[key] = min(first.get(key, start), start)

@@ -16,7 +16,8 @@ _HEAD = """\
 the shipped rules over them. The seeds begin at {first}. We chose the thresholds on other seeds (`--tuning`) and did
 not change them afterwards.
 
-- **Precision** is the share of alarms that were right. **Recall** is the share of episodes that were found.
+- An **episode** is a time in which an alert should fire. An **alarm** is one firing of an alert.
+- **Precision** is the share of alarms that were right. **Recall** is the share of episodes that had an alarm.
 - **Delay** is the median time from the start of an episode to the alarm, in minutes.
 - **False** is the number of false alarms in a week for 100 running jobs.
 
@@ -32,14 +33,15 @@ _MISSED = """
 _METHOD = """
 - Hangs that a watchdog ends within ten minutes are too short for an alarm. They fail or restart the job, so
   other alerts fire.
-- `TrainfleetJobHung` compares a job with its own past. It cannot judge the first hour.
-- Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobHung` stays quiet and
-  `TrainfleetJobStuck` fires. The figures count that against both.
+- `TrainfleetJobHung` compares a job with its own past. It cannot fire in the first hour.
+- Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobStuck` fires and
+  `TrainfleetJobHung` does not. That counts as an error of both.
 - `TrainfleetJobIdle` counts long starts and repeated restarts as idleness.
 - `TrainfleetPodStraggling` needs two signals. It misses a slow machine if only its power differs: the other
   pods wait for it and look as busy.
-- The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same limit.
-- `TrainfleetJobSlowed` cannot know why a job draws less. Long evaluations and smaller batches look like slow jobs,
+- The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same
+  limit.
+- `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look like slow jobs,
   so its severity is `info`.
 
 ## What is simulated
@@ -57,14 +59,14 @@ Jobs also start, write checkpoints and evaluate, some without traffic. They wait
 batch size. Users hold idle sessions.
 
 The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions. The
-length of hangs is an assumption too: a watchdog ends some after 10 or 30 minutes. A user ends the others. Hangs, idle sessions
-and slow machines are more frequent than published, so that there are enough to count. With fewer of them, precision
-would be lower. The false alarms a week would stay the same.
+length of hangs is an assumption too: a watchdog ends some after 10 or 30 minutes. A user ends the others. Hangs,
+idle sessions and slow machines are more frequent than published, so that there are enough to count. With fewer of
+them, precision would be lower. The false alarms a week would stay the same.
 
 The samples have the exporter's families. The simulated exporter polls usage every two minutes. Its readings are two
-minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each minute. The
-simulation applies `for` as Prometheus does. A test compares the two with `promtool test rules`. An alarm is right while the
-fault lasts, and for 12 minutes more. An alarm that ends and fires again counts twice.
+minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each
+minute. The simulation applies `for` as Prometheus does. A test compares the two with `promtool test rules`. An alarm
+is right while the fault lasts, and for 12 minutes more. An alarm that ends and fires again counts twice.
 
 ## Where the other alerts are tested
 
@@ -119,4 +121,4 @@ def _counted(counts: Counter[str]) -> str:
     """What is most frequent, with its number; all else together."""
     most = counts.most_common(2)
     rest = counts.total() - sum(number for _, number in most)
-    return "; ".join([*(f"{what}: {number}" for what, number in most), *([f"other: {rest}"] if rest else [])])
+    return "; ".join([*(f"{what}: {number}" for what, number in most), *([f"the rest: {rest}"] if rest else [])])
