@@ -41,8 +41,8 @@ _METHOD = """
   pods wait for it and look as busy.
 - The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same
   limit.
-- `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look like slow jobs,
-  so its severity is `info`.
+- `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look
+  like slow jobs, so its severity is `info`.
 
 ## What is simulated
 
