@@ -516,6 +516,13 @@ _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
 _OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob, finished ones are not counted"
 _TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock to and fro"
+_REMEMBERED = ("not found", "unknown words", *_NUMBERS)
+"""Faults of a description that last until the job changes, because it is not read again before."""
+_REFUSED_LIKE_SEARCH = ("denied", "skewed clock", "expired credentials", "revoked credentials")
+"""Faults for which the log has one line, that of Search."""
+_OF_DESCRIPTIONS = tuple(
+    column.name for column in COLUMNS if column.name not in {*_REMEMBERED, *_REFUSED_LIKE_SEARCH, "closed while idle"}
+)
 _BOTH_DENIED = "Search stays denied, and the log has one line for both"
 _OLD_KEYS = "the plans wait for new credentials, then the old ones still read the clusters"
 _WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
@@ -548,6 +555,7 @@ SAGEMAKER = (
             collectors=("jobs", "pools"),
             prepare=_without_search,
             cold=operation == "DescribeTrainingJob",  # a job is described when it has changed
+            only=_OF_DESCRIPTIONS if operation == "DescribeTrainingJob" else (),
             unlike={**_SKEWED, "denied": Unlike(KEPT, _BOTH_DENIED, ("after it",))},
             fails=("jobs",),
             loses=_JOBS,
