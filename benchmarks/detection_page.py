@@ -25,7 +25,7 @@ not change them afterwards.
 |---|---|---|---|---|---|---|
 """
 _MISSED = """
-## What they miss, and what misleads them
+## What the alerts miss, and what causes false alarms
 
 | alert | episodes missed | false alarms during |
 |---|---|---|
