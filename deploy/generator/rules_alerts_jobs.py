@@ -182,6 +182,21 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
             "<straggler_for>",
         ),
         Alert(
+            "TrainfleetDeviceUnhealthy",
+            of_a_job(f"""\
+max by (provider, job_id, pod_id, device) (last_over_time(trainfleet_device_healthy[<bridge>])) == 0
+unless on (provider, job_id, pod_id)
+trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
+{_RUNNING}
+{OLD}"""),
+            "warning",
+            "The cloud calls an accelerator of a running job unhealthy, for <device_unhealthy_for>.",
+            f"The device {{{{ $labels.device }}}} of the pod {{{{ $labels.pod_id }}}} of the job {_JOB} is unhealthy",
+            f"The cloud has called it unhealthy for <device_unhealthy_for>.{_NODE} The job belongs to {_OWNER} on "
+            "{{ $labels.provider }}.",
+            "<device_unhealthy_for>",
+        ),
+        Alert(
             "TrainfleetJobRestartStorm",
             of_a_job("""\
 max by (provider, job_id) (

@@ -463,6 +463,9 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
     nvlink_transmit: float | None = None
     pcie_receive: float | None = None
     pcie_transmit: float | None = None
+    healthy: float | None = None
+    """1, or 0 of a device that the platform calls unhealthy."""
+    temperature_celsius: float | None = None
 
 
 class Subject(msgspec.Struct, gc=False, eq=False):

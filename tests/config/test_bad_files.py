@@ -18,8 +18,10 @@ from trainfleet_exporter.config import ProviderConfig, load_config
 from trainfleet_exporter.config.wording import Rule, Wording
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.providers.alibaba_pai.config import PaiRule
-from trainfleet_exporter.providers.alibaba_pai.usage.config import UsageRule
+from trainfleet_exporter.providers.alibaba_pai.usage.config import UsageRule as PaiUsageRule
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiRule
+from trainfleet_exporter.providers.huawei_modelarts.usage.config import UsageRule as HuaweiUsageRule
+from trainfleet_exporter.providers.usage.table import ProfileRule
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))
@@ -82,10 +84,11 @@ def test_every_message_file_has_its_config() -> None:
     assert {path.stem for path in BAD.glob("*.txt")} == {path.stem for path in FILES}
 
 
+RULES = {*Rule, *ProfileRule, *PaiRule, *PaiUsageRule, *HuaweiRule, *HuaweiUsageRule}
+
+
 # No file can stand for one that is not there: test_load.py has that rule.
-@pytest.mark.parametrize(
-    "rule", sorted({*Rule, *PaiRule, *UsageRule, *HuaweiRule} - {Rule.UNREADABLE_FILE}), ids=lambda rule: rule.name
-)
+@pytest.mark.parametrize("rule", sorted(RULES - {Rule.UNREADABLE_FILE}), ids=lambda rule: rule.name)
 def test_every_rule_has_a_bad_file(rule: Wording) -> None:
     parts = (re.escape(text) + (".+" if name else "") for text, name, *_ in string.Formatter().parse(rule))
     message = re.compile(": " + "".join(parts) + "$", re.MULTILINE)

@@ -113,7 +113,8 @@ def _config(text: str, folder: Path) -> Config:
         (r"  poll_interval: 10s\n  poll_timeout: 8s\n", "  poll_interval: 60s\n  poll_timeout: 50s\n"),
         (r"usage: {interval: 15s}", "usage: {interval: 3m}\n      pool_workloads: {interval: 5m}"),
         (r"interval: (15|20)s", "interval: 5m"),
-        (r"(alibaba_pai\n(?:.*\n)*?      usage: {)", r"\1profiling: [sm, tensor, dram, flops, nvlink, pcie], "),
+        (r"(alibaba_pai\n(?:.*\n)*?      usage: {)", r"\1profiling: [sm, tensor, dram, flops, nvlink, pcie, health], "),
+        (r"(huawei_modelarts\n(?:.*\n)*?      usage: {)", r"\1profiling: [health], "),
         (r"    limits:\n(?=(.*\n){2}  - )", "    limits:\n      monthly_calls: {cloudmonitor: 1000000}\n"),
     ):
         text, changed = re.subn(pattern, replacement, text)

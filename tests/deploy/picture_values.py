@@ -82,6 +82,8 @@ def shown(value: float, unit: str, decimals: int | None = None) -> str:
         return _scaled(value, step, names, decimals, f" {{}}{end}")
     if unit == "watt":
         return _scaled(value, 1000, ("", "k", "M"), decimals, " {}W")
+    if unit == "celsius":
+        return f"{_number(value, decimals)} \N{DEGREE SIGN}C"
     if unit == "cpm":
         return f"{_number(value, decimals)} c/m"
     return _scaled(value, 1000, _KILO, decimals, " {}") if unit == "short" else _number(value, decimals)

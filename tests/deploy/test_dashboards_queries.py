@@ -22,7 +22,10 @@ JOBS = {
         "and on (job_id) trainfleet_job_usage_timestamp_seconds and on (job_id) trainfleet_job_replaced_pods"
     ),
     "PAI, measured job by job": 'trainfleet_job_usage_info{source="job_metrics"}',
-    "ModelArts": 'trainfleet_device_utilization_ratio and on (job_id) trainfleet_job_usage_info{source="aom"}',
+    "ModelArts, on NPUs": (
+        'trainfleet_device_utilization_ratio and on (job_id) trainfleet_job_usage_info{source="aom"} '
+        "and on (job_id) trainfleet_device_temperature_celsius"
+    ),
     "queued": 'trainfleet_job_status{status="queued"}',
     "failed": 'trainfleet_job_status_reason and on (job_id) trainfleet_job_status{status="failed"}',
 }

@@ -36,7 +36,7 @@ WITHOUT_PROVIDER = {
 }
 
 UNITS = {
-    "none", "string", "short", "percentunit", "bytes", "Bps", "s", "h", "cpm", "watt", "dateTimeAsIso",
+    "none", "string", "short", "percentunit", "bytes", "Bps", "s", "h", "cpm", "watt", "celsius", "dateTimeAsIso",
 }  # fmt: skip
 """Of Grafana's units those that are used here; a misspelt one would be shown as a text behind the number."""
 
@@ -121,7 +121,13 @@ def test_units_are_known(board: Board) -> None:
 @each_board
 def test_the_unit_is_that_of_the_metric(board: Board) -> None:
     """A lone family's name says its unit."""
-    wanted = {"_ratio": "percentunit", "_bytes": "bytes", "_bytes_per_second": "Bps", "_watts": "watt"}
+    wanted = {
+        "_ratio": "percentunit",
+        "_bytes": "bytes",
+        "_bytes_per_second": "Bps",
+        "_watts": "watt",
+        "_celsius": "celsius",
+    }
     for panel in board.panels:
         if panel["type"] == "table":
             continue

@@ -38,6 +38,7 @@ def test_picture_is_on_the_page(board: Board) -> None:
         (3 * 1024**3, "bytes", "3 GiB"),
         (1234, "short", "1.23 K"),
         (0, "short", "0"),
+        (61.5, "celsius", "61.5 \N{DEGREE SIGN}C"),
         (7.25, "none", "7.25"),
     ],
 )

@@ -25,7 +25,7 @@ def _amtool(*arguments: str | Path) -> str:
 
 
 def test_amtool_takes_the_example() -> None:
-    assert "9 inhibit rules" in _amtool("check-config", CONFIG)
+    assert "10 inhibit rules" in _amtool("check-config", CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,7 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             [
                 _of("TrainfleetJobIdle", **JOB),
                 _of("TrainfleetPodStraggling", **JOB),
+                _of("TrainfleetDeviceUnhealthy", pod_id="j-0", device="3", **JOB),
                 _of("TrainfleetJobRestartStorm", **JOB),
                 _of("TrainfleetPoolSaturated", provider="p", pool_id="q"),
                 _of("TrainfleetCollectorStale", provider="p", collector="jobs"),
@@ -151,6 +152,15 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             [_of("TrainfleetJobIdle", **JOB)],
             [_of("TrainfleetJobIdle", **{**JOB, "job_id": "k"})],
             id="a job is stuck",
+        ),
+        pytest.param(
+            _of("TrainfleetDeviceUnhealthy", pod_id="j-0", device="3", **JOB),
+            [_of("TrainfleetPodStraggling", pod_id="j-0", **JOB)],
+            [
+                _of("TrainfleetPodStraggling", pod_id="j-1", **JOB),
+                _of("TrainfleetJobIdle", **JOB),
+            ],
+            id="a device is unhealthy",
         ),
         pytest.param(
             _of("TrainfleetPoolSaturated", provider="p", pool_id="q"),

@@ -141,6 +141,8 @@ trainfleet_device_nvlink_receive_bytes_per_second   job_id pod_id device acceler
 trainfleet_device_nvlink_transmit_bytes_per_second  job_id pod_id device accelerator
 trainfleet_device_pcie_receive_bytes_per_second     job_id pod_id device accelerator
 trainfleet_device_pcie_transmit_bytes_per_second    job_id pod_id device accelerator
+trainfleet_device_healthy                           job_id pod_id device accelerator
+trainfleet_device_temperature_celsius               job_id pod_id device accelerator
 trainfleet_job_usage_info                           job_id source
 trainfleet_job_usage_timestamp_seconds              job_id
 trainfleet_job_phase_seconds                        job_id phase

@@ -35,6 +35,7 @@ EXPERIMENTAL = re.compile(
     r"trainfleet_(job_holds_resources|job_requested_memory_bytes|(job|pod)_(network|disk)_\w+_bytes_per_second"
     r"|(job|pod|pool)_(cpu_usage_cores|(accelerator_)?memory_usage_bytes|accelerator_memory_capacity_bytes)"
     r"|(job|pod|pool)_accelerator_power_watts|device_power_watts|pool_queued_accelerators|pool_user_accelerators"
+    r"|device_(healthy|temperature_celsius)"
     r"|(job|pod|pool|device)_(sm_utilization|(tensor|dram)_active)_ratio"
     r"|(job|pod|device)_(tensor_flops|(nvlink|pcie)_(receive|transmit)_bytes)_per_second"
     r"|(job|node)_faults_total|job_recoveries_total)"
@@ -199,6 +200,8 @@ device_utilization_ratio                 CARD_GPU_DUTY_CYCLE ma_container_gpu_ut
 device_memory_utilization_ratio          CARD_GPU_MEMORY_UTIL ma_container_gpu_mem_util ma_container_npu_memory_util
 device_power_watts                       CARD_GPU_POWER_USAGE ma_container_gpu_power_usage_watts \
                                          ma_container_npu_power_usage_watts
+device_healthy                           CARD_GPU_HEALTH ma_container_npu_ai_core_health_status
+device_temperature_celsius               ma_container_npu_ai_core_temperature_celsius
 """
 
 

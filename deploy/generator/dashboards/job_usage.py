@@ -234,4 +234,17 @@ DEVICES: list[Panel] = [
         "watt",
         _device("power_watts"),
     ),
+    timeseries(
+        "Device health",
+        "1 if the cloud calls the accelerator healthy, 0 if not. Only if `usage.profiling` names `health`.",
+        "short",
+        _device("healthy"),
+        limits=(0, 1),
+    ),
+    timeseries(
+        "Device temperature",
+        "Temperature of each accelerator. Only if `usage.profiling` names `health` and the source reports it.",
+        "celsius",
+        _device("temperature_celsius"),
+    ),
 ]

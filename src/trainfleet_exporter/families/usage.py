@@ -132,6 +132,18 @@ USAGE_FAMILIES = (
         for suffix, meaning, field in _PROFILED_FIELDS
     ),
     _gauge(
+        "device_healthy",
+        "Whether the platform calls one accelerator of a pod healthy: 1, or 0 if not." + _WITHOUT_READING,
+        DeviceUsage,
+        number("healthy"),
+    ),
+    _gauge(
+        "device_temperature_celsius",
+        "Temperature in degrees Celsius of one accelerator of a pod." + _WITHOUT_READING,
+        DeviceUsage,
+        number("temperature_celsius"),
+    ),
+    _gauge(
         "job_usage_info",
         "Name of the source of the usage of a job; always 1. Absent if the job has no usage.",
         UsageSource,

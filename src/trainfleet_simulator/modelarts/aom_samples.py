@@ -77,6 +77,8 @@ METRICS: dict[str, _Metric] = {
             _card("npu_memory_used_megabytes", "GpuMemoryUsage", lambda reading, _, memory: reading / 100 * memory),
             _card("npu_memory_total_megabytes", "GpuMemoryUsage", lambda _, __, memory: memory),
             _card("npu_power_usage_watts", "GpuCoreUsage", lambda reading, _, __: 95 + 2.6 * reading),
+            _card("npu_ai_core_health_status", "GpuCoreUsage", lambda *_: 1.0),
+            _card("npu_ai_core_temperature_celsius", "GpuCoreUsage", lambda reading, _, __: 38 + 0.3 * reading),
         )
     ),
 }

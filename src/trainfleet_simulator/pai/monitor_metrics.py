@@ -16,6 +16,7 @@ from trainfleet_simulator.world.nouns import GIB
 from trainfleet_simulator.world.usage import reading
 
 DLC, QUOTA = "acs_pai_dlc", "acs_pai_quota"
+HEALTH = "CARD_GPU_HEALTH"
 PERIODS = (60, 300, 900)
 DIMENSIONS = {
     "job": ("userId", "regionId", "workspaceId", "jobId"),
@@ -115,6 +116,11 @@ def _link_rate(per_percent: float) -> Read:
     return read
 
 
+def _health(job: Job, pod: Pod, at: int) -> float | None:
+    """1; `monitor_points` has the exceptions, which are single cards."""
+    return None if reading("GpuCoreUsage", job, pod, at) is None else 1.0
+
+
 def _tensor_tflops(job: Job, pod: Pod, at: int) -> float | None:
     """As much of the card's peak as its tensor cores are active."""
     value = reading("GpuCoreUsage", job, pod, at)
@@ -153,6 +159,7 @@ _DLC = (
     Metric(
         "CARD_GPU_POWER_USAGE", "W", "card", _as_it_is("GpuCoreUsage", WATTS_PER_PERCENT, IDLE_WATTS), of_cards=True
     ),
+    Metric(HEALTH, "", "card", _health, of_cards=True),
     Metric("CARD_GPU_SM_UTIL", "%", "card", _as_it_is("GpuCoreUsage", SM_SHARE), of_cards=True),
     Metric("CARD_GPU_PIP_TENSOR_ACTIVE", "%", "card", _as_it_is("GpuCoreUsage", TENSOR_SHARE), of_cards=True),
     Metric("CARD_GPU_DRAM_ACTIVE_UTIL", "%", "card", _as_it_is("GpuCoreUsage", DRAM_SHARE), of_cards=True),

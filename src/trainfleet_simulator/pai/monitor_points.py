@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 from trainfleet_simulator.pai import catalog
-from trainfleet_simulator.pai.monitor_metrics import Metric
+from trainfleet_simulator.pai.monitor_metrics import HEALTH, Metric
 from trainfleet_simulator.pai.monitor_subjects import Subject
 
 _SPREAD = 0.05  # how far minimum and maximum lie from the average, in parts of it
@@ -28,8 +28,13 @@ def value_of(metric: Metric, place: Subject, period: int) -> float | None:
 
 
 def _of_card(metric: Metric, value: float, place: Subject) -> float:
-    """Cards of one pod work nearly alike: they go in pairs, one a little above the pod's average, one as far below."""
+    """Cards of one pod work nearly alike: they go in pairs, one a little above the pod's average, one as far below.
+    One card of a job that hangs is not healthy."""
     pod, card = place.pods[0], place.card or 0
+    if metric.name == HEALTH:
+        is_first = card == 0 and pod is place.job.pods[0]
+        hung = place.job.hangs_at is not None and place.at >= place.job.hangs_at
+        return 0.0 if is_first and hung else value
     if card == pod.role.cards - 1 and card % 2 == 0:
         return value
     apart = min(0.03 * value, 100 - value) if metric.unit == "%" else 0.03 * value

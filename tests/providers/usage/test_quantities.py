@@ -12,12 +12,24 @@ from trainfleet_exporter.providers.usage.quantities import UNITS, Quantity, conv
 
 
 @given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())
-def test_a_converted_value_is_finite_and_not_negative(raw: float, quantity: Quantity, data: st.DataObject) -> None:
+def test_a_converted_value_is_finite_and_in_range(raw: float, quantity: Quantity, data: st.DataObject) -> None:
     unit = data.draw(st.sampled_from(sorted(UNITS[quantity])))
     value = convert(raw, UNITS[quantity][unit], quantity)
-    assert value is None or (math.isfinite(value) and value >= 0)
+    assert value is None or (math.isfinite(value) and value >= (-50 if quantity == "celsius" else 0))
     if value is not None and quantity == "bounded_ratio":
         assert value <= 1
+
+
+@pytest.mark.parametrize(
+    ("quantity", "shown", "dropped"),
+    [("flag", (0.0, 1.0), (0.5, 2.0, -1.0)), ("celsius", (-50.0, 0.0, 61.5, 200.0), (-50.5, 200.5))],
+)
+def test_health_that_cannot_be_true_has_no_value(
+    quantity: Quantity, shown: tuple[float, ...], dropped: tuple[float, ...]
+) -> None:
+    (factor,) = UNITS[quantity].values()
+    assert convert_each((*shown, *dropped), factor, quantity) == [*shown, *[None] * len(dropped)]
+    assert [convert(value, factor, quantity) for value in (math.nan, math.inf, -math.inf)] == [None] * 3
 
 
 @given(st.floats(min_value=0, max_value=100))

@@ -45,9 +45,9 @@ def catalogue(caller: Caller, **query: str) -> dict[str, Any]:
 
 def test_catalogue_has_units_dimensions_periods_and_statistics(caller: Caller) -> None:
     body = catalogue(caller, Namespace=DLC, PageSize="200")
-    assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "31")
+    assert (body["Code"], body["Success"], body["TotalCount"]) == ("200", True, "32")
     rows = {row["MetricName"]: row for row in body["Resources"]["Resource"]}
-    assert len(rows) == 31
+    assert len(rows) == 32
     assert {row["Periods"] for row in rows.values()} == {"60,300,900"}
     wanted = {
         "JOB_GPU_ACCELERATOR_DUTTY_UTIL": ("%", "userId,regionId,workspaceId,jobId", "Average,Minimum,Maximum"),
@@ -192,6 +192,15 @@ def test_power_and_links_go_with_the_work(caller: Caller) -> None:
     assert mean(power) == pytest.approx(62 + 3.4 * duty, abs=1e-2)
     links = [point["Value"] for point in last(caller, "CARD_GPU_NVLINK_RECEIVE", Dimensions=dimensions)][:8]
     assert mean(links) == pytest.approx(310 * duty, abs=1e-2)
+
+
+def test_one_card_of_a_job_that_hangs_is_unhealthy(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = named(caller, "llm-pretrain-70b")
+    dimensions = json.dumps({"jobId": job.job_id})
+    assert [point["Value"] for point in last(caller, "CARD_GPU_HEALTH", Dimensions=dimensions)] == [1] * 16
+    monkeypatch.setattr(job, "hangs_at", NEWEST)
+    found = [point for point in last(caller, "CARD_GPU_HEALTH", Dimensions=dimensions) if point["Value"] != 1]
+    assert [(point["pod"], point["gpuId"], point["Value"]) for point in found] == [(job.pods[0].pod_id, "0", 0)]
 
 
 def test_profilers_agree_with_the_work(caller: Caller) -> None:

@@ -140,7 +140,7 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
         self.workspaces, self.job_id = known.workspaces, job_id
         found: list[Plan] = []
         if usage.asks_aom and not known.closed:
-            found = plans(known.metrics, usage.metrics.choices(), self.settings.metrics.deny)
+            found = plans(known.metrics, usage.metrics.choices(), self.settings.metrics.deny, usage.profiling)
         some = bool(job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
         aom = AomPast(self._aom, found, some=some) if found else None
         self.sources = [aom] if aom is not None else []

@@ -120,7 +120,12 @@ class HuaweiModelArts:
         client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
         arbitration = SourceArbitration(interval=interval)
         api = AomApi(client, self.identity, instance=chosen.aom_instance)
-        source = AomSource(api, chosen=chosen.metrics.choices(), deny=self._settings.metrics.deny)
+        source = AomSource(
+            api,
+            chosen=chosen.metrics.choices(),
+            deny=self._settings.metrics.deny,
+            profiles=chosen.profiling,
+        )
         yield AomCollector(shared, interval, source, arbitration, alone=chosen.source == "aom")
         if chosen.source != "aom":
             yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs, arbitration=arbitration)

@@ -38,7 +38,9 @@ def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     of_aom = ", ".join(source.names[0][0] for source in reading.sources)
     if ratios and level != "device":
         yield f"{_TASKS}, {', '.join(ratios)}"
-    yield f"{_AOM}, {of_aom}" + (" by card" if level == "device" else "")
+    profile = reading.measure.profile
+    named = f" if usage.profiling names {profile}" if profile else ""
+    yield f"{_AOM}, {of_aom}" + (" by card" if level == "device" else "") + named
     if of_v1:
         yield f"{_V1_METRICS}, {of_v1}" + (" with statistic_type=each" if level == "device" else "")
 

@@ -8,12 +8,14 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 Quantity: TypeAlias = Literal[
-    "ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts", "flops_per_second"
+    "ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts", "flops_per_second", "flag", "celsius"
 ]
-"""What a family counts; a bounded ratio cannot exceed 1."""
+"""What a family counts; a bounded ratio cannot exceed 1, a flag is 0 or 1."""
 
 RATIOS: frozenset[Quantity] = frozenset({"ratio", "bounded_ratio"})
 
+_COLDEST, _HOTTEST = -50, 200
+"""Degrees Celsius between which an accelerator still reports."""
 _DIGITS = 12
 """Percent divided by 100 has noise in its last digits, which was not measured."""
 _ROUNDING = 1.02
@@ -39,6 +41,8 @@ UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
         "flops_per_second": MappingProxyType(
             {f"{prefix}FLOPS": 1000.0**power for power, prefix in enumerate(("", "K", "M", "G", "T", "P"))}
         ),
+        "flag": MappingProxyType({"flag": 1.0}),
+        "celsius": MappingProxyType({"C": 1.0}),
     }
 )
 """By quantity, the words that the config takes for units, and how many base units each is."""
@@ -62,12 +66,18 @@ def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
     if quantity in RATIOS:
         return believable_ratio(raw * factor, bounded=quantity == "bounded_ratio")
     value = raw * factor
+    if quantity == "flag":
+        return value if value in (0, 1) else None
+    if quantity == "celsius":
+        return value if _COLDEST <= value <= _HOTTEST else None
     # Written so that a NaN is refused as well. The last digits of thousandths are noise that was not measured.
     return (round(value, _DIGITS) if factor < 1 else value) if 0 <= value < math.inf else None
 
 
 def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
     """Readings in base units, as `convert`."""
+    if quantity in ("flag", "celsius"):
+        return [convert(raw, factor, quantity) for raw in raws]
     if quantity not in RATIOS:
         values = [raw * factor for raw in raws]
         if factor < 1:

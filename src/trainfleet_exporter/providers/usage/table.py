@@ -14,13 +14,15 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import model_serializer
 
 from trainfleet_exporter.config import Section
+from trainfleet_exporter.config.scalars import refuse
+from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage
 from trainfleet_exporter.providers.usage.quantities import RATIOS, Quantity
 
 Level: TypeAlias = Literal["job", "pod", "device", "pool"]
 """What there is a value for each of."""
-Profile: TypeAlias = Literal["sm", "tensor", "dram", "flops", "nvlink", "pcie"]
-"""What a profiler of accelerators measures, as the config names it."""
+Profile: TypeAlias = Literal["sm", "tensor", "dram", "flops", "nvlink", "pcie", "health"]
+"""What is read of accelerators only if the config names it: mostly what profilers measure."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 LEVELS: tuple[Level, ...] = ("job", "pod", "device")
 """The levels of jobs, from the coarsest: each may be made from those after it."""
@@ -62,7 +64,7 @@ class Measure:
     suffix: str
     """After the level in the names of families."""
     field: str
-    """Of UsageValues."""
+    """Of UsageValues; empty of what only devices have."""
     quantity: Quantity
     device: tuple[str, str] | None = None
     """What devices have: the suffix of the family after `device_`, and the field of DeviceUsage."""
@@ -80,7 +82,7 @@ class Measure:
             if self.device is None:
                 return None
             return Family(f"device_{self.device[0]}", level, self.device[1], self.quantity, profile=self.profile)
-        if level == "pool" and self.suffix.endswith("_per_second"):
+        if not self.field or (level == "pool" and self.suffix.endswith("_per_second")):
             return None
         return Family(f"{level}_{self.suffix}", level, f"values.{self.field}", self.quantity, profile=self.profile)
 
@@ -122,6 +124,11 @@ def _profiled(profile: Profile, suffix: str, field: str, quantity: Quantity) -> 
     return Measure(suffix, field, quantity, device=(suffix, field), profile=profile)
 
 
+def _of_devices(name: str, quantity: Quantity) -> Measure:
+    """Health of single devices, which no whole is made of. The field of DeviceUsage has the same name."""
+    return Measure(name, "", quantity, device=(name, name), profile="health")
+
+
 PROFILING: Mapping[str, Measure] = MappingProxyType(
     {
         each.suffix: each
@@ -134,10 +141,12 @@ PROFILING: Mapping[str, Measure] = MappingProxyType(
             _profiled("nvlink", "nvlink_transmit_bytes_per_second", "nvlink_transmit", "bytes_per_second"),
             _profiled("pcie", "pcie_receive_bytes_per_second", "pcie_receive", "bytes_per_second"),
             _profiled("pcie", "pcie_transmit_bytes_per_second", "pcie_transmit", "bytes_per_second"),
+            _of_devices("healthy", "flag"),
+            _of_devices("temperature_celsius", "celsius"),
         )
     }
 )
-"""What profilers of accelerators measure, by suffix: read only if the config names the profile."""
+"""What is read of accelerators only if the config names the profile, by suffix."""
 
 
 def families(
@@ -166,6 +175,14 @@ def exposed(given: Iterable[Family], deny: Sequence[str], profiles: Container[st
     ]
 
 
+class ProfileRule(Wording):
+    """What is wrong with `usage.metrics` on platforms that have profiles."""
+
+    METRIC_OF_PROFILE = (
+        "found {found}, which is off; allowed: families that are on, and this one if usage.profiling names {profile}"
+    )
+
+
 class ChosenMetrics(Section):
     """`usage.metrics` of the config: for each family that can be fed (its name after `trainfleet_` is the key), the
     metric that takes the place of the table's. A cloud makes its own section of this, with a key for each family."""
@@ -174,6 +191,13 @@ class ChosenMetrics(Section):
         """What the file says, by family."""
         found = {suffix: getattr(self, suffix) for suffix in type(self).model_fields}
         return {suffix: metric for suffix, metric in found.items() if metric is not None}
+
+    def check_profiles(self, known: Mapping[str, Family], profiles: Container[str]) -> None:
+        """Refuse a metric of a family that is off; `known` are the families by name."""
+        for suffix in self.given():
+            profile = known[suffix].profile
+            if profile and profile not in profiles:
+                refuse(ProfileRule.METRIC_OF_PROFILE, found=suffix, profile=profile)
 
     @model_serializer
     def _given(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_units_in_all_their_spellings(unit: str, quantity: Quantity, factor: flo
 
 
 @pytest.mark.parametrize(
-    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Celsius", "%%", "TFLOP", "EFLOPS"]
+    "unit", ["", "Count", "Kb/s", "kb", "mb/s", "b/s", "MW", "MB/min", "Bytes/s/s", "Kelvin", "%%", "TFLOP", "EFLOPS"]
 )
 def test_what_is_not_certain_is_no_unit(unit: str) -> None:
     assert [quantity for quantity in UNITS if base_units(unit, quantity) is not None] == []

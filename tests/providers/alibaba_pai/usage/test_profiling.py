@@ -22,6 +22,7 @@ CARDS = {
     "CARD_GPU_NVLINK_TRANSMIT": ("MB/s", 2.0, 4.0),
     "CARD_GPU_PCIE_RECEIVE": ("Bytes/s", 10.0, 20.0),
     "CARD_GPU_PCIE_TRANSMIT": ("GB/s", 1.0, 2.0),
+    "CARD_GPU_HEALTH": ("", 2.0, 2.0),
 }
 """By metric: its unit, and the values of the two cards of a pod."""
 OF = {
@@ -31,8 +32,9 @@ OF = {
     "flops": ["CARD_GPU_TENSORTFLOPS_USED"],
     "nvlink": ["CARD_GPU_NVLINK_RECEIVE", "CARD_GPU_NVLINK_TRANSMIT"],
     "pcie": ["CARD_GPU_PCIE_RECEIVE", "CARD_GPU_PCIE_TRANSMIT"],
+    "health": ["CARD_GPU_HEALTH"],
 }
-FAMILIES = ("sm_", "tensor_", "dram_", "nvlink_", "pcie_")
+FAMILIES = ("sm_", "tensor_", "dram_", "nvlink_", "pcie_", "healthy", "temperature_")
 
 
 @pytest.fixture
@@ -126,6 +128,28 @@ def test_wholes_have_the_mean_of_ratios_and_the_sum_of_rates(run: Run) -> None:
             assert await fleet.value(f'job_{suffix}{{job_id="a",accelerator="gpu"}}') == pytest.approx(whole)
 
     run(cloud, steps, usage(profiling="[sm, tensor, dram, flops, nvlink, pcie]"))
+
+
+def test_only_devices_have_health(run: Run) -> None:
+    cloud = profiled_world()
+    for place, value in enumerate((1, 0, 0.5, 2)):
+        cloud.points["CARD_GPU_HEALTH"][place]["Value"] = value
+    cloud.catalogue.append(metric("CARD_HEAT", "Celsius"))
+    cloud.points["CARD_HEAT"] = [
+        point("a", None, pod="a-worker-0", gpuId=str(card), Value=value) for card, value in enumerate((61.5, -300))
+    ]
+    refresh(cloud)
+    labels = 'job_id="a",pod_id="a-worker-0",device="{}",accelerator="gpu"'
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await shown(fleet) == ["healthy", "temperature_celsius"]
+        assert await fleet.value(f"device_healthy{{{labels.format(0)}}}") == 1
+        assert await fleet.value(f"device_healthy{{{labels.format(1)}}}") == 0
+        assert await fleet.value(f"device_temperature_celsius{{{labels.format(0)}}}") == 61.5
+        assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 3
+
+    run(cloud, steps, usage(profiling="[health]", metrics="{device_temperature_celsius: {name: CARD_HEAT}}"))
 
 
 def test_a_sum_that_lacks_a_card_is_absent(run: Run) -> None:

@@ -139,6 +139,23 @@ def test_cards_that_are_missing_spoil_sums_and_no_means() -> None:
     ]
 
 
+def test_health_is_of_cards_only() -> None:
+    jobs = dict([running("a", "worker-0", cards=4, kind="npu")])
+    healthy, heat = plans(EVERYTHING, {}, profiles=["health"])[-2:]
+    rows = [card("a", "worker-0", number, value) for number, value in enumerate(("1", "0", "0.5", "7"))]
+    found = collected(healthy, rows, jobs=jobs)
+    devices = [item for item in objects(readings(found)) if isinstance(item, DeviceUsage)]
+    assert [(item.pod_id, item.device, item.accelerator, item.healthy) for item in devices] == [
+        ("worker-0", "0", "npu", 1),
+        ("worker-0", "1", "npu", 0),
+    ]
+    assert found.dropped["out_of_range"] == 2
+    found = collected(heat, [card("a", "worker-0", 0, "61.5"), card("a", "worker-0", 1, "201")], jobs=jobs)
+    assert [item.temperature_celsius for item in objects(readings(found)) if isinstance(item, DeviceUsage)] == [61.5]
+    assert len(found.columns) == 1  # no job or pod has a temperature
+    assert found.dropped["out_of_range"] == 1
+
+
 def test_roles_with_different_cards_have_sums_together_only() -> None:
     jobs = dict([running("a", "server-0", "worker-0", cards=12)])
     four = [card("a", "server-0", number, "1") for number in range(4)]
@@ -321,13 +338,16 @@ def test_queries_are_spent_on_metrics_that_exist_only() -> None:
     assert not is_complete(found, plans(None, {}))
     assert is_complete(plans(EVERYTHING, {}), plans(None, {}))
     # Where names cannot be listed, the first one of each source is tried.
-    assert len([query for one in plans(None, {}) for query in one.queries]) == sum(len(r.sources) for r in READINGS)
+    tried = plans(None, {}, profiles=["health"])
+    assert len([query for one in tried for query in one.queries]) == sum(len(r.sources) for r in READINGS)
 
 
 def test_no_query_is_spent_on_what_is_not_exposed() -> None:
     everything = {one.reading.suffix for one in plans(None, {})}
     found = {one.reading.suffix: one for one in plans(None, {}, ["trainfleet_job_*", "trainfleet_pod_*"])}
-    assert set(found) == {reading.suffix for reading in READINGS if reading.measure.device is not None}
+    of_devices = [reading.measure for reading in READINGS if reading.measure.device is not None]
+    assert set(found) == {measure.suffix for measure in of_devices if measure.profile is None}
+    assert {measure.profile for measure in of_devices} == {None, "health"}
     assert {level for one in found.values() for query in one.queries for level in query.levels} == {"device"}
     without_memory = {one.reading.suffix for one in plans(None, {}, ["trainfleet_*_memory_*"])}
     assert everything - without_memory == {name for name in everything if "memory" in name}
@@ -366,7 +386,8 @@ def test_every_family_of_usage_can_be_fed_by_the_config() -> None:
     }
     profiled = {family.suffix for each in PROFILING.values() for level in LEVELS if (family := each.at(level))}
     assert profiled < shown
-    assert set(UNITS) == shown - profiled, "AOM has no metrics of profilers"
+    health = {"device_healthy", "device_temperature_celsius"}
+    assert set(UNITS) == shown - profiled | health, "AOM has no metrics of profilers"
 
 
 def test_golden() -> None:

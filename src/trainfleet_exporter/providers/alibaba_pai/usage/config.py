@@ -22,9 +22,6 @@ class UsageRule(Wording):
         "found a list with source: job_metrics, which has none of this; "
         "allowed: no list, or source: auto, cloudmonitor or dlc_metrics"
     )
-    METRIC_OF_PROFILE = (
-        "found {found}, which is off; allowed: families that are on, and this one if usage.profiling names {profile}"
-    )
 
 
 _SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
@@ -67,8 +64,8 @@ class Usage(Collector):
     """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto` is
     CloudMonitor, with `job_metrics` for pay-as-you-go jobs on general computing, which CloudMonitor lacks."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
-    """Profiling metrics of accelerators to read. Each name is one more metric; `nvlink` and `pcie` are two. A metric
-    costs one call per poll. With `dlc_metrics`, it costs one call per poll and job."""
+    """Profiling metrics and health of accelerators to read. Each name is one more metric; `nvlink` and `pcie` are two.
+    A metric costs one call per poll. With `dlc_metrics`, it costs one call per poll and job."""
     metrics: UsageMetrics = UsageMetrics()
     """Metrics of families, which replace or extend the table of this platform."""
     max_jobs: CountFrom0 = 500
@@ -84,10 +81,7 @@ class Usage(Collector):
     @field_validator("metrics")
     @classmethod
     def _is_profiled(cls, metrics: UsageMetrics, info: ValidationInfo) -> UsageMetrics:
-        for suffix in metrics.given():
-            profile = FAMILIES[suffix].profile
-            if profile and profile not in info.data.get("profiling", PROFILES):
-                refuse(UsageRule.METRIC_OF_PROFILE, found=suffix, profile=profile)
+        metrics.check_profiles(FAMILIES, info.data.get("profiling", PROFILES))
         return metrics
 
     @property

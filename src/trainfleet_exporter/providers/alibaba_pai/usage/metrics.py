@@ -117,6 +117,9 @@ _WORDS = {
     "milliwatts": "mW",
     "kilowatt": "kW",
     "kilowatts": "kW",
+    "celsius": "C",
+    "\N{DEGREE SIGN}c": "C",
+    "\N{DEGREE CELSIUS}": "C",
 }
 _FLOPS = re.compile("([KMGTP]?)flop(?:s|/s|s/s)", re.ASCII | re.IGNORECASE)
 _PREFIXES = {"kilo": "K", "mega": "M", "giga": "G", "tera": "T", "k": "K"}
@@ -259,8 +262,9 @@ _PROFILED: Mapping[str, tuple[str, ...]] = {
     "nvlink_transmit_bytes_per_second": ("CARD_GPU_NVLINK_TRANSMIT",),
     "pcie_receive_bytes_per_second": ("CARD_GPU_PCIE_RECEIVE",),
     "pcie_transmit_bytes_per_second": ("CARD_GPU_PCIE_TRANSMIT",),
+    "healthy": ("CARD_GPU_HEALTH",),
 }
-"""What profilers measure, by card: pods and jobs are made of it, so that it is asked for once."""
+"""What profilers measure, and health, by card: pods and jobs are made of it, so that it is asked for once."""
 _JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
 
 JOB_FAMILIES = (
@@ -330,7 +334,8 @@ def _feed(metric: Metric, family: Family, choice: Choice, before: Feed | None) -
     level = metric.level
     if level is None or not _can_feed(level, family.level):
         return unfed("its dimensions do not match the family")
-    factor = base_units(choice.unit or metric.unit, family.quantity)
+    # A flag has no unit, whatever the catalogue says.
+    factor = 1.0 if family.quantity == "flag" else base_units(choice.unit or metric.unit, family.quantity)
     if factor is None:
         return unfed(f"its unit {printable(metric.unit, 40)!r} is not known for it")
     statistics = (choice.statistic,) if choice.statistic else STATISTICS

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
@@ -340,14 +340,17 @@ def _kind_in(query: Query) -> Accelerator:
 
 
 class AomSource:
-    """What AOM has of training jobs. `chosen` and `deny` are the config's."""
+    """What AOM has of training jobs. `chosen`, `deny` and `profiles` are the config's."""
 
-    def __init__(self, aom: AomApi, *, chosen: Mapping[str, Choice], deny: Sequence[str]) -> None:
-        self.everything = plans(None, chosen, deny)
+    def __init__(
+        self, aom: AomApi, *, chosen: Mapping[str, Choice], deny: Sequence[str], profiles: Container[str] = ()
+    ) -> None:
+        self.everything = plans(None, chosen, deny, profiles)
         """What is asked where AOM has a metric for all that is exposed."""
         self._aom = aom
         self._chosen = chosen
         self._deny = deny
+        self._profiles = profiles
         self._plans: list[Plan] | None = None
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
@@ -367,7 +370,7 @@ class AomSource:
                     raise
                 poll.lacks("names of metrics", error)
                 return self._plans
-            found = plans(names, self._chosen, self._deny)
+            found = plans(names, self._chosen, self._deny, self._profiles)
             if not found:
                 raise NotReady("AOM has no metric of training jobs")
             self._plans = found

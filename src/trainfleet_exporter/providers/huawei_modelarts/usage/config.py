@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
+from trainfleet_exporter.config.scalars import refuse
+from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import DEFAULT_INSTANCE
-from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import UNITS, Choice
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.usage.table import ChosenMetrics
 
+
+class UsageRule(Wording):
+    """What is wrong with `usage` that only this platform has (config.wording)."""
+
+    PROFILING_SOURCE = (
+        "found a list with source: task_metrics, which has none of this; allowed: no list, or source: auto or aom"
+    )
+
+
 _SOURCES = ("auto", "aom", "task_metrics")
+_PROFILES = ("health",)
 
 
 class Metric(Section):
@@ -53,18 +65,31 @@ else:
 class Usage(Collector):
     """Utilization and usage of jobs and tasks."""
 
-    foreign_keys = {"profiling": "only Alibaba Cloud has metrics of profilers; leave it out"}  # noqa: RUF012 - as in the base
-
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
     """`aom` reads all jobs at once. `task_metrics` makes calls for each task of each job. `auto` is AOM, with task
     metrics for jobs that AOM lacks."""
+    profiling: tuple[Annotated[Literal["health"], choice(_PROFILES)], ...] = ()
+    """`health` reads health and temperature of NPUs from AOM. It costs two calls per poll."""
     metrics: Metrics = Metrics()
     """Metrics of families, which replace or extend the table of this platform."""
     aom_instance: Text = DEFAULT_INSTANCE
     """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
     """Largest number of jobs that the exporter polls for task metrics, newest first."""
+
+    @field_validator("profiling")
+    @classmethod
+    def _has_source(cls, profiling: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if profiling and info.data.get("source") == "task_metrics":
+            refuse(UsageRule.PROFILING_SOURCE)
+        return profiling
+
+    @field_validator("metrics")
+    @classmethod
+    def _is_profiled(cls, metrics: Metrics, info: ValidationInfo) -> Metrics:
+        metrics.check_profiles(FAMILIES, info.data.get("profiling", _PROFILES))
+        return metrics
 
     @property
     def asks_aom(self) -> bool:

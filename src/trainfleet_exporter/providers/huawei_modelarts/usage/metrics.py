@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.usage.quantities import UNITS as UNITS_OF
-from trainfleet_exporter.providers.usage.table import LEVELS, MEASURES, Family, Level, Measure, is_exposed
+from trainfleet_exporter.providers.usage.table import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 
 JOB_LABEL = "service_id"
 POD_LABELS = ("pod_name", "task_id", "task_name", "pod_id", "pod")
@@ -162,6 +162,8 @@ _CARDS: Mapping[str, tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], .
         (("ma_container_gpu_power_usage_watts", "W"),),
         (("ma_container_npu_power_usage_watts", "W"), ("ma_container_npu_power_watts", "W")),
     ),
+    "healthy": ((), (("ma_container_npu_ai_core_health_status", "flag"),)),
+    "temperature_celsius": ((), (("ma_container_npu_ai_core_temperature_celsius", "C"),)),
 }
 """Metrics of cards, of GPUs and of NPUs."""
 
@@ -170,30 +172,42 @@ def _sources(suffix: str) -> tuple[Source, ...]:
     if suffix in _PODS:
         return (Source(_PODS[suffix]),)
     gpu, npu = _CARDS[suffix]
-    return Source(gpu, "gpu"), Source(npu, "npu")
+    return tuple(source for source in (Source(gpu, "gpu"), Source(npu, "npu")) if source.names)
 
 
 ACCELERATORS = "accelerator_utilization_ratio"
 _ORDER = ("cpu_utilization_ratio", ACCELERATORS, *MEASURES)
 """The readings to read first; the first one also shows whether AOM responds at all."""
 
-READINGS: tuple[Reading, ...] = tuple(Reading(MEASURES[suffix], _sources(suffix)) for suffix in dict.fromkeys(_ORDER))
+READINGS: tuple[Reading, ...] = (
+    *(Reading(MEASURES[suffix], _sources(suffix)) for suffix in dict.fromkeys(_ORDER)),
+    *(Reading(measure, _sources(suffix)) for suffix, measure in PROFILING.items() if suffix in _CARDS),
+)
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {family.suffix: family for reading in READINGS for family in reading.families()}
+)
+"""By suffix."""
 
 UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {family.suffix: UNITS_OF[family.quantity] for reading in READINGS for family in reading.families()}
+    {suffix: UNITS_OF[family.quantity] for suffix, family in FAMILIES.items()}
 )
 """By family (after `trainfleet_`), the words that the config takes for its unit."""
 
 
-def plans(existing: Collection[str] | None, chosen: Mapping[str, Choice], deny: Sequence[str] = ()) -> list[Plan]:
+def plans(
+    existing: Collection[str] | None,
+    chosen: Mapping[str, Choice],
+    deny: Sequence[str] = (),
+    profiles: Container[str] = (),
+) -> list[Plan]:
     """What is asked for, given the names of the metrics that exist, and what the config chose.
 
     None: the names could not be learned; then the first name of each source is tried. Nothing is asked for that only
-    families would show which `deny` keeps from being exposed.
+    families would show which `deny` keeps from being exposed, or which are of other profiles than these.
     """
     found = []
     for reading in READINGS:
-        shown = frozenset(family.level for family in reading.families() if is_exposed(family, deny))
+        shown = frozenset(family.level for family in exposed(reading.families(), deny, profiles))
         queries = (*_chosen(reading, chosen, shown), *_known(reading, existing, chosen, shown))
         if queries:
             found.append(Plan(reading, queries))
