@@ -131,15 +131,24 @@ class Ledger:
         self._last_page()()
 
     def _last_page(self) -> Callable[[], None]:
-        if not self._file.kept or not self._budgets:
+        if not self._keeps() or not self._budgets:
             return lambda: None
-        return self._file.last_page(state_page(self._record(), part=self._part, term=self._term or 0))
+        term = self._term or 0
+        return self._file.last_page(state_page(self._record(), part=self._part, term=term), term=term)
 
     def _save(self, at_once: bool) -> None:
-        if self._file.kept and (at_once or not self._file.busy):
+        if self._keeps() and (at_once or not self._file.busy):
             bounds = self._record(ahead=True)
             page = state_page(bounds, part=self._part, term=self._term or 0)
             self._file.save(page, at_once=at_once, then=partial(self._saved, self._file, bounds))
+
+    def _keeps(self) -> bool:
+        """Whether this process writes the file. The holder of a lease tries again to own it: the holder before, or a
+        single poll, may have owned it only for a while.
+        """
+        if self._term is not None and self._file.acquire_again():
+            log.info("state file acquired; calls of this process are recorded", extra=fields(file=self._file.path))
+        return self._file.kept
 
     def _saved(self, file: StateFile, bounds: Spent) -> None:
         """Record the end of a write. After a failed write, calls continue without the file, and single calls do not

@@ -143,6 +143,13 @@ class StateFile:
             return path is self.path
         return path.name == self.path.name and path.parent.resolve() == self.path.parent.resolve()
 
+    def acquire_again(self) -> bool:
+        """Own the file from now on, if another process owned it and has released it. Returns whether it was so."""
+        if self.path is None or self.owned or self.released.is_set():
+            return False
+        self._acquire(self.path)
+        return self.owned
+
     def release(self) -> None:
         """Release the file for other processes. Idempotent."""
         self._unlock()
@@ -160,10 +167,15 @@ class StateFile:
         self._report(self._write(number, data))
         then()
 
-    def last_page(self, data: bytes) -> Callable[[], None]:
-        """Return the function that writes the last page, in any thread."""
+    def last_page(self, data: bytes, *, term: int = 0) -> Callable[[], None]:
+        """Return the function that writes the last page, in any thread. It keeps a page of a later `term`."""
         number = self._number()
-        return lambda: self._report(self._write(number, data))
+
+        def write() -> None:
+            if self.path is None or not term or (read_term(self.path) or 0) <= term:
+                self._report(self._write(number, data))
+
+        return write
 
     def _number(self) -> int:
         self._newest += 1
@@ -199,6 +211,7 @@ class StateFile:
         try:
             self._lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.owned = True
         except BlockingIOError:
             self.owned = False
             self._unlock()
