@@ -11,6 +11,7 @@ import pytest
 
 from tests.lease.processes import Process, World
 from tests.lease.stores import ApiServer, kubernetes
+from tests.support.logs import lines_of
 from trainfleet_exporter.lease import Elector, Role
 
 
@@ -133,7 +134,10 @@ def test_a_holder_that_is_cut_off_stops_in_time(site: Site, caplog: pytest.LogCa
     with caplog.at_level(logging.WARNING):
         site.run(28.1)
     assert site.role(first) is Role.STANDBY
-    assert [record.message for record in caplog.records] == ["cannot reach the lease", "lease lost; all polls end"]
+    assert {record.message for record in caplog.records} == {"cannot reach the lease", "lease lost; all polls end"}
+    lines = lines_of(caplog.records)
+    assert len(lines) == len({*lines})  # each error once
+    assert "cannot reach the lease error=no answer in time" in [line.replace('"', "") for line in lines]
     process.is_cut_off = False
     site.run(40)
     assert first.may_poll
@@ -151,6 +155,55 @@ def test_a_server_that_rejects_ends_polls_and_is_asked_again(site: Site, status:
     site.server.rejects = 0
     site.run(75)
     assert first.may_poll
+
+
+def test_another_error_is_logged_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.start("a")
+    site.run(20)
+    with caplog.at_level(logging.WARNING):
+        for status in (403, 500):
+            site.server.rejects = status
+            site.run(site.world.now + 15)
+    errors = [line for line in lines_of(caplog.records) if line.startswith("cannot reach the lease")]
+    assert [status for line in errors for status in ("403", "500") if f"HTTP {status}" in line] == ["403", "500"]
+
+
+def test_a_standby_without_an_answer_looks_as_rarely_as_before(site: Site) -> None:
+    site.start("a")
+    site.run(20)
+    _, standby = site.start("b")
+    site.run(25)
+    assert site.role(standby) is Role.STANDBY
+    site.server.rejects = 500
+    site.run(40)
+    site.server.requests.clear()
+    site.run(60)  # the other one is a standby by now, too
+    assert len(site.server.requests) in range(16, 22)
+
+
+def test_a_takeover_whose_answer_is_lost_begins_one_term(site: Site) -> None:
+    process, elector = site.start("a")
+    site.run(5)
+    while not site.spec.get("holderIdentity"):
+        site.run(site.world.now + 0.01)
+    process.is_cut_off = True  # the write has arrived, and its answer has not
+    site.run(site.world.now + 1)
+    process.is_cut_off = False
+    assert site.role(elector) is Role.UNDECIDED
+    site.run(30)
+    assert elector.may_poll
+    assert site.spec["leaseTransitions"] == elector.term == 1
+
+
+def test_a_lease_that_its_holder_takes_again_begins_a_term(site: Site) -> None:
+    process, elector = site.start("a")
+    site.run(20)
+    process.is_cut_off = True
+    site.run(30)
+    process.is_cut_off = False
+    site.run(40)
+    assert elector.may_poll
+    assert site.spec["leaseTransitions"] == elector.term == 2
 
 
 def test_a_deleted_lease_ends_polls_for_one_duration(site: Site) -> None:

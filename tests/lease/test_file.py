@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import threading
 from pathlib import Path
@@ -95,6 +96,23 @@ def test_a_folder_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
             await FileLease(tmp_path / "missing" / "lease").create()
 
     asyncio.run(main())
+
+
+def test_a_folder_with_other_files_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "lease" / "lost+found").mkdir(parents=True)
+    with pytest.raises(LeaseUnavailable, match="is a mount point or has other files; name a new folder in it"):
+        asyncio.run(FileLease(tmp_path / "lease").create())
+    assert [file.name for file in tmp_path.iterdir()] == ["lease"]
+
+
+def test_a_mount_point_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rename(path: Path, target: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(LeaseUnavailable, match="is a mount point"):
+        asyncio.run(FileLease(tmp_path / "lease").create())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_call_that_hangs_holds_back_the_next(tmp_path: Path) -> None:

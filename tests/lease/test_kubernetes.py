@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 
 from tests.lease.processes import World
 from tests.lease.stores import NAMESPACE, ApiServer
+from tests.support.certificates import Authority
 from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable, StartError
 from trainfleet_exporter.lease import Record, open_lease
 from trainfleet_exporter.lease.kubernetes import KubernetesLease, in_cluster
@@ -48,7 +50,6 @@ def test_a_lease_is_made_taken_and_released() -> None:
             "holderIdentity": "pod-0_1",
             "leaseDurationSeconds": 10,
             "leaseTransitions": 1,
-            "acquireTime": "2027-01-15T08:00:00.000000Z",
             "renewTime": "2027-01-15T08:00:00.000000Z",
         }
         with pytest.raises(LeaseConflict):
@@ -110,6 +111,54 @@ def test_a_server_out_of_reach_is_reported() -> None:
 
     with pytest.raises(LeaseUnavailable, match="connection refused"):
         asyncio.run(_lease(answer).read())
+
+
+@pytest.mark.parametrize("error", [httpx.DecodingError("bad gzip"), httpx.InvalidURL("no port"), ValueError("token")])
+def test_errors_of_the_client_are_reported(error: Exception) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    with pytest.raises(LeaseUnavailable) as found:
+        asyncio.run(_lease(answer).read())
+    assert "token" not in str(found.value)
+
+
+def test_a_token_that_is_no_text_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff")
+    lease = _lease(lambda request: httpx.Response(200), partial((tmp_path / "token").read_text, encoding="utf-8"))
+    with pytest.raises(LeaseUnavailable, match="it is not text"):
+        asyncio.run(lease.read())
+
+
+def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path) -> None:
+    """The second request after Kubernetes has replaced the file connects."""
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+    (tmp_path / "ca.crt").write_bytes(old.file.read_bytes())
+    (tmp_path / "namespace").write_text(NAMESPACE, encoding="utf-8")
+    (tmp_path / "token").write_text("token", encoding="utf-8")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=new.server())
+        port = str(server.sockets[0].getsockname()[1])
+        environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
+        lease = in_cluster("exporter", environ, tmp_path)
+        for _ in range(2):
+            with pytest.raises(LeaseUnavailable, match="certificate not trusted"):
+                await lease.read()
+        (tmp_path / "ca.crt").write_bytes(new.file.read_bytes())
+        with pytest.raises(LeaseUnavailable, match="certificate not trusted"):
+            await lease.read()
+        assert await lease.read() == Record()
+        await lease.aclose()
+        server.close()
+
+    asyncio.run(main())
 
 
 def test_an_unreadable_token_is_reported(tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ class Elector:
         """When the version of `_seen` was first seen."""
         self._deadline = float("-inf")
         """Until when it may poll."""
-        self._is_unreachable = False
+        self._errors: set[str] = set()
+        """Why the lease could not be reached since it was reached last. Each is logged once."""
 
     @property
     def may_poll(self) -> bool:
@@ -106,12 +107,11 @@ class Elector:
         while True:
             try:
                 wait = await (self._renew() if self.role is Role.LEADER else self._watch())
-                self._reached()
             except LeaseConflict:
                 wait = _LOOK_AGAIN_SECONDS
             except LeaseUnavailable as error:
                 self._unreachable(str(error))
-                wait = _LOOK_AGAIN_SECONDS
+                wait = _LOOK_AGAIN_SECONDS if self.role is Role.LEADER else RENEW_SECONDS
             except Exception:
                 log.exception("taking part in the lease failed: internal error")
                 wait = RENEW_SECONDS
@@ -153,7 +153,7 @@ class Elector:
             record = await self._answer(self._store.write(self._record, self.identity, self.term), left)
         except LeaseConflict:
             # An earlier write may have succeeded without an answer.
-            found = await self._answer(self._store.read(), left)
+            found = await self._answer(self._store.read(), self._deadline - self._clock())
             self._seen = found
             if found.holder != self.identity:
                 self._lose("another exporter holds it" if found.version else "it was deleted")
@@ -180,7 +180,10 @@ class Elector:
                 log.info("standing by: another exporter holds the lease", extra=fields(holder=found.holder))
             return min(RENEW_SECONDS, left)
         started = self._clock()
-        self._seen = await self._answer(self._store.write(found, self.identity, found.term + 1))
+        # An earlier write may have begun the next term without an answer.
+        has_begun = found.holder == self.identity and found.term > self.term
+        term = found.term if has_begun else found.term + 1
+        self._seen = await self._answer(self._store.write(found, self.identity, term))
         self._deadline = started + DURATION - MARGIN
         if self._clock() < self._deadline:
             self.role, self.term = Role.LEADER, self._record.term
@@ -190,12 +193,13 @@ class Elector:
 
     async def _answer(self, call: Awaitable[T], most: float = _STORE_SECONDS) -> T:
         """What a store answers in time; LeaseUnavailable if it does not."""
-        seconds = min(most, _STORE_SECONDS)
         try:
-            async with asyncio.timeout(seconds):
-                return await call
+            async with asyncio.timeout(min(most, _STORE_SECONDS)):
+                answer = await call
         except TimeoutError:
-            raise LeaseUnavailable(f"no answer within {seconds:.1f} s") from None
+            raise LeaseUnavailable("no answer in time") from None
+        self._reached()
+        return answer
 
     def _lose(self, reason: str) -> None:
         self.role = Role.STANDBY
@@ -204,11 +208,11 @@ class Elector:
         self._changed(False)
 
     def _unreachable(self, error: str) -> None:
-        if not self._is_unreachable:
+        if error not in self._errors:
             log.warning("cannot reach the lease", extra=fields(error=error))
-        self._is_unreachable = True
+        self._errors.add(error)
 
     def _reached(self) -> None:
-        if self._is_unreachable:
+        if self._errors:
             log.info("lease reached again")
-        self._is_unreachable = False
+        self._errors.clear()

@@ -9,6 +9,7 @@ That is one atomic step of the file server, also over NFS. A lock would not do: 
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import secrets
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,8 @@ from trainfleet_exporter.lease.record import Record
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 _FILE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([A-Za-z0-9_.-]*)")
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.EBUSY, errno.EXDEV)
+"""A folder cannot replace one that has files, or where a volume is mounted."""
 _LOOKS = 3
 """A list that is read while the file gets its new name may have neither name, or both."""
 
@@ -89,14 +92,17 @@ class FileLease:
         try:
             (draft / first).touch()
             draft.rename(self._path)
-        except OSError:
+        except OSError as error:
             with suppress(OSError):
                 (draft / first).unlink()
             with suppress(OSError):
                 draft.rmdir()
-            if not self._path.is_dir():
+            if error.errno not in _TAKEN:
                 raise
-            raise LeaseConflict(f"{self._path}: another exporter has made it") from None
+            if self._read().version:
+                raise LeaseConflict(f"{self._path}: another exporter has made it") from None
+            words = f"{self._path} is a mount point or has other files; name a new folder in it"
+            raise LeaseUnavailable(words) from None
         return Record(version=first)
 
 

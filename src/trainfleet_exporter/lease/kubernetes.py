@@ -1,13 +1,14 @@
 """A lease as an object of Kubernetes: `coordination.k8s.io/v1` Lease, by the pod's own service account.
 
-The API server rejects a write whose `resourceVersion` is not the present one (409). The times in the object are for
-people: no exporter reads them.
+The API server rejects a write whose `resourceVersion` is not the present one (409). The time in the object is for
+people: no exporter reads it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -64,8 +65,6 @@ class KubernetesLease:
         self._token = token
         self._send = send
         self._wall = wall
-        self._acquired = (0, "")
-        """The latest term that this process began, and when."""
 
     async def read(self) -> Record:
         """Read the record (see LeaseStore)."""
@@ -92,12 +91,10 @@ class KubernetesLease:
 
     def _object(self, record: Record) -> dict[str, object]:
         now = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        if self._acquired[0] != record.term:
-            self._acquired = (record.term, now)
         metadata = {"name": self._name, "namespace": self._namespace}
         spec: dict[str, object] = {"leaseDurationSeconds": int(DURATION), "leaseTransitions": record.term}
         if record.holder:
-            spec |= {"holderIdentity": record.holder, "acquireTime": self._acquired[1], "renewTime": now}
+            spec |= {"holderIdentity": record.holder, "renewTime": now}
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -111,6 +108,8 @@ class KubernetesLease:
             headers = {"authorization": f"Bearer {self._token()}", "accept": "application/json"}
         except OSError as error:
             raise LeaseUnavailable(f"the token of the service account: {error.strerror}") from None
+        except ValueError:
+            raise LeaseUnavailable("the token of the service account: it is not text") from None
         if content:
             headers["content-type"] = "application/json"
         try:
@@ -121,8 +120,10 @@ class KubernetesLease:
                 return answer.status_code, await answer.aread()
             finally:
                 await answer.aclose()
-        except httpx.TransportError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise LeaseUnavailable(f"the API server: {error}") from None
+        except ValueError as error:  # its text may have the token
+            raise LeaseUnavailable(f"the API server: the request is not valid: {type(error).__name__}") from None
 
     def _record(self, status: int, body: bytes) -> Record:
         if not 200 <= status < 300:
@@ -133,6 +134,35 @@ class KubernetesLease:
             raise LeaseUnavailable(f"the API server: HTTP {status}, and the answer is not a Lease") from None
         spec = found.spec
         return Record(spec.holder_identity or "", spec.lease_transitions or 0, found.metadata.resource_version)
+
+
+class _ClusterTransport(httpx.AsyncBaseTransport):
+    """Connects to servers that the authorities in a file vouch for. After a failed connection it reads the file again,
+    because Kubernetes may replace it. StartError for an unusable file.
+    """
+
+    def __init__(self, ca_file: Path) -> None:
+        self._ca_file = ca_file
+        self._open()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._send.handle_async_request(request)
+        except httpx.ConnectError:
+            before = self._send
+            with suppress(OSError, StartError):
+                if self._ca_file.read_bytes() != self._ca:
+                    self._open()
+                    await before.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        await self._send.aclose()
+
+    def _open(self) -> None:
+        settings = HttpSettings(ca_file=self._ca_file, connect_timeout=2, request_timeout=3, trust_env=False)
+        self._send = AiohttpTransport(settings)
+        self._ca = self._ca_file.read_bytes()
 
 
 def in_cluster(name: str, environ: Mapping[str, str], account: Path = ACCOUNT) -> KubernetesLease:
@@ -152,9 +182,7 @@ def in_cluster(name: str, environ: Mapping[str, str], account: Path = ACCOUNT) -
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace=namespace,
         token=lambda: (account / "token").read_text(encoding="utf-8").strip(),
-        send=AiohttpTransport(
-            HttpSettings(ca_file=account / "ca.crt", connect_timeout=2, request_timeout=3, trust_env=False)
-        ),
+        send=_ClusterTransport(account / "ca.crt"),
     )
 
 
