@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.lease import FILE as LEASE_FILE
@@ -196,8 +197,10 @@ def daemon_parser() -> Parser:
 
 
 def _lease(value: str) -> str:
-    if value != "kubernetes" and not (value.startswith(LEASE_FILE) and value.removeprefix(LEASE_FILE).strip("/")):
-        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: kubernetes or file:PATH")
+    path = Path(value.removeprefix(LEASE_FILE))
+    is_path = value.startswith(LEASE_FILE) and path.is_absolute() and path.name not in ("", "..")
+    if value != "kubernetes" and not is_path:
+        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: kubernetes, or file: with an absolute path")
     return value
 
 
