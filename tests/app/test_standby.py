@@ -17,6 +17,7 @@ from tests.budgets.rig import DAY, JANUARY
 from tests.budgets.test_reload import config, limited
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.budgets import Budget, StateFile
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.lease import FileLease, elector
 
@@ -171,6 +172,98 @@ def test_a_call_that_is_about_to_begin_is_not_made_without_the_lease(tmp_path: P
             assert [type(error).__name__ for error in runner.errors] == ["LeaseLost"]
 
     run_stepped(main)
+
+
+def test_a_call_is_not_made_if_its_budget_waited_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config(limited("a")), 1) as (only,):
+            await asyncio.sleep(20)
+            standby, take = only.daemon._standby, Budget.take
+            assert standby is not None
+            elector, before = standby.elector, only.calls
+
+            def slowly(budget: Budget) -> None:
+                take(budget)
+                elector._deadline = 0.0
+
+            monkeypatch.setattr(Budget, "take", slowly)
+            runner = only.daemon.exporter.runners[0]
+            await runner.tick()
+            assert only.calls == before
+            assert [type(error).__name__ for error in runner.errors] == ["LeaseLost"]
+
+    run_stepped(main)
+
+
+def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            prepare = only.daemon.exporter.prepare
+            found: list[int] = []
+
+            async def slowly(*arguments: Any) -> Any:
+                found.append((await only.get("/-/ready")).status_code)
+                return await prepare(*arguments)
+
+            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
+            for _ in range(2):
+                await asyncio.sleep(20)
+                assert (await only.get("/-/ready")).status_code == 200
+                for runner in only.daemon.exporter.runners:
+                    assert runner.first_poll_done.is_set()
+                await only.usurp()
+                await asyncio.sleep(3)
+                assert "stands by" in (await only.get("/-/ready")).text
+                assert only.daemon.exporter.waiting_for() == []
+            assert found == [503, 503]
+            only.world.slow.add("a")
+            await asyncio.sleep(12)
+            assert only.leads == 1
+            assert "waiting for the first poll" in (await only.get("/-/ready")).text
+            await asyncio.sleep(60)
+            assert (await only.get("/-/ready")).status_code == 200
+
+    run_stepped(main)
+
+
+def test_a_renewal_that_answers_late_leaves_a_leader_that_polls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            prepare, standby = only.daemon.exporter.prepare, only.daemon._standby
+            assert standby is not None
+
+            async def slowly(*arguments: Any) -> Any:
+                plan, renewed = await prepare(*arguments), standby.elector._deadline
+                standby.elector._deadline = 0.0
+                asyncio.get_running_loop().call_later(0.1, setattr, standby.elector, "_deadline", renewed)
+                return plan
+
+            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
+            await asyncio.sleep(80)
+            assert only.leads == 1
+            assert len(only.daemon.exporter.providers) == 1
+            assert only.calls > 0
+
+    run_stepped(main)
+
+
+def test_a_state_file_that_is_locked_at_the_takeover_is_kept_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        other = StateFile(tmp_path / "state.json")
+        async with site(tmp_path, STATE + config(limited("a")), 1) as (only,):
+            await asyncio.sleep(20)
+            assert only.calls == 5
+            assert not (tmp_path / "state.json").exists()
+            other.release()
+            await asyncio.sleep(60)
+            assert only.calls == 10
+            state = json.loads((tmp_path / "state.json").read_text())
+            assert state["term"] == 1
+            assert state["spent"][0]["calls"] >= ELAPSED + 10
+
+    run_stepped(main, start=TENTH)
 
 
 def test_spent_calls_go_over_in_a_shared_state_file(tmp_path: Path) -> None:

@@ -96,8 +96,7 @@ class Daemon:
             },
             denied=lambda: self.exporter.config.global_.metrics.deny,
             notice=lambda: " ".join(filter(None, (web.notice, self._standby.words if self._standby else ""))),
-            waits_for_lease=lambda: self._role is Role.UNDECIDED,
-            stands_by=lambda: self._role is Role.STANDBY,
+            role=lambda: self._role,
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
         sockets = listen(*web.addresses)
@@ -141,7 +140,10 @@ class Daemon:
 
     @property
     def _role(self) -> Role:
-        return Role.LEADER if self._standby is None else self._standby.elector.role
+        if self._standby is None:
+            return Role.LEADER
+        role = self._standby.elector.role
+        return Role.UNDECIDED if role is Role.LEADER and self.exporter.stands_by else role  # it builds its providers
 
     async def _stop(self) -> None:
         self._manager.stopping()

@@ -88,9 +88,10 @@ class Exporter:
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
 
-        Once there is none, there will be none: an exporter stays ready when a reload adds a provider.
+        Once there is none, there will be none: an exporter stays ready when a reload adds a provider. One that stands
+        by waits for none, and its next first polls count again.
         """
-        if self._was_ready:
+        if self._was_ready or self.stands_by:
             return []
         waiting = [
             f"{runner.state.provider}/{runner.state.collector}"
@@ -205,7 +206,7 @@ class Exporter:
         """
         leave = self.keep_state(StateFile(None), {})
         gone = list(self._members.values())
-        self.stands_by = True
+        self.stands_by, self._was_ready = True, False
         self.apply(Plan(self.config, {}, [], [], gone))
         return gone, leave
 

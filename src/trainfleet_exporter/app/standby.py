@@ -123,7 +123,7 @@ class Standby:
         return StateFile(path), known, None if path is None else read_term(path), bases(config)
 
     def _holds(self, term: int) -> bool:
-        return self.elector.may_poll and self.elector.term == term
+        return self.elector.role is Role.LEADER and self.elector.term == term  # a late renewal may still be answered
 
     async def _exit(self) -> None:
         try:

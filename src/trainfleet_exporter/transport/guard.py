@@ -119,11 +119,15 @@ class Turn:
     def charge(self) -> None:
         """Count an attempt that begins now and is billed. Raise BudgetSpent if other calls took the last one, or
         LeaseLost if another exporter may poll by now."""
-        if not self._guard.may_call():  # checked here, because the process may have been stopped at any time before
-            raise LeaseLost("not tried: another exporter may hold the lease by now")
+        self._check_lease()  # here, because the process may have been stopped at any time before
         if self._guard.budget is not None:
             self._guard.budget.take()
+            self._check_lease()  # the budget may have waited for the disk
         self.used = True
+
+    def _check_lease(self) -> None:
+        if not self._guard.may_call():
+            raise LeaseLost("not tried: another exporter may hold the lease by now")
 
     def abandon(self) -> None:
         """The attempt proved nothing about the host or the operation."""

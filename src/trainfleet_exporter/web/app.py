@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from trainfleet_exporter.lease import Role
 from trainfleet_exporter.web.connection import with_security_headers
 from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.pages import Pages
@@ -27,16 +28,17 @@ def make_app(pages: Pages) -> ASGIApp:
 
     async def ready(_: Request) -> Response:
         nonlocal is_shown
-        if pages.waits_for_lease():
+        role = pages.role()
+        if role is Role.UNDECIDED:
             return PlainTextResponse("waiting for the lease, or for an exporter that holds it\n", status_code=503)
+        if role is Role.STANDBY:
+            return PlainTextResponse("trainfleet-exporter is ready and stands by.\n")
         waiting = pages.waiting_for()
         if waiting:
             return PlainTextResponse(f"waiting for the first poll of: {', '.join(waiting)}\n", status_code=503)
         if not is_shown:  # from now on, scrapes get what the first polls found
             await pages.page_store.build()
             is_shown = True
-        if pages.stands_by():
-            return PlainTextResponse("trainfleet-exporter is ready and stands by.\n")
         return PlainTextResponse("trainfleet-exporter is ready.\n")
 
     async def config(_: Request) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from trainfleet_exporter.lease import Role
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.telemetry import Telemetry
@@ -35,9 +36,7 @@ class Pages:
     """`metrics.deny`: globs of families that are not published."""
     notice: Callable[[], str] = str
     """Returns a warning for the top of the status page, or an empty text."""
-    waits_for_lease: Callable[[], bool] = lambda: False
-    """Returns whether no holder of the lease has been seen yet."""
-    stands_by: Callable[[], bool] = lambda: False
-    """Returns whether another exporter polls, because it holds the lease."""
+    role: Callable[[], Role] = lambda: Role.LEADER
+    """Returns whether this exporter polls, another one does, or that is not certain yet."""
     reload: Callable[[], Awaitable[ReloadResult]] | None = None
     """Reloads the config; None if requests may not do that."""
