@@ -270,7 +270,7 @@ def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jo
     row("series, the largest shard", [f"{max(one.series for one in run):,}" for run in runs])
     row("memory, the largest shard", [f"{max(one.memory for one in run) / (1 << 20):,.0f} MiB" for run in runs])
     row("memory, total", [f"{sum(one.memory for one in run) / (1 << 20):,.0f} MiB" for run in runs])
-    row("processor seconds a minute, the busiest shard", [f"{max(one.processor for one in run):.1f}" for run in runs])
+    row("CPU seconds a minute, the busiest shard", [f"{max(one.processor for one in run):.1f}" for run in runs])
     for name in names:
         ages = [[age for one in run for age in one.ages.get(name, ())] for run in runs]
         cells = [f"{statistics.median(each):.0f} s, {max(each):.0f} s" for each in ages]

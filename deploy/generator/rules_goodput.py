@@ -278,7 +278,7 @@ sum by ({JOB}, cause) (
   or
   label_replace({_FAULT_GAIN} * <checkpoint_seconds> / 2, "loss", "repeated work", "", "")
 )""",
-        "Seconds of the last minute that a job held accelerators without useful work, by cause. Causes are "
+        "Seconds in the last minute in which a job held accelerators without useful work, by cause. Causes are "
         "`preparing`, `checking` and those of faults, with recovery and undone work. Several causes share a "
         "recovery in proportion to their faults. A recovery without a known fault is `unknown`.",
         (*_JOB, "cause"),

@@ -18,8 +18,8 @@ them.
 
 - Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later.
 - Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
-- Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` gives hours. For
-  `user:trainfleet_held_accelerators:sum` these are accelerator-hours, for `user:trainfleet_held_cost:per_hour` it is
+- Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` returns hours. For
+  `user:trainfleet_held_accelerators:sum` it returns accelerator-hours, for `user:trainfleet_held_cost:per_hour`
   money.
 - A minute without a scrape has no sample and does not count.
 - Families in `metrics.deny` are missing in the rules too. [The last table](#what-they-read) shows which rules read

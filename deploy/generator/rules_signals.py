@@ -100,8 +100,8 @@ SIGNAL_RECORDS = Group(
         Record(
             SIGNALS,
             f"count by ({_POD}) (\n  " + "\n  or\n  ".join(map(_low, _NAMES)) + f"\n)\nor\n0 * {POD_USE}",
-            "How many of utilization, power and network of a pod are more than `straggler_deviation` deviations below "
-            "the median of its job's pods.",
+            "Number of signals (utilization, power, network) of a pod that are more than `straggler_deviation` "
+            "deviations below the median of its job's pods.",
             ("provider", "job_id", "pod_id"),
         ),
     ),

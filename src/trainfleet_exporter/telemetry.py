@@ -144,7 +144,7 @@ class _StateGauges(Collector):
             (((provider,), expires()) for provider, expires in self.expiries.items()),
         )
         if self.leads is not None:
-            text = "1 if this exporter holds the lease and polls, 0 if it stands by. Absent without --lease."
+            text = "1 if this exporter holds the lease and polls, 0 if it is on standby. Absent without --lease."
             yield _gauge("trainfleet_exporter_leader", text, (), [((), self.leads())])
 
     def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:

@@ -71,7 +71,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_pending_reason",
-        "1 for the platform's code for why a queued job waits. Absent if there is none.",
+        "1 for the platform's reason code of a queued job. Absent if there is none.",
         "gauge",
         QueuePlace,
         ("reason",),

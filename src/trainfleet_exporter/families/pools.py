@@ -142,7 +142,7 @@ NODE_FAMILIES = (
     ),
     _node(
         "status_reason",
-        "1 for the platform's code for why a node is not ready or takes no workloads. Absent without a reason.",
+        "1 for the platform's reason code of a node that is not ready or takes no workloads. Absent without a reason.",
         word("reason"),
         ("reason",),
     ),
