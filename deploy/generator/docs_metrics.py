@@ -62,9 +62,7 @@ def _row(family: MetricFamily) -> tuple[str, ...]:
 
 def _sources(platform: Platform, family: MetricFamily) -> str:
     cloud = _CLOUDS[platform.name]
-    sources = [
-        source.replace(f"{cloud}-", "").removeprefix(cloud).lstrip() for source in platform.sources.get(family.name, ())
-    ]
+    sources = [source.removeprefix(cloud).lstrip(" -") for source in platform.sources.get(family.name, ())]
     return f"*{cloud}*: {'; '.join(sources) or 'not reported'}"
 
 

@@ -114,7 +114,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
             f"{_JOB_METRICS}, PodMetrics[].Metrics[].Time",
             f"{_DLC_CATALOGUE}, timestamp of a data point",
         ],
-        "trainfleet_job_phase_seconds": [f"{_STATUSES}; {_RESTARTS}.OccurTime and RestartDurationInSec"],
+        "trainfleet_job_phase_seconds": [f"{_STATUSES}; GetJob, RestartRecord[].OccurTime and RestartDurationInSec"],
         "trainfleet_job_faults_total": [
             f"{_RESTARTS}.DetailErrorInfoList[].ErrorCode or Reason at OccurTime; or StatusHistory[].ReasonCode"
         ],
