@@ -151,7 +151,7 @@ def test_a_full_disk_is_logged_once_and_loses_nothing(
                 await _written()
         errors = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert [record.getMessage() for record in errors] == [
-            "ended jobs cannot be written to the ledger; they are kept and tried again"
+            "cannot write ended jobs to the ledger; the next write retries"
         ]
         fields = errors[0].__dict__["fields"]
         assert fields == {"file": str(path), "waiting": 1, "lost": 0, "error": "No space left on device"}

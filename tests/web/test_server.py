@@ -229,7 +229,7 @@ def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.Log
         run_stepped(main)
     assert ended == ["ended"]
     assert lines_of(caplog.records) == [
-        "closed connections at shutdown before clients had read their answers connections=1"
+        "closed connections at shutdown before clients had read their responses connections=1"
     ]
 
 

@@ -111,7 +111,7 @@ class LedgerFile:
         failure = done.result()
         if failure and not self._fails:
             facts = fields(**self._facts(), error=failure)
-            log.error("ended jobs cannot be written to the ledger; they are kept and tried again", extra=facts)
+            log.error("cannot write ended jobs to the ledger; the next write retries", extra=facts)
         elif self._fails and not failure:
             log.info("ended jobs are written to the ledger again", extra=fields(**self._facts()))
             self._lost = 0

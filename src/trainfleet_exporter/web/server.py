@@ -84,7 +84,7 @@ class WebServer:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             facts = fields(connections=len(state.connections))
-            log.warning("closed connections at shutdown before clients had read their answers", extra=facts)
+            log.warning("closed connections at shutdown before clients had read their responses", extra=facts)
             listener.abort()
             for connection in list(state.connections):
                 connection.transport.abort()

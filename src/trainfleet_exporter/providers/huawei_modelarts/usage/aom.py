@@ -403,4 +403,4 @@ class AomSource:
                 fineness = LEVELS[LEVELS.index(fineness) - 1]
                 self._coarse[query.metric] = fineness, now + _HOUR
                 facts = fields(metric=query.metric, level=fineness, seconds=_HOUR)
-                log.warning("AOM answer too large; reading a coarser level for a while", extra=facts)
+                log.warning("AOM response too large; reading a coarser level for a while", extra=facts)
