@@ -127,6 +127,14 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
     [
         ({"updateStrategy": {"type": "RollingUpdate"}}, "the new pod would poll together with the old one"),
         ({"sharding": {"enabled": True}, "updateStrategy": {"type": "Recreate"}}, "shards are a StatefulSet"),
+        ({"lease": {"enabled": True}, "updateStrategy": {"type": "OnDelete"}}, "OnDelete and partition need shards"),
+        (
+            {
+                "lease": {"enabled": True},
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+            },
+            "OnDelete and partition need shards",
+        ),
         ({"replicaCount": 2}, "set lease.enabled, so that one stands by"),
         (
             {"replicaCount": 2, "lease": {"enabled": True}, "persistence": {"enabled": True}},
@@ -137,7 +145,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
         ({"podDisruptionBudget": {"enabled": True, "maxUnavailable": ""}}, "leave the other empty"),
         ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrapes each exporter twice"),
     ],
-    ids=["rolling", "recreate", "replicas", "volume", "hosts", "both", "neither", "monitors"],
+    ids=["rolling", "recreate", "deletion", "partition", "replicas", "volume", "hosts", "both", "neither", "monitors"],
 )
 def test_contradictions_are_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
@@ -170,7 +178,20 @@ def test_two_pods_share_each_lease_and_may_change_no_other(shards: int, tmp_path
     strategy = spec["updateStrategy" if shards > 1 else "strategy"]
     assert strategy["type"] == "RollingUpdate"
     ports = [port["port"] for rule in objects["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]]
-    assert 6443 in ports
+    assert {443, 5443, 5444, 6443} <= {*ports}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_second_replica_changes_no_pod(tmp_path: Path, shards: int) -> None:
+    """So it can be added to a release with a lease while that runs."""
+    path, found = tmp_path / "values.yaml", []
+    for replicas in (1, 2):
+        sharding = {"enabled": shards > 1, "totalShards": shards}
+        values = merged(_ci("standby"), {"replicaCount": replicas, "sharding": sharding})
+        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        workloads = [each for each in _objects(template(path).stdout).values() if "template" in each.get("spec", {})]
+        found += [(each["spec"]["template"], each["spec"]["replicas"]) for each in workloads]
+    assert found == [(found[0][0], shards), (found[0][0], 2 * shards)]
 
 
 def test_the_test_pod_asks_the_service_and_is_not_behind_it(tmp_path: Path) -> None:

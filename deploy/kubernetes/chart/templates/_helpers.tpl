@@ -44,6 +44,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and $given (not .Values.lease.enabled) (ne ($given.type | default "") "Recreate") }}
 {{- fail "updateStrategy.type: the new pod would poll together with the old one; allowed: Recreate, or others with lease.enabled or sharding.enabled" }}
 {{- end }}
+{{- if or (eq ($given.type | default "") "OnDelete") (hasKey ($given.rollingUpdate | default dict) "partition") }}
+{{- fail "updateStrategy: OnDelete and partition need shards, which are a StatefulSet; allowed: Recreate, or RollingUpdate with maxSurge and maxUnavailable" }}
+{{- end }}
 {{- $rolling := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxSurge" 0 "maxUnavailable" 1) }}
 {{- toYaml ($given | default (ternary $rolling (dict "type" "Recreate") (gt (int .Values.replicaCount) 1))) }}
 {{- end }}
