@@ -113,7 +113,7 @@ class Elector:
                 self._unreachable(str(error))
                 wait = _LOOK_AGAIN_SECONDS if self.role is Role.LEADER else RENEW_SECONDS
             except Exception:
-                log.exception("taking part in the lease failed: internal error")
+                log.exception("lease election failed: internal error")
                 wait = RENEW_SECONDS
             if self.role is Role.LEADER:
                 wait = min(wait, self._deadline - self._clock())
