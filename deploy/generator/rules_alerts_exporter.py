@@ -32,10 +32,31 @@ unless on ({by})
 _NOT_STANDBY = "unless on (instance, job) trainfleet_exporter_leader == 0"
 _OF_SHARDS = f" and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1 {_NOT_STANDBY}"
 _BUDGET_LEFT = "min by (provider, api) (last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>]))"
-# The rest of the billing month in seconds. Both clouds bill calendar months in UTC+8.
-_BEIJING = "vector(time() + 28800)"
-_MONTH_LEFT = f"(86400 * (days_in_month({_BEIJING}) - day_of_month({_BEIJING}) + 1) - (time() + 28800) % 86400)"
-_MONTH = f"(86400 * days_in_month({_BEIJING}))"
+_ON_AWS = 'max by (provider) (last_over_time(trainfleet_provider_info{platform="aws_sagemaker"}[<bridge>]))'
+
+
+def _budget_running_out(offset: int, which: str) -> str:
+    """Budgets that end before the calendar month at `offset` s from UTC does, of the providers in `which`."""
+    now = f"vector(time() + {offset})"
+    left = f"(86400 * (days_in_month({now}) - day_of_month({now}) + 1) - (time() + {offset}) % 86400)"
+    return f"""\
+{_BUDGET_LEFT} > 0
+{which}
+and on (provider, api)
+min by (provider, api) (
+  predict_linear(
+    trainfleet_exporter_api_budget_remaining_calls[<budget_window>],
+    <budget_share> * scalar{left}
+  )
+) < 0
+and on (provider, api)
+min by (provider, api) (
+  last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>])
+  / last_over_time(trainfleet_exporter_api_budget_calls[<bridge>])
+) < <budget_share> * scalar({left} / (86400 * days_in_month({now})))
+and on ()
+{left} > 86400"""
+
 
 EXPORTER_ALERTS = Group(
     "trainfleet-exporter-alerts",
@@ -113,22 +134,9 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
         ),
         Alert(
             "TrainfleetApiBudgetRunningOut",
-            f"""\
-{_BUDGET_LEFT} > 0
-and on (provider, api)
-min by (provider, api) (
-  predict_linear(
-    trainfleet_exporter_api_budget_remaining_calls[<budget_window>],
-    <budget_share> * scalar{_MONTH_LEFT}
-  )
-) < 0
-and on (provider, api)
-min by (provider, api) (
-  last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>])
-  / last_over_time(trainfleet_exporter_api_budget_calls[<bridge>])
-) < <budget_share> * scalar({_MONTH_LEFT} / {_MONTH})
-and on ()
-{_MONTH_LEFT} > 86400""",
+            # AWS bills calendar months in UTC, the other clouds in UTC+8.
+            f"{_budget_running_out(28800, f'unless on (provider) {_ON_AWS}')}\nor on (provider, api)\n"
+            f"{_budget_running_out(0, f'and on (provider) {_ON_AWS}')}",
             "warning",
             "The budget of calls for a billing month will be spent before the month ends.",
             "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} runs out",

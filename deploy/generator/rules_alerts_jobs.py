@@ -24,10 +24,11 @@ max by (provider, job_id) (last_over_time(trainfleet_job_status{status="running"
 unless on (provider, job_id)
 trainfleet_job_status{status!="running"} == 1"""
 
+# Bridged by the window of the event, or a long gap within it would end the alert and a second message would follow.
 _FAILED = """\
-max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<bridge>])) == 1
+max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<job_failed_seconds>s])) == 1
 unless on (provider, job_id)
-time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_timestamp_seconds[<bridge>]))
+time() - max by (provider, job_id) (last_over_time(trainfleet_job_finished_timestamp_seconds[<job_failed_seconds>s]))
 > <job_failed_seconds>
 unless on (provider, job_id)
 max by (provider, job_id) (
@@ -37,7 +38,7 @@ max by (provider, job_id) (
 _PLATFORM_REASON = """\
 (
   max by (provider, job_id) (
-    last_over_time(trainfleet_job_status_reason{reason=~"<platform_reasons>"}[<bridge>])
+    last_over_time(trainfleet_job_status_reason{reason=~"<platform_reasons>"}[<job_failed_seconds>s])
   ) == 1
   unless on (provider, job_id)
   trainfleet_job_status_reason{reason!~"<platform_reasons>"} == 1
@@ -66,7 +67,7 @@ JOB_ALERTS = Group(
     (
         Alert(
             "TrainfleetJobFailed",
-            of_a_job(f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}"),
+            of_a_job(f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"),
             "warning",
             "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of the platform.",
             f"The job {_JOB} failed",
@@ -75,7 +76,7 @@ JOB_ALERTS = Group(
         ),
         Alert(
             "TrainfleetJobPlatformFault",
-            of_a_job(f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}"),
+            of_a_job(f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"),
             "warning",
             "A job failed within the last <job_failed_seconds> s, and the cloud's reason is a fault of the platform.",
             f"The job {_JOB} failed because of the platform",

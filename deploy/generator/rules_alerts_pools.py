@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from deploy.generator.rules_model import Alert, Group, of_a_pool
 
 _PLACE = "provider, pool_id, accelerator"
@@ -30,23 +32,43 @@ bottomk by (provider, node_name) (
 )"""
 """Seconds until the next work on each node. Two pools may name a node: it has one series."""
 
+_NODE_STATES = """\
+max by (provider, pool_id) (last_over_time(trainfleet_pool_nodes{status="abnormal"}[<bridge>]))
+or
+max by (provider, pool_id) (last_over_time(trainfleet_node_status[<bridge>]))"""
+_LEASES = "max by (provider, pool_id) (last_over_time(trainfleet_node_expiry_timestamp_seconds[<bridge>]))"
+
+
+def _unless_parent_has(nodes: str) -> str:
+    """Drops nested pools whose parent counts their nodes. The parent has no nodes where it is a training plan."""
+    return f"""\
+unless on (provider, pool_id)
+(
+  last_over_time(trainfleet_pool_info{{parent_pool_id!=""}}[<bridge>])
+  and on (provider, parent_pool_id)
+  label_replace(
+{indent(nodes, " " * 4)},
+    "parent_pool_id", "$1", "pool_id", "(.+)"
+  )
+)"""
+
+
 POOL_ALERTS = Group(
     "trainfleet-pool-alerts",
     (
         Alert(
             "TrainfleetPoolNodesAbnormal",
-            of_a_pool("""\
+            of_a_pool(f"""\
 (
-  max by (provider, pool_id) (last_over_time(trainfleet_pool_nodes{status="abnormal"}[<bridge>])) > 0
+  max by (provider, pool_id) (last_over_time(trainfleet_pool_nodes{{status="abnormal"}}[<bridge>])) > 0
   or on (provider, pool_id)
   count by (provider, pool_id) (
-    max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_status{status="abnormal"}[<bridge>])) == 1
+    max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_status{{status="abnormal"}}[<bridge>])) == 1
     unless on (provider, pool_id, node_name)
-    trainfleet_node_status{status!="abnormal"} == 1
+    trainfleet_node_status{{status!="abnormal"}} == 1
   )
 )
-and on (provider, pool_id)
-last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
+{_unless_parent_has(_NODE_STATES)}"""),
             "warning",
             "Nodes of a pool are abnormal.",
             f"The pool {_POOL} has abnormal nodes: {{{{ $value }}}}",
@@ -65,13 +87,12 @@ last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
         ),
         Alert(
             "TrainfleetNodeLeaseEnding",
-            of_a_pool("""\
+            of_a_pool(f"""\
 count by (provider, pool_id) (
   max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_expiry_timestamp_seconds[<bridge>])) - time()
   < <lease_seconds>
 )
-and on (provider, pool_id)
-last_over_time(pool:trainfleet_pool_top_level:info[<bridge>])"""),
+{_unless_parent_has(_LEASES)}"""),
             "warning",
             "Leases of a pool's nodes end within <lease_seconds> s, or have ended.",
             f"Leases of nodes of the pool {_POOL} end soon: {{{{ $value }}}}",

@@ -53,7 +53,7 @@ class Alert:
     def dashboard(self) -> str:
         """The address of the dashboard that shows what the alert is about, with its variables set."""
         variables = {"provider": "provider"}
-        if self.expr.endswith(_WHOSE):
+        if _OWNED in self.expr:
             board = "job"
             variables["job_id"] = "job_id"
         elif self.expr.endswith(_WHICH):
@@ -89,16 +89,16 @@ def names(text: str) -> set[str]:
     return set(_PLACE.findall(text))
 
 
-def info(keys: str, labels: str, series: str, *, bridged: bool) -> str:
+def info(keys: str, labels: str, series: str, *, bridged: bool, bridge: str = "<bridge>") -> str:
     """Exactly one info series for each object, so that a join on `keys` never finds two.
 
     Two stand side by side where a label changed lately, or two exporters poll one provider. `bridged`: what is shown
-    now, or else what was shown last.
+    now, or else what was shown last within `bridge`.
     """
     now = f"topk by ({keys}) (1, max by ({keys}, {labels}) ({series}))"
     if not bridged:
         return now
-    before = f"topk by ({keys}) (1, max by ({keys}, {labels}) (last_over_time({series}[<bridge>])))"
+    before = f"topk by ({keys}) (1, max by ({keys}, {labels}) (last_over_time({series}[{bridge}])))"
     return f"(\n  {now}\n  or on ({keys})\n  {before}\n)"
 
 
@@ -106,13 +106,14 @@ JOB = "provider, job_id"
 JOB_OWNERS = "workspace_id, pool_id, user_id, user_name"
 POOL = "provider, pool_id"
 
-_WHOSE = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True)
+_OWNED = f"* on ({JOB}) group_left (job_name, {JOB_OWNERS})"
 _WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
 
 
-def of_a_job(condition: str) -> str:
+def of_a_job(condition: str, bridge: str = "<bridge>") -> str:
     """The condition's series, which are by job, with the name of the job and whose it is."""
-    return f"(\n{indented(condition)}\n)\n* on ({JOB}) group_left (job_name, {JOB_OWNERS})\n{_WHOSE}"
+    whose = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True, bridge=bridge)
+    return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}"
 
 
 def of_a_pool(condition: str) -> str:

@@ -25,7 +25,7 @@ def _amtool(*arguments: str | Path) -> str:
 
 
 def test_amtool_takes_the_example() -> None:
-    assert "10 inhibit rules" in _amtool("check-config", CONFIG)
+    assert "9 inhibit rules" in _amtool("check-config", CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,15 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
             [_of("TrainfleetCollectorStale", provider="other", collector="jobs"), _of("TrainfleetJobIdle", **JOB)],
             id="a cloud throttles calls",
+        ),
+        pytest.param(
+            _of("TrainfleetApiThrottled", provider="p", api="cloudwatch"),
+            [
+                _of("TrainfleetCollectorStale", provider="p", collector="usage"),
+                _of("TrainfleetCollectorStale", provider="p", collector="pool_usage"),
+            ],
+            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
+            id="a cloud throttles calls of usage",
         ),
         pytest.param(
             _of("TrainfleetApiBudgetSpent", provider="p", api="cloudmonitor"),
