@@ -189,8 +189,8 @@ def daemon_parser() -> Parser:
         metavar="{kubernetes,file:PATH}",
         type=_lease,
         default=None,
-        help="poll only while this exporter holds the lease: one of Kubernetes, or a path on a shared volume; default: "
-        "poll always",
+        help="poll only while this exporter holds the lease: one of Kubernetes, or an absolute path on a shared volume;"
+        " default: poll always",
     )
     parser.add_argument("--version", action="version", version=version())
     return parser
