@@ -133,7 +133,7 @@ USAGE_FAMILIES = (
     ),
     _gauge(
         "device_healthy",
-        "Whether the platform calls one accelerator of a pod healthy: 1, or 0 if not." + _WITHOUT_READING,
+        "1 if the platform reports one accelerator of a pod as healthy, else 0." + _WITHOUT_READING,
         DeviceUsage,
         number("healthy"),
     ),
