@@ -542,7 +542,7 @@ SAGEMAKER = (
         slow="a Search that was denied is tried again after an hour; usage returns one poll after the jobs",
         unlike={
             **_SKEWED,
-            "denied": Unlike(KEPT, _OTHER_WAY, ("kept for ever",)),
+            "denied": Unlike(LESS, _OTHER_WAY),
             "half list": Unlike(SAME, "a job that the list lacks is looked up by its name"),
             "wrong types": Unlike(KEPT, "a total that cannot be read is left out", ("while it should be kept",)),
         },

@@ -156,6 +156,94 @@ def test_finished_jobs_are_counted_by_three_calls(run: Run) -> None:
     run(cloud, steps)
 
 
+def _without_search(cloud: Cloud, spared: str = "") -> None:
+    """Refuse Search, except for one operator of its first filter."""
+
+    def refuse(operation: str, asked: Row) -> httpx.Response | None:
+        if operation != "Search" or asked["SearchExpression"]["Filters"][0]["Operator"] == spared:
+            return None
+        return failed("AccessDeniedException", "not authorized to perform: sagemaker:Search")
+
+    cloud.answer = refuse
+
+
+def test_without_search_finished_jobs_are_not_counted_and_nothing_fails(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", "Completed", "Completed")]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("job_counts").tick()
+        assert len(await fleet.lines("jobs{")) == 3
+        _without_search(cloud)
+        await fleet.runner("job_counts").tick()
+        assert fleet.own("collector_success", collector="job_counts") == 1
+        assert await fleet.lines("jobs{") == []  # what was counted before is old
+        assert any("not authorized to perform: sagemaker:Search" in line for line in fleet.log)
+        cloud.answer = lambda operation, asked: failed("UnrecognizedClientException")  # of the key
+        await fleet.runner("job_counts").tick()
+        assert fleet.own("collector_success", collector="job_counts") == 0
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_ends_are_found_where_only_their_search_is_refused(run: Run, count: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}") for number in range(count)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        _without_search(cloud, spared="Equals")
+        for row in cloud.jobs:
+            row |= {"TrainingJobStatus": "Completed", "SecondaryStatus": "Completed", "LastModifiedTime": START - 9e5}
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert await fleet.value('jobs_finished_total{workspace_id="default",status="succeeded"}') == count
+
+    run(cloud, steps)
+
+
+def test_names_are_described_where_only_their_search_is_refused(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}") for number in range(40)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        for row in cloud.jobs:
+            row |= {"TrainingJobStatus": "Completed", "SecondaryStatus": "Completed", "LastModifiedTime": START - 9e5}
+
+        def refuse(operation: str, asked: Row) -> httpx.Response | None:
+            filters = asked["SearchExpression"]["Filters"] if operation == "Search" else []
+            return failed("AccessDeniedException") if filters and filters[0]["Operator"] == "In" else None
+
+        cloud.answer = refuse
+        await fleet.runner("jobs").tick()
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert await fleet.value('jobs_finished_total{workspace_id="default",status="succeeded"}') == 40
+        assert len(cloud.called("DescribeTrainingJob")) == 40
+
+    run(cloud, steps)
+
+
+def test_time_without_capacity_grows_as_queued(run: Run) -> None:
+    cloud = Cloud()
+    stages = [stage("Starting", -600, -500), stage("Pending", -500, None)]
+    cloud.jobs = [job("a", "Pending", SecondaryStatusTransitions=stages)]
+    del cloud.jobs[0]["TrainingStartTime"]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        await asyncio.sleep(100)
+        await fleet.runner("jobs").tick()
+        phases = {line.partition('phase="')[2] for line in await fleet.lines("job_phase_seconds")}
+        assert phases == {'preparing"} 100', 'queued"} 600'}
+        assert await fleet.value('job_status{job_id="a",status="starting"}') == 1
+        assert await fleet.value('job_holds_resources{job_id="a"}') == 0
+
+    run(cloud, steps)
+
+
 def test_history_of_an_interrupted_spot_job(run: Run) -> None:
     cloud = Cloud()
     stages = [stage("Starting", -600, -500), stage("Training", -500, 10), stage("Interrupted", 10, 20)]

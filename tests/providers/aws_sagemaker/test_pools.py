@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import pytest
+from msgspec import convert
 
 from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, plan_arn
 from tests.providers.aws_sagemaker.models import enumeration
 from tests.support.clock import START
 from tests.support.fleet import Fleet
-from trainfleet_exporter.providers.aws_sagemaker import translate_pools
+from trainfleet_exporter.providers.aws_sagemaker import payloads, translate_pools
 
 
 def _group(name: str, kind: str = "ml.p5.48xlarge", count: int = 4, status: str = "InService", **fields: Any) -> Row:
@@ -114,6 +116,69 @@ def test_plans_that_are_refused_take_no_cluster_along(run: Run) -> None:
             await fleet.runner("pools").tick()
             assert fleet.own("collector_success", collector="pools") == success
             assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 2
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(
+    ("answer", "success"),
+    [
+        (failed("UnknownOperationException"), 1),
+        (failed("", status=404), 1),
+        (failed("ValidationException", "a parameter is wrong"), 0),
+        (failed("AccessDeniedException"), 0),
+    ],
+)
+@pytest.mark.parametrize("refused", ["ListClusters", "ListTrainingPlans"])
+def test_what_a_region_does_not_serve_fails_nothing(
+    run: Run, refused: str, answer: httpx.Response, success: int
+) -> None:
+    cloud = _cloud()
+    cloud.answer = lambda operation, asked: answer if operation == refused else None
+    others = 'pool_id="plan-a"' if refused == "ListClusters" else 'pool_id="hyper/'
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        assert fleet.own("collector_success", collector="pools") == success
+        infos = await fleet.lines("pool_info")
+        assert infos
+        assert all(others in line for line in infos)
+
+    run(cloud, steps)
+
+
+def test_a_refused_list_of_clusters_keeps_the_last_good_one(run: Run) -> None:
+    cloud = _cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        cloud.answer = lambda operation, asked: failed("ValidationException") if operation == "ListClusters" else None
+        await fleet.runner("pools").tick()
+        assert fleet.own("collector_success", collector="pools") == 0
+        assert len(await fleet.lines("pool_info")) == 3
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("status", enumeration("TrainingPlanStatus"))
+def test_only_an_active_plan_has_capacity(status: str) -> None:
+    found = translate_pools.plan_pool(convert(_plan("p", status), payloads.TrainingPlan))
+    assert found is not None
+    assert bool(found[1].capacity_accelerators) == (status == "Active")
+
+
+def test_a_group_finds_its_plan_by_arn(run: Run) -> None:
+    cloud = _cloud()
+    cloud.plans[0] |= {"TrainingPlanArn": plan_arn("0a1b2c"), "TrainingPlanName": "nightly"}
+    groups = [_group("mine", TrainingPlanArn=plan_arn("0a1b2c")), _group("other", TrainingPlanArn=plan_arn("nightly"))]
+    cloud.clusters = {"hyper": (groups, [])}
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        (mine,) = await fleet.lines('pool_info{provider="p",pool_id="hyper/mine"')
+        (other,) = await fleet.lines('pool_info{provider="p",pool_id="hyper/other"')
+        assert 'parent_pool_id="nightly"' in mine
+        assert 'parent_pool_id=""' in other
 
     run(cloud, steps)
 

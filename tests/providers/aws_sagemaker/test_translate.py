@@ -19,7 +19,7 @@ def _job(row: Row) -> payloads.Job:
     return convert(row, payloads.Job)
 
 
-_UNKNOWN = {"Updating", "Stopping", "Stopped", "MaxRuntimeExceeded", "Completed", "Failed", "MaxWaitTimeExceeded"}
+_UNKNOWN = {"Stopping", "Stopped", "MaxRuntimeExceeded", "Completed", "Failed", "MaxWaitTimeExceeded"}
 
 
 @pytest.mark.parametrize("secondary", enumeration("SecondaryStatus"))
@@ -97,7 +97,44 @@ def test_a_job_of_a_training_plan_is_in_its_pool() -> None:
     found = translate.job(_job(job("a", "Pending", ResourceConfig=config)))
     assert found is not None
     assert (found.pool_id, found.payment_type, found.status) == ("plan-a", "TrainingPlan", Status.STARTING)
-    assert (found.platform_status, found.holds_resources) == ("Pending", True)
+
+
+@pytest.mark.parametrize(
+    ("secondary", "started", "holds"),
+    [
+        ("Pending", None, False),
+        ("Pending", START - 500, False),  # after an interruption
+        ("Starting", None, False),
+        ("Starting", START, True),
+        ("Downloading", START, True),
+        ("Training", START, True),
+        ("Updating", START, True),
+        ("Restarting", START, True),
+        ("Interrupted", START, False),
+    ],
+)
+def test_a_job_that_waits_for_capacity_holds_nothing(secondary: str, started: float | None, holds: bool) -> None:
+    found = translate.job(_job(job("a", secondary, TrainingStartTime=started)))
+    assert found is not None
+    assert found.platform_status == secondary
+    assert found.holds_resources is holds
+
+
+def test_time_that_a_job_waits_for_capacity_is_queued() -> None:
+    stages = [stage("Starting", 0, 5), stage("Pending", 5, 65), stage("Training", 65, 70)]
+    stages += [stage("Updating", 70, 80), stage("Training", 80, None)]
+    row = _job(job("a", SecondaryStatusTransitions=stages))
+    found, history = translate.job(row), translate_history.records(row)
+    assert found is not None
+    assert found.restarts == 0
+    assert history is not None
+    assert history.intervals is not None
+    assert [each.phase for each in history.intervals] == ["preparing", "queued", "running", "running", "running"]
+
+
+def test_groups_of_a_large_and_a_larger_type_have_no_common_cpu_count() -> None:
+    assert instances.cpu_cores("ml.p4d.24xlarge,ml.m5.large") is None
+    assert instances.cpu_cores("ml.m5.large") == 2
 
 
 def test_groups_of_instances_add_up() -> None:

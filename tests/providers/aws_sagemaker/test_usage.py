@@ -142,6 +142,62 @@ def test_a_metric_fails_alone_and_keeps_its_last_good_values(run: Run) -> None:
     run(cloud, steps)
 
 
+@pytest.mark.parametrize("status", ["InternalError", "Forbidden"])
+def test_a_result_without_its_points_fails_its_metric(run: Run, status: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+    for host in ("a/algo-1", "a/algo-2"):
+        for metric in ("CPUUtilization", "MemoryUtilization"):
+            _point(cloud, host, metric, 50.0)
+
+    def spoil(operation: str, asked: Row) -> httpx.Response | None:
+        if operation != "GetMetricData":
+            return None
+        found = cloud._get_metric_data(asked)
+        for query, row in zip(asked["MetricDataQueries"], found["MetricDataResults"], strict=True):
+            metric = query["MetricStat"]["Metric"]
+            if metric["MetricName"] == "MemoryUtilization" and metric["Dimensions"][0]["Value"] == "a/algo-2":
+                row |= {"Timestamps": [], "Values": [], "StatusCode": status}
+        return httpx.Response(200, json=found)
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        cloud.answer = spoil
+        cloud.points = {key: [(time + 60, 90.0)] for key, ((time, _),) in cloud.points.items()}
+        await asyncio.sleep(60)
+        await _poll(fleet)
+        assert fleet.own("collector_success", collector="usage") == 0
+        assert fleet.own("collector_parts_failed", collector="usage") == 1
+        assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == pytest.approx(90 / 192 / 100)
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("first", ["PartialData", "InternalError"])
+def test_a_result_that_a_later_page_completes_is_read_on(run: Run, first: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1})]
+
+    def paged(operation: str, asked: Row) -> httpx.Response | None:
+        if operation != "GetMetricData":
+            return None
+        last = "NextToken" in asked
+        points = {"Timestamps": [START - 60] if last else [], "Values": [50.0] if last else []}
+        status = "Complete" if last else first
+        rows = [{"Id": query["Id"], "StatusCode": status, **points} for query in asked["MetricDataQueries"]]
+        return httpx.Response(200, json={"MetricDataResults": rows} | ({} if last else {"NextToken": "2"}))
+
+    cloud.answer = paged
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert fleet.own("collector_success", collector="usage") == 1
+        assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5
+
+    run(cloud, steps)
+
+
 def test_readings_that_cannot_be_true_are_dropped(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]

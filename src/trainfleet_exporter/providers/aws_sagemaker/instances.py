@@ -13,6 +13,7 @@ from types import MappingProxyType
 from trainfleet_exporter.model import Accelerators
 
 _SIZE = re.compile(r"ml\.[a-z0-9-]+\.([0-9]{0,3})xlarge", re.ASCII)
+_LARGE = re.compile(r"ml\.[a-z0-9-]+\.large", re.ASCII)
 _ODD_CPUS = {"ml.c4.8xlarge": 36.0, "ml.t3.medium": 2.0}
 _G = {"xlarge": 1, "2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "16xlarge": 1, "12xlarge": 4, "24xlarge": 4, "48xlarge": 8}
 _GPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
@@ -69,7 +70,7 @@ def cpu_cores(instance_type: str) -> float | None:
     """The vCPUs of one instance: four for each `xlarge` in its name, two of a `large`. None if that is not known."""
     if instance_type in _ODD_CPUS:
         return _ODD_CPUS[instance_type]
-    if instance_type.endswith(".large"):
+    if _LARGE.fullmatch(instance_type):
         return 2.0
     match = _SIZE.fullmatch(instance_type)
     return 4.0 * int(match[1] or 1) if match else None

@@ -159,6 +159,7 @@ class ReservedCapacity(Struct, rename="pascal", gc=False):
 class TrainingPlan(Struct, rename="pascal", gc=False):
     """A row of ListTrainingPlans (TrainingPlanSummary)."""
 
+    training_plan_arn: str | None = None
     training_plan_name: str | None = None
     status: str | None = None
     total_instance_count: float | None = None

@@ -36,17 +36,20 @@ PROGRESS: Mapping[str, Status] = {
     "DownloadingTrainingImage": Status.STARTING,
     "Training": Status.RUNNING,
     "Uploading": Status.RUNNING,
+    "Updating": Status.RUNNING,
     "Restarting": Status.RESTARTING,
     "Interrupted": Status.RESTARTING,
 }
 """By SecondaryStatus of a job in progress."""
 LIVE_STATUSES = (IN_PROGRESS, "Stopping")
 TERMINAL_STATUSES = ("Completed", "Failed", "Stopped")
-_HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+_HOLDING = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _WARM = frozenset({"Available", "InUse"})
 """Statuses of a warm pool in which a job that has ended still holds its instances."""
-_RUNS = frozenset({"Training", "Uploading"})
-_STAGES = PROGRESS.keys() | JOB_STATUS.keys() | {"Updating", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"}
+_WAITS = frozenset({"Pending", "Interrupted"})
+"""Secondary statuses of a job that waits for capacity."""
+_RUNS = frozenset({"Training", "Uploading", "Updating"})
+_STAGES = PROGRESS.keys() | JOB_STATUS.keys() | {"MaxRuntimeExceeded", "MaxWaitTimeExceeded"}
 """Every word of SecondaryStatus."""
 _POD_ROLE = "algo"
 """Instances are hosts `algo-1`, `algo-2` and so on."""
@@ -89,8 +92,7 @@ def job(row: payloads.Job) -> Job | None:
     primary, secondary = row.training_job_status or "", row.secondary_status or ""
     status = job_status(primary, secondary)
     ended = status in FINISHED
-    is_warm = ended and row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
-    holds = status in _HOLDING or is_warm
+    holds = _holds(row, status)
     used = instances(row)
     asked = () if ended and not holds else used
     config = row.resource_config or _NO_CONFIG
@@ -131,6 +133,17 @@ def hosts(nodes: float | None) -> list[str]:
 def plan_name(arn: str | None) -> str:
     """The name of a training plan, by its ARN."""
     return (arn or "").rpartition("/")[2]
+
+
+def _holds(row: payloads.Job, status: Status) -> bool:
+    """Whether a job has instances: a warm pool's, or its own, which AWS bills from the start of training on."""
+    if status in FINISHED:
+        return row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
+    if row.training_job_status == IN_PROGRESS and row.secondary_status in _WAITS:
+        return False
+    if status is Status.STARTING:
+        return unix_time(row.training_start_time) is not None
+    return status in _HOLDING
 
 
 def _job_type(row: payloads.Job) -> str:

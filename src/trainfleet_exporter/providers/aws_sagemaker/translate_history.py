@@ -17,13 +17,14 @@ from trainfleet_exporter.transport.json_fields import unusable
 
 PHASES: Mapping[str, Phase] = {
     "Starting": "preparing",
-    "Pending": "preparing",
+    "Pending": "queued",
     "LaunchingMLInstances": "preparing",
     "PreparingTrainingStack": "preparing",
     "Downloading": "preparing",
     "DownloadingTrainingImage": "preparing",
     "Training": "running",
     "Uploading": "running",
+    "Updating": "running",
     "Interrupted": "recovering",
     "Restarting": "recovering",
 }

@@ -10,12 +10,11 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from trainfleet_exporter.model import Accelerators, Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.providers.aws_sagemaker import payloads
 from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
-from trainfleet_exporter.providers.aws_sagemaker.translate import plan_name
 from trainfleet_exporter.providers.jobs.history import code
 from trainfleet_exporter.providers.values import whole
 
@@ -40,8 +39,9 @@ NODE_STATUS: Mapping[str, PoolStatus] = {
     "DetachInProgress": PoolStatus.DELETING,
 }
 """By status of a node (ClusterInstanceStatus)."""
+ACTIVE = "Active"
 PLAN_STATUS: Mapping[str, PoolStatus] = {
-    "Active": PoolStatus.READY,
+    ACTIVE: PoolStatus.READY,
     "Scheduled": PoolStatus.CREATING,
     "Pending": PoolStatus.CREATING,
     "Failed": PoolStatus.ABNORMAL,
@@ -62,19 +62,21 @@ def pool_id(cluster: str, group: str) -> str:
 
 
 def group_pool(
-    cluster: str, group: payloads.ClusterGroup, nodes: Iterable[payloads.Node], plans: Collection[str]
+    cluster: str, group: payloads.ClusterGroup, nodes: Iterable[payloads.Node], plans: Mapping[str, str]
 ) -> tuple[Pool, PoolAmounts] | None:
-    """An instance group with what it has, given the nodes of its cluster; None if it has no name."""
+    """An instance group with what it has, given the nodes of its cluster; None if it has no name.
+
+    `plans` has the names of training plans by ARN.
+    """
     name = group.instance_group_name
     if not name:
         return None
     statuses = Counter(node_status(node) for node in nodes if node.instance_group_name == name)
-    plan = plan_name(group.training_plan_arn)
     pool = Pool(
         pool_id=pool_id(cluster, name),
         name=pool_id(cluster, name),
         resource_type="HyperPod",
-        parent_pool_id=plan if plan in plans else "",
+        parent_pool_id=plans.get(group.training_plan_arn or "", ""),
         status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
         nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
     )
@@ -89,7 +91,10 @@ def group_pool(
 
 
 def plan_pool(row: payloads.TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
-    """A training plan as a pool, with what it has and what of it is in use; None if it has no name."""
+    """A training plan as a pool, with what it has and what of it is in use; None if it has no name.
+
+    Only an active plan has its instances: others wait for it, or got none.
+    """
     if not row.training_plan_name:
         return None
     in_use = whole(row.in_use_instance_count)
@@ -105,7 +110,7 @@ def plan_pool(row: payloads.TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
     kind = kinds.pop() if len(kinds) == 1 else ""
     amounts = PoolAmounts(
         pool_id=pool.pool_id,
-        capacity_accelerators=_times(kind, whole(row.total_instance_count)),
+        capacity_accelerators=_times(kind, whole(row.total_instance_count)) if row.status == ACTIVE else (),
         allocated_accelerators=_times(kind, in_use),
     )
     return pool, amounts

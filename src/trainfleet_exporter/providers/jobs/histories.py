@@ -49,13 +49,14 @@ BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259
 _MAY_COME_BACK = 7 * 86400.0
 """Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
 _WHILE: Mapping[Phase, Collection[Status]] = {
-    "queued": (Status.QUEUED, Status.CREATING),
+    "queued": (Status.QUEUED, Status.CREATING, Status.STARTING),
     "preparing": (Status.STARTING,),
     "checking": (Status.STARTING,),
     "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
     "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
 }
-"""The statuses of a job in which a phase continues. In any other, the history is older than the status."""
+"""The statuses of a job in which a phase continues. In any other, the history is older than the status.
+A starting job of SageMaker may still wait for capacity."""
 
 
 class _Waits:

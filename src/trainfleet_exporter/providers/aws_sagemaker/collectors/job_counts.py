@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
+from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.model import JobCount
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.aws_sagemaker import translate
 from trainfleet_exporter.providers.aws_sagemaker.client import search_time
-from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
+from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared, lacks_permission
 from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 
 
@@ -20,7 +21,18 @@ class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
         self._window = window
 
     async def read(self, part: Part) -> None:
-        """Count the jobs. Search only estimates a large number: such a status is left out."""
+        """Count the jobs; none where a policy refuses Search, which alone counts."""
+        try:
+            counts = await self._counts(part)
+        except AccessDenied as error:
+            if not lacks_permission(error):
+                raise
+            part.lacks("Search", error)
+            counts = []
+        await part.publish(counts)
+
+    async def _counts(self, part: Part) -> list[JobCount]:
+        """By status. Search only estimates a large number: such a status is left out."""
         counts = []
         since = search_time(time.time() - self._window)
         for word in translate.TERMINAL_STATUSES:
@@ -30,4 +42,4 @@ class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
                 part.dropped("no_data")
             else:
                 counts.append(JobCount(part.key, translate.job_status(word), word, count))
-        await part.publish(counts)
+        return counts

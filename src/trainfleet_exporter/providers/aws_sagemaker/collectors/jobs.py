@@ -16,7 +16,7 @@ from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.aws_sagemaker import payloads, translate, translate_history
 from trainfleet_exporter.providers.aws_sagemaker.client import NAMES_AT_ONCE, Filter, search_time
-from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
+from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared, lacks_permission
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
@@ -42,34 +42,37 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
     async def read_live(self) -> None:
         """One list for each live status."""
         for status in translate.LIVE_STATUSES:
-            listing = await self._list(status, None, self.part.deadline)
+            listing = await self._search([("TrainingJobStatus", "Equals", status)], self.part.deadline)
+            if listing is None:
+                listing = await self._describe_each(status, None, self.part.deadline)
             await self.take(listing)
             del listing  # before the next call
 
     async def read_ended(self, start: float, end: float, deadline: float) -> None:
         """What changed since `start` and is not in progress: one list."""
-        if self._may_search():
-            filters = [
-                ("LastModifiedTime", "GreaterThanOrEqualTo", search_time(start)),
-                ("TrainingJobStatus", "NotEquals", translate.IN_PROGRESS),
-            ]
-            listing = await self.shared.client.search_jobs(filters, deadline=deadline, breaker=" finished")
+        filters = [
+            ("LastModifiedTime", "GreaterThanOrEqualTo", search_time(start)),
+            ("TrainingJobStatus", "NotEquals", translate.IN_PROGRESS),
+        ]
+        listing = await self._search(filters, deadline, breaker=" finished")
+        if listing is not None:
             await self.take(listing, lambda job: job.status in FINISHED)
             return
         for status in translate.TERMINAL_STATUSES:
-            await self.take(await self._list(status, start, deadline), lambda job: job.status in FINISHED)
+            await self.take(await self._describe_each(status, start, deadline), lambda job: job.status in FINISHED)
 
     def look_up_size(self, count: int) -> int:
         """One by one while they are few, or where Search is refused."""
         return NAMES_AT_ONCE if count > _ONE_BY_ONE and self._may_search() else 1
 
     async def look_up(self, job_ids: Sequence[str], deadline: float) -> Listing[payloads.Job]:
-        """A search for these names, or DescribeTrainingJob for a single one."""
+        """A search for these names; DescribeTrainingJob for a single one, or where Search is refused."""
         if len(job_ids) > 1:
-            filters: list[Filter] = [("TrainingJobName", "In", ",".join(job_ids))]
-            return await self.shared.client.search_jobs(filters, deadline=deadline)
-        row = await self.shared.client.describe_job(job_ids[0], deadline=deadline)
-        return Listing({} if row is None else {job_ids[0]: row})
+            listing = await self._search([("TrainingJobName", "In", ",".join(job_ids))], deadline)
+            if listing is not None:
+                return listing
+        rows = {name: await self.shared.client.describe_job(name, deadline=deadline) for name in job_ids}
+        return Listing({name: row for name, row in rows.items() if row is not None})
 
     def translate(self, row: payloads.Job) -> Job | None:
         """A row of Search, or an answer of DescribeTrainingJob."""
@@ -108,18 +111,20 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
     def _may_search(self) -> bool:
         return asyncio.get_running_loop().time() >= self.shared.search_refused_until
 
-    async def _list(self, status: str, since: float | None, deadline: float) -> Listing[payloads.Job]:
-        if self._may_search():
-            try:
-                return await self.shared.client.search_jobs(
-                    [("TrainingJobStatus", "Equals", status)], deadline=deadline
-                )
-            except AccessDenied as error:
-                if not error.code.startswith("AccessDenied"):
-                    raise
-                self.part.lacks("Search", error)
-                self.shared.search_refused_until = asyncio.get_running_loop().time() + _TRIED_AGAIN
-        return await self._describe_each(status, since, deadline)
+    async def _search(
+        self, filters: Sequence[Filter], deadline: float, breaker: str = ""
+    ) -> Listing[payloads.Job] | None:
+        """None where Search is refused."""
+        if not self._may_search():
+            return None
+        try:
+            return await self.shared.client.search_jobs(filters, deadline=deadline, breaker=breaker)
+        except AccessDenied as error:
+            if not lacks_permission(error):
+                raise
+            self.part.lacks("Search", error)
+            self.shared.search_refused_until = asyncio.get_running_loop().time() + _TRIED_AGAIN
+            return None
 
     async def _describe_each(self, status: str, since: float | None, deadline: float) -> Listing[payloads.Job]:
         client, known = self.shared.client, self.shared.described

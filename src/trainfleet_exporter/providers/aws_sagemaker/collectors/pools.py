@@ -30,8 +30,10 @@ class PoolsCollector(BulkCollector):
         super().__init__("pools", interval)
         self._shared = shared
         self._queue = FairQueue()
-        self._plans: dict[str, float | None] = {}
-        """The plans that are shown, by name, and when they end (Unix seconds)."""
+        self._plans: dict[str, str] = {}
+        """The plans that are shown: names by ARN."""
+        self._plan_ends: dict[str, float | None] = {}
+        """By name, when they end (Unix seconds)."""
 
     async def poll(self, poll: Poll) -> None:
         """Read the plans first, because clusters name them."""
@@ -50,7 +52,13 @@ class PoolsCollector(BulkCollector):
     async def _names(self, poll: Poll) -> tuple[str, ...]:
         if self._shared.chosen_clusters is not None:
             return self._shared.chosen_clusters
-        rows = await self._shared.client.list_clusters(deadline=poll.deadline)
+        try:
+            rows = await self._shared.client.list_clusters(deadline=poll.deadline)
+        except RequestRefused as error:
+            if not _is_not_served(error):
+                raise
+            poll.lacks("clusters", error)
+            rows = []
         found = dict.fromkeys(row.cluster_name for row in rows if row is not None and row.cluster_name)
         malformed = sum(row is None or not row.cluster_name for row in rows)
         poll.dropped("malformed", malformed)
@@ -60,7 +68,7 @@ class PoolsCollector(BulkCollector):
         try:
             rows = await self._shared.client.list_plans(deadline=part.deadline)
         except RequestRefused as error:
-            if not error.code.startswith(_NOT_SERVED):
+            if not _is_not_served(error):
                 raise
             part.lacks(_PLANS, error)
             rows = []
@@ -69,7 +77,9 @@ class PoolsCollector(BulkCollector):
         part.dropped("malformed", len(known) - len(found) + rows.count(None))
         shown = {pool.pool_id: (pool, amounts) for pool, amounts in found}
         part.dropped("duplicate", len(found) - len(shown))
-        self._plans = {row.training_plan_name or "": unix_time(row.end_time) for row in known}
+        named = [row for row in known if row.training_plan_name]
+        self._plans = {row.training_plan_arn or "": row.training_plan_name or "" for row in named}
+        self._plan_ends = {row.training_plan_name or "": unix_time(row.end_time) for row in named}
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, part: Part) -> None:
@@ -89,7 +99,7 @@ class PoolsCollector(BulkCollector):
         shown = {pair[0].pool_id: pair for pair in found if pair is not None}
         part.dropped("duplicate", len(found) - found.count(None) - len(shown))
         for pool, _ in shown.values():
-            end = self._plans.get(pool.parent_pool_id)
+            end = self._plan_ends.get(pool.parent_pool_id)
             if end is not None:
                 self._shared.pool_ends[pool.pool_id] = end
             else:
@@ -125,3 +135,8 @@ class NodesCollector(PartsCollector):
             else:
                 found[node.node_name] = node
         await part.publish(list(found.values()))
+
+
+def _is_not_served(error: RequestRefused) -> bool:
+    """Whether the region does not have the operation."""
+    return error.code.startswith(_NOT_SERVED) or error.status == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.polling import Topic
 from trainfleet_exporter.providers.aws_sagemaker import payloads
 from trainfleet_exporter.providers.aws_sagemaker.client import SageMakerClient
@@ -29,3 +30,8 @@ class SageMakerShared(Shared):
         """Jobs by name where Search is refused: the time of the last change, and the answer of then."""
         self.search_refused_until = float("-inf")
         """The loop time until which Search is not tried again."""
+
+
+def lacks_permission(error: AccessDenied) -> bool:
+    """Whether a policy refuses the call; other refusals are of the key or the date."""
+    return error.code.startswith("AccessDenied")

@@ -85,7 +85,7 @@ class CloudWatchCollector(BulkCollector):
             async with slots:
                 try:
                     answer = self._cloudwatch.newest(
-                        some, start=now - min(age, _LONGEST), end=now, deadline=poll.deadline
+                        some, failed, start=now - min(age, _LONGEST), end=now, deadline=poll.deadline
                     )
                     async for readings in answer:
                         for name in {reading.query.metric.name for reading in readings}:

@@ -8,10 +8,11 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricDa
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from trainfleet_exporter.errors import AccessDenied, CloudError, ServerTrouble
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.aws_sagemaker.client import json_call, pages
 from trainfleet_exporter.providers.aws_sagemaker.payloads import MetricData, MetricResult
@@ -24,6 +25,11 @@ AT_ONCE = 500
 """The most metrics of a call."""
 PERIOD = 60
 """Seconds between two points."""
+_FAILURES: Mapping[str, tuple[type[CloudError], str]] = {
+    "InternalError": (ServerTrouble, "the service could not read a metric"),
+    "Forbidden": (AccessDenied, "the identity may not read a metric"),
+}
+"""By StatusCode of a result without its points. A result with PartialData goes on in the next page."""
 
 
 class Query(NamedTuple):
@@ -62,9 +68,12 @@ class CloudWatch:
         self._client = client
 
     async def newest(
-        self, asked: Sequence[Query], *, start: float, end: float, deadline: float
+        self, asked: Sequence[Query], failed: dict[str, CloudError], *, start: float, end: float, deadline: float
     ) -> AsyncIterator[list[Reading]]:
-        """The newest points between two Unix times of up to 500 metrics, page by page, of those that have any."""
+        """The newest points between two Unix times of up to 500 metrics, page by page, of those that have any.
+
+        `failed` gets the first error of each metric, by its name, that a result is without.
+        """
         body = {
             "MetricDataQueries": [_query(number, query) for number, query in enumerate(asked)],
             "StartTime": math.floor(start / PERIOD) * PERIOD,
@@ -72,11 +81,18 @@ class CloudWatch:
             "ScanBy": "TimestampDescending",
         }
         by_id = {f"m{number}": query for number, query in enumerate(asked)}
+        statuses: dict[str, str] = {}
         call = replace(json_call("GetMetricData", body), no_data=lambda found: not found.rows)
         async for rows in pages(self._client, call, body, MetricData, deadline):
             results = [None if row is None else decode_value(row, MetricResult) for row in rows]
             yield [reading for result in results if (reading := _reading(result, by_id)) is not None]
+            # A later page may have what an earlier one failed to read.
+            statuses |= {result.id or "": result.status_code or "" for result in results if result is not None}
             del rows, results  # before the next call
+        for key, status in statuses.items():
+            if status in _FAILURES and key in by_id:
+                kind, message = _FAILURES[status]
+                failed.setdefault(by_id[key].metric.name, kind(message, operation="GetMetricData", code=status))
 
 
 def _query(number: int, query: Query) -> dict[str, Any]:
