@@ -72,6 +72,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_job_faults_total": [f"{_HISTORY}.Status"],
         "trainfleet_job_recoveries_total": [f"{_HISTORY}.Status, from Interrupted or Restarting to Training"],
         "trainfleet_job_recovery_seconds_total": [f"{_HISTORY}.Status, StartTime"],
+        "trainfleet_job_queue_wait_seconds": [f"{_HISTORY}.Status of Pending, StartTime, EndTime"],
         "trainfleet_job_startup_seconds": [f"{_HISTORY}.Status, StartTime, EndTime"],
     }
 )
