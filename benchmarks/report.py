@@ -156,7 +156,7 @@ def machine() -> str:
     memory = int(_first(r"MemTotal:\s*(\d+) kB", "/proc/meminfo") or "0") / (1 << 20)
     kernel = _VERSION.search(platform.release())
     return (
-        f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
+        f"{model} with {os.cpu_count()} cores and {memory:.0f} GiB of memory, "
         f"{platform.system()} {kernel[0] if kernel else platform.release()}"
     )
 

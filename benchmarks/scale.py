@@ -248,10 +248,10 @@ def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jo
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
     names = ("jobs", "pods", "usage", "pools")
-    which = f"{accounts} accounts with {jobs} live jobs each, half of them of each cloud"
-    when = f"{minutes:.0f} simulated minutes after the first {_SETTLE / 60:.0f}"
+    which = f"{accounts} accounts with {jobs} live jobs each, half of them of each cloud."
+    when = f"Counted: {minutes:.0f} simulated minutes after the first {_SETTLE / 60:.0f}."
     lines = [
-        f"{which}, at the default intervals and limits; {when}.",
+        f"{which} Intervals and limits are the defaults. {when}",
         "",
         "| shards | " + " | ".join(str(total) for total, _ in found) + " |",
         "|---|" + "---|" * len(found),

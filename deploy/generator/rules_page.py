@@ -18,7 +18,7 @@ them.
 
 - Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later.
 - Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
-- Every group is evaluated every minute, so `sum_over_time(RECORD[R]) / 60` returns hours. For
+- Prometheus evaluates every group every minute, so `sum_over_time(RECORD[R]) / 60` returns hours. For
   `user:trainfleet_held_accelerators:sum` it returns accelerator-hours, for `user:trainfleet_held_cost:per_hour`
   money.
 - A minute without a scrape has no sample and does not count.
