@@ -74,6 +74,8 @@ class Command:
             return "make"
         if words[0] in NOT_HERE or " ".join(words[:2]) in NOT_HERE:
             return "not here"
+        if any(word.startswith("--lease=") for word in words):  # needs a cluster or a shared volume
+            return "not here"
         if words[0] == "trainfleet-exporter":
             subcommand = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
             return "daemon" if subcommand in ("", "demo", "simulate") and not _ENDS & set(words) else "run"

@@ -188,7 +188,7 @@ async def site(
 
 def _check_rhythm(watch: Watch, intervals: Mapping[str, float], *, since: float) -> None:
     """No collector waited for longer than its interval, none was polled in circles."""
-    assert len(watch.polls) == 19
+    assert len(watch.polls) == 22
     for name, begun in watch.polls.items():
         # The polls around the setting included: from the last before to the last of all, and then till now.
         recent = [*[at for at in begun if at < since][-1:], *[at for at in begun if at >= since], _now()]
