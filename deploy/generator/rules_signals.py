@@ -1,4 +1,4 @@
-"""Records of what tells a job that works from one that hangs or is slow: power, network, and its pods side by side."""
+"""Records that separate working jobs from hung and slow ones: power, network, and deviations between pods."""
 
 from __future__ import annotations
 

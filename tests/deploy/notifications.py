@@ -57,10 +57,10 @@ class Counted:
     def lines(self) -> list[str]:
         """A table of the counts."""
         sent = Counter((notice.name, "resolved" if notice.resolved else "firing") for notice in self.notices)
-        told = {notice.job_id for notice in self.notices if notice.name in FAILED}
+        notified = {notice.job_id for notice in self.notices if notice.name in FAILED}
         return [
-            f"failed jobs: {len(self.failed | told)}, of which {len(told)} are notified",
-            f"messages: {self.messages}, at most {1.2 * len(self.failed | told):.0f}",
+            f"failed jobs: {len(self.failed | notified)}, of which {len(notified)} are notified",
+            f"messages: {self.messages}, at most {1.2 * len(self.failed | notified):.0f}",
             f"resolved alerts about jobs: {sum(each.resolved for each in self.notices if each.job_id)}",
             *(f"  {name} {status}: {number}" for (name, status), number in sorted(sent.items())),
         ]

@@ -214,7 +214,7 @@ class _Trouble:
         self._world.after(self._span(), relent)
 
     def _delete(self, victim: Exporter) -> None:
-        """Somebody deletes the lease: exporters wait from then on."""
+        """Delete the lease. Exporters wait from then on."""
         self._server.leases.clear()
         shutil.rmtree(self._path, ignore_errors=True)
         for each in self._judge.exporters:

@@ -196,7 +196,7 @@ class Usage(Collector):
     foreign_keys = {  # noqa: RUF012 - a class variable of the base
         "source": "CloudWatch is the only source on this cloud; leave it out",
         "metrics": "the metrics of this cloud are fixed; leave it out",
-        "profiling": "only Alibaba Cloud has metrics of profilers; leave it out",
+        "profiling": "CloudWatch has no such metrics of jobs; leave it out",
     }
 
     interval: Duration | None = 120.0
