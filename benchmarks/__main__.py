@@ -34,7 +34,7 @@ _PARTS = (
     _Part("many-clients", "Many scrapers and slow scrapers", lambda short: clients.many(short=short)),
     _Part("slow-clients", "Slow and idle clients", lambda short: clients.slow(short=short)),
     _Part("attacks", "Scrapes during attacks", lambda short: clients.attacks(short=short)),
-    _Part("large-answers", "Answers of many values", lambda short: memory.large_answers(short=short)),
+    _Part("large-answers", "Responses with many values", lambda short: memory.large_answers(short=short)),
     _Part("prometheus", "Scrapes by a real Prometheus", lambda short: prometheus.run(short=short)),
     _Part("decompressors", "Decompressors", lambda _: scrapes.decompressors()),
     _Part("memory", "Memory", lambda short: memory.fleet(short=short)),

@@ -67,15 +67,15 @@ class _Call:
 
 
 _NEW = (
-    _Call("ListJobs, pages of 100 jobs never seen", "list_new_jobs", (_CONCURRENCY, _CONCURRENCY)),
-    _Call("GetJob of jobs never seen", "get_new_job", (300, 100)),
+    _Call("ListJobs, pages of 100 new jobs", "list_new_jobs", (_CONCURRENCY, _CONCURRENCY)),
+    _Call("GetJob of new jobs", "get_new_job", (300, 100)),
 )
 """What an exporter meets once, at its start: not part of what was promised of polls."""
 _CALLS = (
-    _Call("ListJobs, pages of 100 jobs known before", "list_jobs", (_CONCURRENCY, _CONCURRENCY)),
+    _Call("ListJobs, pages of 100 known jobs", "list_jobs", (_CONCURRENCY, _CONCURRENCY)),
     _NEW[0],
     _Call("ListJobs, TotalCount alone", "count_jobs", (400, 100)),
-    _Call("GetJob of jobs known before", "get_job", (300, 100)),
+    _Call("GetJob of known jobs", "get_job", (300, 100)),
     _NEW[1],
 )
 _TITLES = {
@@ -86,8 +86,8 @@ _TITLES = {
 }
 _NOTES = (
     (
-        f"Each client is a process with {_CONCURRENCY} requests in flight. Batches take turns, after one that does not"
-        " count. Medians (10th to 90th percentile). A ratio compares the batches of one round."
+        f"Each client is a process with {_CONCURRENCY} requests in flight. The clients send batches in turn. The first"
+        " batch does not count. A ratio compares the batches of one round."
     ),
     (
         "Our client does what a poll does: the transport with limiter and breakers, the model's objects, and their "
@@ -95,9 +95,10 @@ _NOTES = (
         "keeps the translation and the lines that have not changed. After a start, all jobs are new. The other "
         "clients handle new and known jobs alike."
     ),
+    ("The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."),
     (
-        "The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."
-        " Compare the CPU with the simulator, not the requests: ours and the SDK wait for it most of the time."
+        "With the simulator, compare the CPU time, not the requests. Our client and the SDK wait for the simulator"
+        " most of the time."
     ),
     f"The bare server has {_JOBS:,} jobs with {_PODS} pods each, and responds with prepared strings.",
 )
@@ -135,10 +136,10 @@ def run(*, short: bool) -> Iterator[Found]:
     table = Table(
         "Poll throughput",
         ("server", "call", "client", "requests a second", "CPU µs a request", "ours is faster", "ours, by CPU"),
-        notes=[f"{rounds} rounds.", *_NOTES],
+        notes=[f"Cells show medians of {rounds} rounds (10th to 90th percentile).", *_NOTES],
     )
     if own is not None:
-        table.notes.append("The client has one processor core to itself, the server another.")
+        table.notes.append("Client and server each have one CPU core.")
     if not with_sdk:
         table.notes.append(f"Skipped: the vendor's SDK ({_SDK}) is not installed.")
     checks: list[Check] = []
@@ -228,7 +229,7 @@ def _check(server: _Server, found: _Batches) -> Check:
     worst = min(ratio, key=ratio.__getitem__)
     return Check(
         promise,
-        f"{number(ratio[worst])} × ({worst.title}, the least); {number(first)} × at least where no job was ever seen",
+        f"{number(ratio[worst])} × ({worst.title}, the least); {number(first)} × at least for new jobs",
         ratio[worst] >= _TIMES_FASTER,
     )
 

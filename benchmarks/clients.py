@@ -41,12 +41,15 @@ _CHANGES_BEFORE = 2
 _MANY_COLUMNS = ("server, encoding", "one, ms", f"each of {_MANY}, ms", "longest, ms", "resident, MiB", "peak, MiB")
 _MANY_METHOD = (
     f"{_ROUNDS} rounds of one scrape alone and of {_MANY} at the same time, on kept connections. Ours and nginx take "
-    "turns. The readers are threads of one process, which shares the machine with the server. Medians, and from the "
-    "10th to the 90th percentile in brackets. `resident` is before the rounds, `peak` the most within them."
+    "turns. The readers are threads of one process on the same machine as the server."
+)
+_MANY_CELLS = (
+    "Cells show medians (10th to 90th percentile). `resident` is the memory before the rounds, and `peak` the largest "
+    "value in them."
 )
 _DEAF_METHOD = (
-    f"{_DEAF} connections ask for the plain page and read nothing of it, with small buffers. Everything on the page "
-    "changes between them. The other row has the same changes without them."
+    f"{_DEAF} connections request the plain page and read nothing of it, with small buffers. The whole page changes "
+    "between two connections. The other row has the same changes without the connections."
 )
 _SLOW, _IDLE = 500, 50
 _SHORT = 10
@@ -71,10 +74,10 @@ _CASES: Mapping[str, Sequence[str]] = {
 """The addresses of other clients."""
 _SLOW_COLUMNS = ("other clients", "connection", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _SLOW_METHOD = (
-    f"{_SLOW_ROUNDS} rounds, in each {_SCRAPES} plain scrapes alone and as many next to slow and idle clients. {_SLOW} "
-    f"clients send a byte a second and {_IDLE} send nothing, from three other addresses or from the scraper's own. The "
-    "limit of connections lets all of them stay. `kept` is one connection for all scrapes, as in Prometheus; `new` is "
-    "one for each scrape."
+    f"{_SLOW_ROUNDS} rounds. Each has {_SCRAPES} plain scrapes alone and {_SCRAPES} next to slow and idle clients. "
+    f"{_SLOW} clients send a byte a second and {_IDLE} send nothing. They have three other addresses or that of the "
+    "scraper. The limit of connections allows all of them. `kept` is one connection for all scrapes, as in "
+    "Prometheus. `new` is one connection for each scrape."
 )
 _ATTACK_SECONDS, _SHORT_ATTACK_SECONDS = 60.0, 5.0
 _SCRAPE_EVERY = 1.0
@@ -100,7 +103,7 @@ def many(*, short: bool) -> Iterator[Found]:
         if not lacking:
             servers.append(stack.enter_context(peers.nginx(page)))
         table = Table(f"{_MANY} scrapers at once: {page.series():,} series", _MANY_COLUMNS)
-        table.notes = [_MANY_METHOD, *peers.left_out(lacking)]
+        table.notes = [_MANY_METHOD, _MANY_CELLS, *peers.left_out(lacking)]
         for gzip in (False, True):
             table.rows += _many_at_once(servers, gzip=gzip)
         yield table
@@ -164,7 +167,8 @@ def _deaf(ours: Child, page: Page) -> Table:
         table.rows.append((str(clients), number(before), number(peaks[-1]), milliseconds(seconds)))
     more = (peaks[1] - peaks[0]) * (1 << 20)
     table.notes.append(
-        f"They cost {megabytes(more)} at the peak; {_DEAF} whole pages are {megabytes(_DEAF * len(page.plain))}."
+        f"The connections cost {megabytes(more)} at the peak. {_DEAF} complete pages would take "
+        f"{megabytes(_DEAF * len(page.plain))}."
     )
     return table
 
@@ -197,7 +201,7 @@ def slow(*, short: bool) -> Iterator[Found]:
                     if addresses:
                         ends.append(clients.wait_until_disconnected())
     table = Table(f"Scrapes next to slow and idle clients: {page.series():,} series", _SLOW_COLUMNS)
-    table.notes = [_SLOW_METHOD, f"The last slow client was disconnected {number(max(ends))} s after it came."]
+    table.notes = [_SLOW_METHOD, f"The server closed the last slow connection after {number(max(ends))} s."]
     for (case, keeps), found in seconds.items():
         cells = percentiles(found, 0.5, 0.9, 0.99, 1.0)
         table.rows.append((case, "kept" if keeps else "new", str(len(found)), *cells))
@@ -210,13 +214,13 @@ def slow(*, short: bool) -> Iterator[Found]:
     longest = max(max(seconds[_ALONE, keeps]) for keeps in (True, False))
     yield Check(
         f"a scrape next to {_SLOW} slow and {_IDLE} idle connections is delayed by at most {_DELAY_LIMIT * 1e3:.0f} ms",
-        f"the slowest took {number(max(delays) * 1e3)} ms longer than the median alone (the slowest alone took "
-        f"{number(longest * 1e3)} ms in all)",
+        f"the slowest took {number(max(delays) * 1e3)} ms longer than the median without them (the slowest without "
+        f"them took {number(longest * 1e3)} ms)",
         max(delays) <= _DELAY_LIMIT,
     )
     yield Check(
         f"each of {_SLOW} slow and {_IDLE} idle connections ends",
-        f"after {number(max(ends))} s, the latest",
+        f"after at most {number(max(ends))} s",
         max(ends) <= HEAD_SECONDS + 5,
     )
 
@@ -336,9 +340,9 @@ def _wrong_passwords(seconds: float) -> Iterator[Found]:
         _Probe("another user each time, never known", keeps=False, users=users),
     ]
     note = (
-        f"{_GUESSERS} connections from {len(_GUESSED_FROM)} addresses send wrong passwords for {number(seconds)} s, "
-        f"each as fast as it is answered (bcrypt, cost {_COST}). A scraper of another address has the right password. "
-        "The server is restarted for each row, and the attack comes first."
+        f"{_GUESSERS} connections from {len(_GUESSED_FROM)} addresses send wrong passwords for {number(seconds)} s. "
+        f"Each sends the next one after the response (bcrypt, cost {_COST}). A scraper with another address has the "
+        "right password. For each row, the server starts again, and the attack begins before the first scrape."
     )
     table = Table("Scrapes during an attack by wrong passwords", _ATTACK_COLUMNS, notes=[note])
     with tempfile.TemporaryDirectory() as folder:
@@ -358,9 +362,9 @@ def _clients_that_do_not_read(seconds: float) -> Iterator[Found]:
     probes = [_Probe("on a kept connection", keeps=True), _Probe("on a new connection each time", keeps=False)]
     rows = _attacked(("readers", _READERS, (_OURS,)), (_PAGE_SERIES,), probes, seconds)
     note = (
-        f"{_READERS} connections of the scraper's own address ask for the plain page ({megabytes(probes[0].size)}) "
-        f"and read nothing of it. Each is replaced after {_READER_STAYS:.0f} s. {MAX_CONNECTIONS // 2} connections of "
-        "one address are allowed."
+        f"{_READERS} connections from the scraper's address request the plain page ({megabytes(probes[0].size)}) "
+        f"and read nothing of it. After {_READER_STAYS:.0f} s, a new connection replaces each of them. The limit is "
+        f"{MAX_CONNECTIONS // 2} connections from one address."
     )
     yield Table("Scrapes next to clients of the same address that do not read", _ATTACK_COLUMNS, rows, [note])
     for probe in probes:

@@ -49,10 +49,10 @@ _BOMB_LIMIT = 400.0
 """MiB above idle."""
 _HEALTHY_SECONDS = 1.0
 _STARTED = re.compile(r"msg=started .*address=\S+:(\d+)")
-_BOMB_COLUMNS = ("answers", "of", "answered so", "idle, MiB", "peak above idle, MiB", "slowest /-/healthy, s")
+_BOMB_COLUMNS = ("responses", "of", "number", "idle, MiB", "peak above idle, MiB", "slowest /-/healthy, s")
 _BOMB_METHOD = (
-    "A daemon of its own for each row, with both simulated clouds, concurrency 8. Once everything has been polled, the "
-    f"clouds answer so for {_BOMB_SECONDS:.0f} s. `/-/healthy` is requested 20 times a second; the peak is the "
+    "Each row has a new daemon with two simulated clouds and concurrency 8. After its first polls, the clouds send "
+    f"such responses for {_BOMB_SECONDS:.0f} s. The benchmark requests `/-/healthy` 20 times a second. The peak is the "
     "kernel's."
 )
 
@@ -98,13 +98,16 @@ def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
     table = Table(
         f"Resident memory with {page.series():,} series ({jobs:,} jobs with {_PODS} pods each)",
         ("program", "after scrapes", "at its peak"),
-        [("the exporter: polls, model, page, web server", f"{ours.resident:,.0f} MiB", f"{ours.peak:,.0f} MiB")],
+        [("the exporter, complete", f"{ours.resident:,.0f} MiB", f"{ours.peak:,.0f} MiB")],
         [
             (
-                f"Each is a process of its own. The exporter has polled twice, then each is scraped {_SCRAPES} times"
-                f" plain and gzip in turn. Pushgateway has the samples of the exporter's page, except for the"
-                f" exporter's own metrics: {megabytes(len(page.of_clouds()))} in one PUT."
-            )
+                "Each program is a process. The exporter polls twice. Then the reader scrapes each program"
+                f" {_SCRAPES} times, plain and gzip in turn."
+            ),
+            (
+                "Pushgateway got the exporter's page by one PUT, without the exporter's own metrics:"
+                f" {megabytes(len(page.of_clouds()))}."
+            ),
         ],
     )
     promise = f"Resident memory of the whole daemon is at most {_SHARE_LIMIT} × Pushgateway's with the same series"
@@ -138,8 +141,8 @@ def _a_pod(ours: _Held, jobs: int) -> Table:
         [[f"{size:,.0f} bytes" for size in (whole, plain, gzip, whole - plain - gzip)]],
         [
             (
-                f"The difference of two exporters, of {jobs:,} jobs with {_PODS} pods each and with one:"
-                f" {ours.resident:,.0f} and {one.resident:,.0f} MiB."
+                f"The memory of a pod is the difference of two exporters, with {_PODS} pods and with 1 pod for each of"
+                f" {jobs:,} jobs: {ours.resident:,.0f} and {one.resident:,.0f} MiB."
             )
         ],
     )
@@ -188,7 +191,7 @@ class _Bombed:
 
 def large_answers(*, short: bool) -> Iterator[Found]:
     """Answers of 50 kB that inflate to just under 32 MiB of values: a table by kind, and the promises."""
-    table = Table("Answers of few bytes and many values", _BOMB_COLUMNS, notes=[_BOMB_METHOD])
+    table = Table("Small responses with many values", _BOMB_COLUMNS, notes=[_BOMB_METHOD])
     found = []
     with tempfile.TemporaryDirectory() as folder, rig.child("simulator", 100, "pai", "modelarts") as clouds:
         config = Path(folder, "config.yaml")
@@ -203,7 +206,7 @@ def large_answers(*, short: bool) -> Iterator[Found]:
     yield table
     most, slowest = max(one.above for one in found), max(one.slowest for one in found)
     yield Check(
-        f"answers of many values take at most {_BOMB_LIMIT:.0f} MiB", f"{number(most)} MiB", most <= _BOMB_LIMIT
+        f"responses with many values take at most {_BOMB_LIMIT:.0f} MiB", f"{number(most)} MiB", most <= _BOMB_LIMIT
     )
     yield Check("`/-/healthy` next to them takes at most 1 s", f"{number(slowest)} s", slowest <= _HEALTHY_SECONDS)
 

@@ -42,15 +42,15 @@ _LOOK_EVERY = 0.5
 _CALLS = re.compile(rb"^trainfleet_exporter_api_requests_total\{.*\} (\S+)$", re.MULTILINE)
 _BUSY_COLUMNS = ("while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _BUSY_METHOD = (
-    f"{_BUSY_JOBS} jobs with {PODS} pods each, 12 readings a pod. Windows with polls at full rate and idle windows "
-    "take turns. In the former, bulk collectors poll without a pause, and each second all readings and a fiftieth of "
-    "the jobs change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms."
+    f"{_BUSY_JOBS} jobs with {PODS} pods each and 12 readings for each pod. Windows with polls and idle windows take "
+    "turns. In windows with polls, the bulk collectors poll without a pause. In each second, all readings and a "
+    "fiftieth of the jobs change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms."
 )
 _PINNED = (
-    "The exporter has one processor core for itself, its thread that compresses included. The cloud and the reader "
-    "share another; the cloud runs there when the reader is idle."
+    "The exporter and its compressing thread have one CPU core. The generated cloud and the reader share the other, "
+    "and the reader has priority."
 )
-_FREE = "One processor core for all: the cloud and the reader take from the exporter."
+_FREE = "The exporter, the generated cloud and the reader share one CPU core."
 _Seconds = Mapping[tuple[str, bool], list[float]]
 """Of scrapes, by state and whether they are gzip."""
 
@@ -129,19 +129,20 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         )
     table.notes += [
         (
-            f"Medians of {rounds} turns (10th to 90th percentile) after one that is not counted. The kinds take turns,"
-            f" and within each the exporters of all sizes. A turn has one poll of the most jobs and the mean of"
-            f" {REPEATED} polls of fewer. Ratios are those of one turn."
+            f"Cells show medians of {rounds} turns (10th to 90th percentile). The first round does not count. The kinds"
+            " of poll take turns. Within each kind, the exporters of all sizes take turns."
         ),
         (
-            "CPU of the exporter's process with its threads, from the first call until the page is ready to be sent,"
-            " plain and gzip. The exporters have one processor core, the clouds (bare loopback servers) another."
-            " Per-object collectors (pods) are left out."
+            f"A turn has one poll of the largest size, or the mean of {REPEATED} polls of a smaller size. A ratio"
+            " compares the polls of one turn."
         ),
         (
-            "If only durations change, the times of readings do not either. If every reading changes, so does its time"
-            " in the first poll of a minute."
+            "CPU time covers the exporter's process and its threads, from the first call until the page is ready in"
+            " both formats, plain and gzip. It excludes collectors with one call per job (pods)."
         ),
+        "The exporters share one CPU core. The clouds (bare loopback servers) share the other.",
+        "If only durations changed, the times of readings did not change either.",
+        "If every reading changed, its time changed in the first poll of a minute.",
     ]
     return table
 
@@ -157,8 +158,8 @@ def _growth(found: Mapping[int, _Costs]) -> Check:
     worst = max(growth, key=growth.__getitem__)
     limit = large / small
     return Check(
-        f"CPU a poll grows no faster than linearly from {small:,} to {large:,} jobs"
-        f" (at most {limit:.0f} ×; {_NOISE - 1:.0%} more count as noise)",
+        f"CPU of a poll grows no faster than linearly from {small:,} to {large:,} jobs"
+        f" (at most {limit:.0f} ×; up to {_NOISE - 1:.0%} more count as noise)",
         f"{growth[worst]:.2f} × ({worst.title}, the worst of three)",
         growth[worst] <= limit * _NOISE,
     )
@@ -193,7 +194,10 @@ def busy(*, short: bool) -> Iterator[Found]:
             ours.command("off")
         calls = _calls(ours) - before
     table = Table(f"Scrapes during polls: {series:,} series", _BUSY_COLUMNS)
-    table.notes = [f"{_BUSY_METHOD} {_PINNED if is_pinned else _FREE} {calls:,} calls were answered meanwhile."]
+    table.notes = [
+        _BUSY_METHOD,
+        f"{_PINNED if is_pinned else _FREE} The exporter made {calls:,} calls in this time.",
+    ]
     for (state, gzip), found in seconds.items():
         table.rows.append(
             (state, "gzip" if gzip else "plain", str(len(found)), *percentiles(found, 0.5, 0.9, 0.99, 1.0))

@@ -46,10 +46,12 @@ _COLUMNS = (
     "peak, MiB",
 )
 _METHOD = (
-    "`scrape_duration_seconds` includes inflating, parsing and storing. The same page as nginx's static file is the "
-    "reference. Median and longest exclude the first scrape, which creates every series. Requests ask for gzip by "
-    "default. CPU and memory are those of Prometheus. It started with an empty store for each target, one after the "
-    "other."
+    "`scrape_duration_seconds` of Prometheus includes inflating, parsing and storing. The reference is the same page "
+    "as a static file of nginx. The median and `longest` exclude the first scrape, which creates every series."
+)
+_METHOD_OF_PROMETHEUS = (
+    "Prometheus requests gzip by default. CPU and memory are those of Prometheus. For each target, Prometheus started "
+    "with an empty store."
 )
 
 
@@ -67,7 +69,7 @@ class _Seen:
 
 def run(*, short: bool) -> Iterator[Found]:
     """A table with a row for ours and, if it is installed, for nginx."""
-    table = Table("A real Prometheus, a scrape every 15 s", _COLUMNS, notes=[_METHOD])
+    table = Table("A real Prometheus, a scrape every 15 s", _COLUMNS, notes=[_METHOD, _METHOD_OF_PROMETHEUS])
     if peers.missing("prometheus"):
         table.notes.append("prometheus: not on this machine, nothing was measured.")
         yield table
@@ -84,8 +86,8 @@ def run(*, short: bool) -> Iterator[Found]:
         used = rig.cpu_seconds([ours.pid]) - used
         table.rows.append(_row("trainfleet-exporter", seen))
         table.notes.append(
-            f"Each minute, all readings on our page changed. Our server used {number(used)} s of CPU meanwhile to "
-            "generate, render and compress them."
+            f"Each minute, all readings on our page changed. Our server used {number(used)} s of CPU to generate, "
+            "render and compress them."
         )
     yield table
 

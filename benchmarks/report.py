@@ -21,9 +21,8 @@ _VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
 _TOP = """\
 # Benchmarks
 
-`make bench` measures everything on this page (an hour on two cores) and uses no network. Compared figures come from the
-same run. On other machines the times differ, and the ratios differ less. [sizing.md](../sizing.md) shows what this
-means in practice.
+`make bench` measures everything on this page in an hour on two cores, without network. Compared figures are of the same
+run. On other machines, times differ more than ratios. [sizing.md](../sizing.md) has the figures that users need.
 
 {machine}
 {versions}

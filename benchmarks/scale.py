@@ -248,8 +248,8 @@ def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jo
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
     names = ("jobs", "pods", "usage", "pools")
-    which = f"{accounts} accounts with {jobs} live jobs each, half of them of each cloud."
-    when = f"Counted: {minutes:.0f} simulated minutes after the first {_SETTLE / 60:.0f}."
+    which = f"{accounts} accounts with {jobs} live jobs each: half on PAI, half on ModelArts."
+    when = f"Measured: {minutes:.0f} simulated minutes after the first {_SETTLE / 60:.0f}."
     lines = [
         f"{which} Intervals and limits are the defaults. {when}",
         "",

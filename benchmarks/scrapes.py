@@ -24,13 +24,20 @@ _ROUNDS = {1_000: 501, 10_000: 201, 100_000: 101, _MILLION: 31}
 """By the number of series."""
 _WARM_UPS = 2
 _SIDE_BY_SIDE = (
-    "Medians, with the 10th to the 90th percentile in brackets. All servers hold the same samples and run at the "
-    "same time. In each round, one reader scrapes each server once, in a new order, after one or two scrapes to "
-    "warm up. It scrapes Pushgateway in every third round only, and prometheus-client in every fifteenth. `times "
-    "ours` is the median ratio of a scrape to ours of the same round, to the last byte. For those two, it is the "
-    "ratio to our median. CPU covers all processes of a server, user and system, over its scrapes. nginx sends a "
-    "plain and a gzipped file, with sendfile off, which is faster over loopback. Its memory does not include them, "
-    "because the kernel caches them."
+    "All servers hold the same samples and run at the same time. Cells show medians (10th to 90th percentile).",
+    (
+        "In each round, one reader scrapes each server once, in a new order. Before that, it makes one or two scrapes "
+        "to warm up. It scrapes Pushgateway only in every third round, and prometheus-client in every fifteenth."
+    ),
+    (
+        "`times ours` is the median ratio of a scrape to our scrape in the same round, to the last byte. For "
+        "Pushgateway and prometheus-client, it is the ratio to our median."
+    ),
+    "CPU time covers all processes of a server, user and system, over its scrapes.",
+    (
+        "nginx sends a plain and a gzipped file. Its sendfile is off, which is faster over loopback. Its memory does "
+        "not include the files, because the kernel caches them."
+    ),
 )
 _COLUMNS = (
     "server",
@@ -48,11 +55,19 @@ _BUILD_SECONDS = 60.0
 _LIVE_JOBS = re.compile(rb"^trainfleet_jobs\{.*\} (\d+)$", re.MULTILINE)
 _BEGINNING = 1 << 14
 _AFTER_POLL = (
-    f"{_POLLS} polls of each kind. `first scrape` begins when the last part of the poll is published. A plain and a "
-    "gzip scrape follow, in a new order after each poll. Then scrapes continue without a pause until a page has all "
-    "of the poll (`new page sent after`). After that, the reader scrapes ours and nginx's static file in turn. "
-    "Until the new page is ready, a scrape gets the complete previous page. Ten providers share the series. `tenth` "
-    "is a poll of one of them. Medians, with the 10th to the 90th percentile in brackets."
+    (
+        f"{_POLLS} polls of each kind. Ten providers share the series. `tenth` is a poll of one of them. Cells show "
+        "medians (10th to 90th percentile)."
+    ),
+    (
+        "`first scrape` begins when the exporter has published the last part of the poll. One plain and one gzip "
+        "scrape follow, in a new order after each poll."
+    ),
+    (
+        "Then scrapes continue without a pause until a page has all data of the poll (`new page sent after`). Until "
+        "then, a scrape gets the complete previous page. After that, the reader scrapes our page and nginx's static "
+        "file in turn."
+    ),
 )
 _AFTER_POLL_COLUMNS = (
     "changed, encoding",
@@ -68,8 +83,8 @@ _GO = Path(__file__).parent / "gunzip.go"
 _DECOMPRESS_SECONDS = 300.0
 _DECOMPRESSORS = (
     "Each program reads one gzip response (curl makes its own request). The benchmark compares the result with the "
-    "plain page, without the exporter's own metrics, which differ in each scrape. Go reads it as one member, with "
-    "nothing after it."
+    "plain page, without the exporter's own metrics, which differ in each scrape. Go requires that the response is "
+    "one member with nothing after it."
 )
 
 
@@ -136,7 +151,7 @@ def _measure(measured: list[_Measured], rounds: int, *, gzip: bool) -> None:
 
 def _table(page: Page, measured: list[_Measured], lacking: list[str], *, gzip: bool) -> Table:
     table = Table(f"Scrape, {_encoding(gzip)}: {page.series():,} series", _COLUMNS)
-    table.notes = [_SIDE_BY_SIDE, *peers.left_out(lacking)]
+    table.notes = [*_SIDE_BY_SIDE, *peers.left_out(lacking)]
     ours = measured[0]
     for one in measured:
         scrapes = list(one.scrapes.values())
@@ -223,7 +238,7 @@ def after_poll(*, short: bool) -> Iterator[Found]:
         for scraper in [*scrapers.values(), *nginx.values()] * 2:
             scraper.scrape()
         table = Table(f"First scrape after a poll: {page.series():,} series", _AFTER_POLL_COLUMNS)
-        table.notes = [_AFTER_POLL, *peers.left_out(lacking)]
+        table.notes = [*_AFTER_POLL, *peers.left_out(lacking)]
         kinds = {(change, gzip): _AfterPoll() for change in ("all", "tenth") for gzip in (False, True)}
         for change in ("all", "tenth"):
             both = {gzip: kinds[change, gzip] for gzip in (False, True)}

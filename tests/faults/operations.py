@@ -66,18 +66,19 @@ _POOL_USAGE = ("pool_*_ratio", "pool_*_watts", "pool_*_usage_*", "pool_*_per_sec
 _PAI_POOLS = {"api": "paistudio", "operation": "ListQuotas"}
 _MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
 _LOCKED = 6
-_LEFT_ALONE = "rejected credentials are not used for five minutes, because many wrong passwords lock an account"
+_LEFT_ALONE = "the exporter does not use rejected credentials for five minutes, because wrong passwords lock an account"
+
 _GONE = {
     "not found": Unlike(
         KEPT,
-        "it disappears at once; if it is still listed, the next poll fails",
+        "the object disappears at once; if a list still has it, the next poll fails",
         ("while it should be kept",),
     )
 }
-_TEXT = "its response is plain text, not JSON"
+_TEXT = "the response is plain text, not JSON"
 _NO_CODE = "a reason that is not a code is dropped and counted"
 _XML = dict.fromkeys(
-    ("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, "its response is XML, not JSON")
+    ("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, "the response is XML, not JSON")
 )
 _PLAIN_TEXT = dict.fromkeys(("truncated", "wrong top", "null", "deep", "wrong types"), Unlike(VOID, _TEXT))
 
@@ -136,10 +137,10 @@ PAI = (
         fails=(),
         loses=("job_requested_*",),
         cold=True,
-        copes="jobs on public resources lack what only their machine type defines",
+        copes="jobs on public resources lack the values that only their machine type defines",
         judges={column.name: without_models for column in COLUMNS},
         recovers=11,
-        slow="a table that failed is read again after ten minutes",
+        slow="after a table fails, the exporter reads it again ten minutes later",
         recovers_from_refusal=11,
         second_page=_PAGE_TWO,
     ),
@@ -193,7 +194,7 @@ PAI = (
         cold=True,
         second_page=_PAGE_TWO,
         recovery={"one bad row": 11},
-        slow="a catalogue with an invalid row is read again after ten minutes",
+        slow="after an invalid row, the exporter reads the catalogue again ten minutes later",
     ),
     Row(
         api="sts",
@@ -243,11 +244,11 @@ PAI = (
 )
 _COARSE = "a query that is too large becomes coarser for an hour, metric by metric"
 _EMPTY_HISTORY = "an empty response means no history yet, as before a task runs"
-_COUNTS_0 = "by the API's documentation, a missing type of workload counts 0"
-_OTHER_TYPE = "a workload with another word for its type has another series"
+_COUNTS_0 = "the API's documentation says that a missing type of workload counts 0"
+_OTHER_TYPE = "a workload with another type has another series"
 _NO_CARDS = "cards have no names there, only an order"
 _NUMBERS = ("negative", "nan", "infinite")
-_LOOKED_UP = "states are numbers there; a job with an unknown one is looked up and has ended"
+_LOOKED_UP = "states are numbers there; the exporter looks up a job with an unknown state, and it has ended"
 _STRETCHED = "if many calls hang, the cycle and the retention of values take longer"
 _TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
@@ -440,7 +441,7 @@ MODELARTS = (
         cold=True,
         unlike=dict.fromkeys(
             ("redirect", "not found", "quoted", "quoted at length"),
-            Unlike(SAME, "without names, all known metrics are queried"),
+            Unlike(SAME, "without names, the exporter queries all known metrics"),
         ),
     ),
     Row(

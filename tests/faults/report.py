@@ -18,8 +18,8 @@ _HEAD = """\
 # Every operation under every fault
 
 `make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one
-way. An exporter polls two providers over loopback HTTP on a stepped clock. The test reads all pages before, twice
-during and after the fault.
+way. An exporter polls two providers over loopback HTTP on a stepped clock. The test reads all pages before the fault,
+twice during the fault, and after it.
 """
 _CHECKS = """\
 The test checks the following in each cell. [Exceptions](#exceptions) lists the cells in which it skips a check.
@@ -28,11 +28,11 @@ The test checks the following in each cell. [Exceptions](#exceptions) lists the 
 - Every collector that does not need the operation keeps polling. The other provider is not affected.
 - Nothing on the page is false: no zero for a missing value, no duplicate, no partial list shown as a whole.
 - Values on the page during the fault are the last good ones. Only families that the operation feeds are missing.
-- The calls have the fault's outcome. The log reports it in a few lines, not at each poll.
+- The exporter counts the calls with the outcome of the fault. The log has a few lines, not one for each poll.
 - The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
 - One interval after the fault, everything is as before, with the same number of parts.
-  [Slower to recover](#slower-to-recover) lists what takes longer.
-- Only running collectors and kept connections use tasks and open files. After the daemon stops, none is left.
+  [Slower to recover](#slower-to-recover) lists the exceptions.
+- Only running collectors and kept connections use tasks and open files. After the daemon stops, none of them is left.
 - No planted secret is in any page or log line. Secrets are keys, tokens, passwords and private data in jobs.
 """
 

@@ -43,16 +43,16 @@ ROWS: Sequence[Row] = (
     Row("openmetrics", "page as OpenMetrics, KiB", Limit(share=0.02), _KIB),
     Row("deflated", "page deflated, KiB", Limit(share=0.05), _KIB),
     Row("allocated: own", "allocated by the exporter's own code, KiB", Limit(share=0.05), _KIB),
-    Row("reachable", "all that the daemon has, whoever allocated it, KiB", Limit(share=0.05), _KIB),
+    Row("reachable", "held by the daemon, from any allocator, KiB", Limit(share=0.05), _KIB),
     Row("own objects", "objects of the exporter's own classes", Limit(share=0.05)),
-    Row("allocated: tables", "tables of small dicts that it made, whoever has them by now, KiB", None, _KIB),
-    Row("allocated: libraries", "allocated by libraries for all of the process, KiB", None, _KIB),
-    Row("allocated: simulator", "allocated by the simulator, which forgets nothing, KiB", None, _KIB),
-    Row("all objects", "objects that the collector knows, of all the process", None),
-    Row("blocks", "blocks of Python's allocator, of all the process", None),
-    Row("resident", "resident memory of all the process, MiB", None, _KIB * _KIB),
+    Row("allocated: tables", "tables of small dicts that it created, KiB", None, _KIB),
+    Row("allocated: libraries", "allocated by libraries for the whole process, KiB", None, _KIB),
+    Row("allocated: simulator", "allocated by the simulator, KiB", None, _KIB),
+    Row("all objects", "objects of the garbage collector, whole process", None),
+    Row("blocks", "blocks of Python's allocator, whole process", None),
+    Row("resident", "resident memory of the whole process, MiB", None, _KIB * _KIB),
 )
-"""The exporter and the clouds are one process; what only the clouds, who remember every job, make grow is a note."""
+"""Rows without a limit grow with the simulated clouds, which are in the same process and keep every job."""
 
 
 def failures(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) -> list[str]:
