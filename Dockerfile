@@ -1,14 +1,14 @@
-# The exporter as an image: docker build -t trainfleet-exporter --build-arg REVISION="$(git rev-parse HEAD)" .
+# Build the image: docker build -t trainfleet-exporter --build-arg REVISION="$(git rev-parse HEAD)" .
 #
-# Whoever needs an index of their own hands pip's settings in as a secret, which stays out of every layer:
+# To use another package index, pass pip's settings as a secret. No layer of the image contains it:
 #   docker build --secret id=pip.conf,src="$HOME/.config/pip/pip.conf" ...
-# The base is pinned by its digest. To renew it, put what this prints in the place of the digest below:
+# The digest pins the base. To update it, replace the digest below with the output of:
 #   docker buildx imagetools inspect docker.io/library/python:3.13-slim-bookworm --format '{{.Manifest.Digest}}'
 ARG BASE=docker.io/library/python:3.13-slim-bookworm@sha256:01f42367a0a94ad4bc17111776fd66e3500c1d87c15bbd6055b7371d39c124fb
 ARG BUILDER=${BASE}
 
 FROM ${BUILDER} AS build
-# What builds and what lists the packages has an environment of its own, which is not in the image.
+# /opt/build has the tools that build the wheel and the SBOM. It is not in the image.
 RUN python3 -m venv /opt/build && python3 -m venv /opt/trainfleet-exporter
 WORKDIR /src
 COPY requirements/runtime.txt requirements/build.txt requirements/sbom.txt requirements/
@@ -20,7 +20,7 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 ARG REVISION=""
-# Pip goes last; then comes the list of all that is left (SBOM).
+# Pip is removed before the SBOM is written, so the SBOM lists exactly what the image contains.
 RUN sed -i "s|^__revision__ = \"\"|__revision__ = \"${REVISION}\"|" src/trainfleet_exporter/__init__.py \
     && /opt/build/bin/python -m pip wheel --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation \
     --no-index --wheel-dir /opt/build/wheel . \
@@ -41,8 +41,8 @@ LABEL org.opencontainers.image.title="trainfleet-exporter" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# The base's pip has nothing to do here; the folders are where the config is mounted and where budgets are remembered.
-# The latter is where the process starts, so any user that the image is run as may enter it.
+# The exporter needs no pip. /etc/trainfleet-exporter is for the config, /var/lib/trainfleet-exporter for the state file.
+# Mode 0755, because the process starts in the second folder, under any user id.
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/ensurepip /usr/local/lib/python3*/site-packages/pip* \
     && install -d /etc/trainfleet-exporter \
     && install -d -o 65532 -g 65532 -m 0755 /var/lib/trainfleet-exporter
@@ -53,8 +53,8 @@ ENV PATH="/opt/trainfleet-exporter/bin:${PATH}" \
 USER 65532:65532
 WORKDIR /var/lib/trainfleet-exporter
 EXPOSE 10075
-# With TLS or on another port it has to be told (docker run --health-cmd, healthcheck.test of Compose), or a container
-# that is well counts as unhealthy, such as:
+# With TLS or another port, replace this check (docker run --health-cmd, healthcheck.test of Compose). Otherwise Docker
+# reports a healthy container as unhealthy. An example:
 #   trainfleet-exporter healthcheck --tls.insecure-skip-verify --url=https://127.0.0.1:10443/-/healthy
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["trainfleet-exporter", "healthcheck"]
 ENTRYPOINT ["trainfleet-exporter"]

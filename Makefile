@@ -1,9 +1,9 @@
-# One command for each job; every target sets up what it needs. PYTHON picks the interpreter (3.11 to 3.13).
+# Every target installs what it needs. PYTHON selects the interpreter (3.11 to 3.13).
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# If it is set, each of some hundred processes of the tests compiles everything again.
+# With this variable, each of about a hundred test processes would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

@@ -1,10 +1,10 @@
-"""The plain manifests, of what Helm makes of the chart:
+"""Write the plain manifests from the chart, as Helm renders it:
 
     helm template trainfleet-exporter deploy/kubernetes/chart --namespace monitoring \\
         --values deploy/kubernetes/chart/ci/manifests-values.yaml | python -m deploy.generator.kubernetes_manifests
 
-Helm is not there wherever the checks run, so each manifest says the digest of what it was made of: a test fails when
-the chart has moved on without it.
+Not every machine that runs the checks has Helm. So each manifest contains the digest of its chart, and a test fails
+if the chart has changed since.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from deploy.generator.kubernetes import MANIFESTS, digest
 
 DIGEST = "# Chart digest: "
 _ORDER = ("ServiceAccount", "ConfigMap", "PersistentVolumeClaim", "Service", "Deployment", "NetworkPolicy")
-"""What is needed comes before what needs it."""
+"""Objects in the order in which Kubernetes needs them."""
 _OPERATOR = "ServiceMonitor"
 _HELMS = re.compile(
     r"^ *(?:helm\.sh/chart|app\.kubernetes\.io/managed-by|checksum/config): .*\n|^# Source: .*\n", re.MULTILINE
 )
-"""What Helm says about itself and does, and is not true of a manifest that is applied without it."""
+"""Lines that Helm adds. They are wrong in a manifest that is applied without Helm."""
 _HEAD = """\
-# The exporter without Helm: made by helm template and python -m deploy.generator.kubernetes_manifests, of the chart in
-# ../chart with its ci/manifests-values.yaml.
+# The exporter without Helm. `helm template` and `python -m deploy.generator.kubernetes_manifests` wrote this file from
+# ../chart with ci/manifests-values.yaml.
 {digest}
 #
 #   kubectl create namespace monitoring
 #   kubectl -n monitoring create secret generic trainfleet-keys \\
 #     --from-file=access-key-id=FILE --from-file=access-key-secret=FILE
-#   kubectl apply -f exporter.yaml    # after your account is in the ConfigMap
+#   kubectl apply -f exporter.yaml    # after you have written your account into the ConfigMap
 #
-# With the Prometheus operator also servicemonitor.yaml and prometheusrule.yaml. After a change of the ConfigMap restart
-# the deployment.
+# With the Prometheus operator, also apply servicemonitor.yaml and prometheusrule.yaml. After you change the ConfigMap,
+# restart the Deployment.
 """
 _OPERATOR_HEAD = """\
-# For the Prometheus operator: made as exporter.yaml is.
+# For the Prometheus operator, from the same chart as exporter.yaml.
 {digest}
 """
 
 
 def manifests(rendered: str) -> Mapping[Path, str]:
-    """The manifests by their paths from deploy/. KeyError for a kind that has no place yet."""
+    """The manifests by their paths from deploy/. Raises KeyError for an unknown kind."""
     found: dict[str, str] = {}
     for document in re.split(r"^---\n", _HELMS.sub("", rendered), flags=re.MULTILINE):
         content = yaml.safe_load(document)

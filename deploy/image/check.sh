@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the image from the Dockerfile and runs it, on a machine that has no container service and reaches no registry:
-# buildah in a chroot, on a Debian that debootstrap makes. As root, on Debian or Ubuntu:
+# Build the image from the Dockerfile and run it, without a container service and without a registry.
+# buildah builds in a chroot, on a base that debootstrap makes. Run as root, on Debian or Ubuntu:
 #   apt-get install buildah debootstrap
 #   deploy/image/check.sh [options of `buildah build`, such as --secret id=pip.conf,src=/etc/pip.conf]
-# WORK keeps the bases (default: a temporary folder), MIRROR is where debootstrap finds Debian. Takes about five minutes.
+# WORK is the folder for the bases (default: a temporary folder). MIRROR is the Debian mirror. It takes about five minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -17,12 +17,12 @@ if [[ -z ${WORK:-} ]]; then
 fi
 IMAGE=localhost/trainfleet-exporter:check
 fail() { echo "FAILED: $*" >&2; exit 1; }
-told() { echo "ok: $*"; }
+ok() { echo "ok: $*"; }
 
-# What stand in for python:slim: a builder that can make environments, and a base that can only run Python.
-there() { buildah inspect --type image "localhost/$1" >/dev/null 2>&1; }
+# They replace python:slim: the builder can make virtual environments, the base can only run Python.
+exists() { buildah inspect --type image "localhost/$1" >/dev/null 2>&1; }
 base() { # base NAME PACKAGES
-  there "$1" && return
+  exists "$1" && return
   debootstrap --variant=minbase --include="$2" bookworm "$WORK/$1" "$MIRROR" >"$WORK/$1.log"
   rm -rf "$WORK/$1"/var/cache/apt/archives/*.deb "$WORK/$1"/var/lib/apt/lists/*
   local container
@@ -33,14 +33,14 @@ base() { # base NAME PACKAGES
 base check-builder python3,python3-venv,ca-certificates
 base check-base python3,ca-certificates
 
-! there trainfleet-exporter:check || buildah rmi "$IMAGE" >/dev/null  # or each run leaves one without a name
+! exists trainfleet-exporter:check || buildah rmi "$IMAGE" >/dev/null  # otherwise each run leaves an untagged image
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 buildah build -q --format docker -t "$IMAGE" --build-arg BUILDER=localhost/check-builder --build-arg BASE=localhost/check-base \
   --build-arg REVISION="$revision" "$@" . >/dev/null
-told "built"
+ok "built"
 
 size() { buildah images --json "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["size"])'; }
-told "size: $(size "$IMAGE"), of which the base $(size localhost/check-base)"
+ok "size: $(size "$IMAGE"), of which the base $(size localhost/check-base)"
 
 buildah inspect --type image "$IMAGE" >"$WORK/image.json"
 python3 - "$WORK/image.json" "$revision" <<'PYTHON'
@@ -51,7 +51,7 @@ assert config["Healthcheck"]["Test"] == ["CMD", "trainfleet-exporter", "healthch
 assert config["Entrypoint"] == ["trainfleet-exporter"], config["Entrypoint"]
 assert config["Labels"]["org.opencontainers.image.revision"] == sys.argv[2], config["Labels"]
 PYTHON
-told "user, health check, entry point and labels"
+ok "user, health check, entry point and labels"
 
 container=$(buildah from "$IMAGE")
 root=$(buildah mount "$container")
@@ -67,10 +67,18 @@ trap cleanup EXIT
 
 left=$(find "$root" -xdev -regextype posix-extended \
   -regex '.*/(pip([0-9.-][^/]*)?|pip[.]conf|setuptools[^/]*|hatchling[^/]*|[.]cache|bin/(gcc|cc|g[+][+]|c[+][+]|make)[^/]*|.*[.]whl)' -print)
-[[ -z $left ]] || fail "left in the image: $left"
-told "no pip, no cache, no compiler, no settings of pip left"
+[[ -z $left ]] || fail "the image contains build tools: $left"
+ok "no pip, no cache, no compiler and no settings of pip in the image"
 
-# Read-only, as a user that nobody knows, with /proc and an empty /dev only: what a strict container gives.
+python3 - "$root/opt/trainfleet-exporter/sbom.cdx.json" <<'PYTHON' || fail "no usable SBOM in the image"
+import json, pathlib, sys
+names = {component["name"] for component in json.loads(pathlib.Path(sys.argv[1]).read_text())["components"]}
+assert {"httpx", "prometheus-client"} <= names, names
+assert not names & {"pip", "setuptools", "hatchling"}, names
+PYTHON
+ok "the SBOM lists the packages of the image"
+
+# Like a strict container: a read-only root, a user without an account, only /proc and an almost empty /dev.
 mkdir -p "$WORK/run"
 mount --bind "$root" "$WORK/run"
 mount -o remount,bind,ro "$WORK/run"
@@ -82,14 +90,14 @@ ln -s /proc/self/fd "$WORK/run/dev/fd"
 mapfile -t environment < <(python3 -c 'import json, sys; print(*json.load(sys.stdin)["Docker"]["config"]["Env"], sep="\n")' <"$WORK/image.json")
 inside() { env -i "${environment[@]}" chroot --userspec=65532:65532 "$WORK/run" "$@"; }
 
-if inside python3 -c 'open("/var/lib/trainfleet-exporter/x", "w")' 2>/dev/null; then fail "the root can be written to"; fi
+if inside python3 -c 'open("/var/lib/trainfleet-exporter/x", "w")' 2>/dev/null; then fail "the root file system is writable"; fi
 version=$(inside trainfleet-exporter --version)
-told "$version, as uid $(inside python3 -c 'import os; print(os.getuid())'), with a read-only root"
+ok "$version, as uid $(inside python3 -c 'import os; print(os.getuid())'), with a read-only root"
 
 other=$(env -i "${environment[@]}" chroot --userspec=4711:4711 "$WORK/run" \
   sh -c 'cd /var/lib/trainfleet-exporter && exec trainfleet-exporter --version') || fail "another user cannot run it"
 [[ $other == "$version" ]] || fail "another user gets: $other"
-told "any other uid can run it, too"
+ok "any other uid can run it"
 
 env -i "${environment[@]}" chroot --userspec=65532:65532 "$WORK/run" trainfleet-exporter demo --web.listen-address=127.0.0.1:10075 \
   >"$WORK/demo.log" 2>&1 &
@@ -100,12 +108,12 @@ for _ in {1..300}; do
   sleep 0.1
 done
 inside trainfleet-exporter healthcheck >/dev/null || fail "not healthy: $(cat "$WORK/demo.log")"
-told "the image's own health check says that the demo is well"
+ok "the health check of the image reports a healthy demo"
 page=$(python3 -c "import urllib.request; print(urllib.request.urlopen('$url/metrics').read().decode())")
 [[ $(stat -c %u "/proc/$daemon") == 65532 ]] || fail "the demo runs as uid $(stat -c %u "/proc/$daemon")"
 grep -q "revision=\"$revision\"" <<<"$page" || fail "no revision in trainfleet_exporter_build_info"
-told "a scrape was answered: $(grep -vc '^#' <<<"$page") series, of which $(grep -c '^trainfleet_job_info' <<<"$page") jobs"
+ok "one scrape returned $(grep -vc '^#' <<<"$page") series, of which $(grep -c '^trainfleet_job_info' <<<"$page") jobs"
 kill "$daemon"
-wait "$daemon" || fail "it did not end well: $(cat "$WORK/demo.log")"
+wait "$daemon" || fail "the exit code after SIGTERM is not 0: $(cat "$WORK/demo.log")"
 daemon=
-told "ended by SIGTERM with exit code 0"
+ok "SIGTERM ends it with exit code 0"

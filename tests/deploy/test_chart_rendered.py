@@ -119,7 +119,7 @@ def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"demo": True, "config": {"inline": None}}, "the demo is one exporter"),
-        ({"persistence": {"enabled": True, "existingClaim": "x"}}, "each shard has a volume of its own"),
+        ({"persistence": {"enabled": True, "existingClaim": "x"}}, "each shard needs its own volume"),
     ],
     ids=["demo", "one volume"],
 )
@@ -146,9 +146,9 @@ def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: P
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({**DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has neither TLS nor users"),
-        ({**DEMO, "web": {"scheme": "https"}}, "the demo has neither TLS nor users"),
-        ({"config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "no web config has a tls_server_config"),
+        ({**DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has no TLS and no users"),
+        ({**DEMO, "web": {"scheme": "https"}}, "the demo has no TLS and no users"),
+        ({"config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "https needs a web config"),
     ],
     ids=["users of a demo", "TLS of a demo", "TLS of nothing"],
 )

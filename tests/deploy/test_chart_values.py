@@ -125,7 +125,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"updateStrategy": {"type": "RollingUpdate"}}, "the new pod would poll together with the old one"),
+        ({"updateStrategy": {"type": "RollingUpdate"}}, "the new pod would poll at the same time as the old one"),
         ({"sharding": {"enabled": True}, "updateStrategy": {"type": "Recreate"}}, "shards are a StatefulSet"),
         ({"lease": {"enabled": True}, "updateStrategy": {"type": "OnDelete"}}, "OnDelete and partition need shards"),
         (
@@ -135,7 +135,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
             },
             "OnDelete and partition need shards",
         ),
-        ({"replicaCount": 2}, "set lease.enabled, so that one stands by"),
+        ({"replicaCount": 2}, "set lease.enabled to true"),
         (
             {"replicaCount": 2, "lease": {"enabled": True}, "persistence": {"enabled": True}},
             "set persistence.accessModes to [ReadWriteMany]",

@@ -34,8 +34,12 @@ _COMMENTED = [
     *(DEPLOY / name for name in ("web-config.example.yaml", "alertmanager/alertmanager.yml", "systemd/config.yaml")),
     *(DEPLOY / name for name in ("prometheus/prometheus.yml", "prometheus/thresholds.yaml", "compose/compose.yaml")),
     DEPLOY / "kubernetes" / "chart" / "values.yaml",
+    *(ROOT / name for name in ("Dockerfile", "Makefile", ".dockerignore", "pyproject.toml", ".ci/run")),
+    *(DEPLOY / name for name in ("image/check.sh", "compose/prometheus.yml")),
+    *(DEPLOY / "systemd" / name for name in ("trainfleet-exporter.service", "follow-keys.conf")),
+    *sorted((DEPLOY / "kubernetes" / "chart" / "ci").glob("*.yaml")),
 ]
-"""Files that users edit."""
+"""Files that users edit or read."""
 _NOT_OURS = re.compile("process_|python_")
 """Families of prometheus-client."""
 

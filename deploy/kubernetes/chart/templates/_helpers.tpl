@@ -12,7 +12,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The Service by which shards have names. */}}
+{{/* The headless Service, which gives each shard a DNS name. */}}
 {{- define "trainfleet.shards" -}}
 {{- printf "%s-shards" (include "trainfleet.fullname" . | trunc 56 | trimSuffix "-") }}
 {{- end }}
@@ -32,7 +32,7 @@ app.kubernetes.io/name: {{ printf "%s-test" (include "trainfleet.name" . | trunc
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* How pods are replaced. */}}
+{{/* The update strategy of the Deployment or StatefulSet. */}}
 {{- define "trainfleet.strategy" -}}
 {{- $given := .Values.updateStrategy }}
 {{- if .Values.sharding.enabled }}
@@ -42,7 +42,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toYaml ($given | default (dict "type" "RollingUpdate")) }}
 {{- else }}
 {{- if and $given (not .Values.lease.enabled) (ne ($given.type | default "") "Recreate") }}
-{{- fail "updateStrategy.type: the new pod would poll together with the old one; allowed: Recreate, or others with lease.enabled or sharding.enabled" }}
+{{- fail "updateStrategy.type: the new pod would poll at the same time as the old one; allowed: Recreate; with lease.enabled or sharding.enabled also RollingUpdate" }}
 {{- end }}
 {{- if or (eq ($given.type | default "") "OnDelete") (hasKey ($given.rollingUpdate | default dict) "partition") }}
 {{- fail "updateStrategy: OnDelete and partition need shards, which are a StatefulSet; allowed: Recreate, or RollingUpdate with maxSurge and maxUnavailable" }}
@@ -88,7 +88,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ ternary "statefulset" "deploy" .Values.sharding.enabled }}/{{ include "trainfleet.fullname" . }}
 {{- end }}
 
-{{/* What a volume for the state file is to be. */}}
+{{/* The spec of the volume claim for the state file. */}}
 {{- define "trainfleet.claim" -}}
 accessModes:
   {{- toYaml .Values.persistence.accessModes | nindent 2 }}
@@ -100,32 +100,32 @@ resources:
     storage: {{ .Values.persistence.size }}
 {{- end }}
 
-{{/* The config file of config.inline; nothing where it is elsewhere. Exactly one source of it may be given. */}}
+{{/* The config file from config.inline; empty if another source is set. Fails unless exactly one source is set. */}}
 {{- define "trainfleet.config" -}}
 {{- $sources := compact (list (ternary "demo" "" .Values.demo) (ternary "config.inline" "" (not (empty .Values.config.inline))) (ternary "config.existingConfigMap" "" (not (empty .Values.config.existingConfigMap))) (ternary "config.existingSecret" "" (not (empty .Values.config.existingSecret)))) }}
 {{- if ne (len $sources) 1 }}
 {{- fail (printf "exactly one of config.inline, config.existingConfigMap, config.existingSecret and demo=true must be given; found: %s" (join ", " $sources | default "none")) }}
 {{- end }}
 {{- if and .Values.demo (or .Values.web.config.existingSecret (eq .Values.web.scheme "https")) }}
-{{- fail "the demo has neither TLS nor users: with demo=true leave web.config.existingSecret empty and web.scheme at http" }}
+{{- fail "the demo has no TLS and no users; with demo=true, set web.config.existingSecret to \"\" and web.scheme to http" }}
 {{- end }}
 {{- if and .Values.sharding.enabled .Values.demo }}
-{{- fail "the demo is one exporter: with demo=true leave sharding.enabled at false" }}
+{{- fail "the demo is one exporter; with demo=true, set sharding.enabled to false" }}
 {{- end }}
 {{- if and .Values.sharding.enabled .Values.persistence.existingClaim }}
-{{- fail "each shard has a volume of its own: with sharding.enabled leave persistence.existingClaim empty" }}
+{{- fail "each shard needs its own volume; with sharding.enabled, set persistence.existingClaim to \"\"" }}
 {{- end }}
 {{- if and (gt (int .Values.replicaCount) 1) (not .Values.lease.enabled) }}
-{{- fail "replicaCount: two replicas would poll everything twice; set lease.enabled, so that one stands by" }}
+{{- fail "replicaCount: two replicas would poll everything twice; set it to 1, or set lease.enabled to true to make the others standbys" }}
 {{- end }}
 {{- if and .Values.lease.enabled .Values.demo }}
-{{- fail "the demo is one exporter: with demo=true leave lease.enabled at false" }}
+{{- fail "the demo is one exporter; with demo=true, set lease.enabled to false" }}
 {{- end }}
 {{- if and (gt (int .Values.replicaCount) 1) .Values.persistence.enabled (not .Values.persistence.existingClaim) (not .Values.sharding.enabled) (not (has "ReadWriteMany" .Values.persistence.accessModes)) }}
-{{- fail "two pods share the volume: set persistence.accessModes to [ReadWriteMany], or leave persistence.enabled at false" }}
+{{- fail "two pods share the volume; set persistence.accessModes to [ReadWriteMany], or persistence.enabled to false" }}
 {{- end }}
 {{- if and (eq .Values.web.scheme "https") (not .Values.web.config.existingSecret) (not .Values.extraArgs) }}
-{{- fail "web.scheme is https, and no web config has a tls_server_config: give web.config.existingSecret" }}
+{{- fail "web.scheme: https needs a web config with a tls_server_config; set web.config.existingSecret" }}
 {{- end }}
 {{- if .Values.config.inline }}
 {{- if kindIs "string" .Values.config.inline }}
@@ -136,7 +136,7 @@ resources:
 {{- end }}
 {{- end }}
 
-{{/* A probe of the page .path with the timing .timing. */}}
+{{/* A probe of the page .path, with the periods and thresholds of .timing. */}}
 {{- define "trainfleet.probe" -}}
 {{- $web := .root.Values.web }}
 {{- if eq .root.Values.probes.type "httpGet" }}
