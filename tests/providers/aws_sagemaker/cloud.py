@@ -105,9 +105,12 @@ class Cloud:
         return {**page, "TotalHits": {"Value": len(rows), "Relation": self.relation}}
 
     def _list_training_jobs(self, asked: Row) -> Row:
-        keys = ("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "CreationTime", "LastModifiedTime")
+        keys = (
+            *("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "SecondaryStatus", "WarmPoolStatus"),
+            *("CreationTime", "LastModifiedTime", "TrainingEndTime"),
+        )
         rows = [
-            {key: row[key] for key in keys}
+            {key: row[key] for key in keys if key in row}
             for row in self.jobs
             if row["TrainingJobStatus"] == asked["StatusEquals"]
             and row["LastModifiedTime"] > asked.get("LastModifiedTimeAfter", 0)

@@ -138,6 +138,45 @@ def test_without_search_jobs_are_described_when_they_change(run: Run) -> None:
     run(cloud, steps)
 
 
+@pytest.mark.parametrize("hidden", [{"a", "b", "c", "d"}, {"a"}])
+def test_job_whose_description_is_not_found_is_shown_as_listed(run: Run, hidden: set[str]) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b"), job("c", "Starting"), job("d", "Failed", "Failed", TrainingEndTime=START)]
+
+    def answer(operation: str, asked: Row) -> httpx.Response | None:
+        if operation == "Search":
+            return failed("AccessDeniedException", "not authorized to perform: sagemaker:Search")
+        is_hidden = operation == "DescribeTrainingJob" and asked["TrainingJobName"] in hidden
+        return failed("ResourceNotFound", "Requested resource not found.") if is_hidden else None
+
+    cloud.answer = answer
+
+    async def steps(fleet: Fleet) -> None:
+        for _ in range(3):
+            await fleet.runner("jobs").tick()
+            await asyncio.sleep(60)
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert await fleet.value(RUNNING) == 2
+        described = {"a", "b", "c"} - hidden
+        for name in ("a", "b", "c"):
+            status = "starting" if name == "c" else "running"
+            assert await fleet.value(f'job_status{{job_id="{name}",status="{status}"}}') == 1
+            assert await fleet.value(f'job_requested_nodes{{job_id="{name}"}}') == (2 if name in described else None)
+            (info,) = await fleet.lines(f'job_info{{provider="p",job_id="{name}"')
+            assert ('job_type="TrainingJob"' in info) is (name in described)
+        # The list does not say since when a starting job has had its instances.
+        assert await fleet.value('job_holds_resources{job_id="c"}') == (1 if "c" in described else None)
+        assert await fleet.value('job_holds_resources{job_id="a"}') == 1
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="d"}') == START
+        assert await fleet.value('jobs_finished_total{workspace_id="default",status="failed"}') == 1
+        assert any("DescribeTrainingJob" in line for line in fleet.log)
+        hidden.clear()
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_requested_nodes{job_id="a"}') == 2
+
+    run(cloud, steps)
+
+
 def test_finished_jobs_are_counted_by_three_calls(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}", "Completed", "Completed") for number in range(7)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.aws_sagemaker import payloads
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.values import whole
@@ -63,20 +63,17 @@ class SageMakerClient:
             return None
         return whole(hits.value)
 
-    async def list_jobs(self, status: str, *, since: float | None = None, deadline: float) -> list[payloads.Job]:
+    async def list_jobs(self, status: str, *, since: float | None = None, deadline: float) -> list[payloads.JobSummary]:
         """ListTrainingJobs of one status, all pages; `since` a Unix time of the last change."""
         asked: dict[str, Any] = {"StatusEquals": status, "SortBy": "CreationTime", "SortOrder": "Ascending"}
         asked |= {"MaxResults": PAGE_SIZE} | ({} if since is None else {"LastModifiedTimeAfter": int(since)})
         rows = await self._all_pages("ListTrainingJobs", asked, payloads.JobsPage, deadline)
         return [row for row in rows if row is not None and row.training_job_name]
 
-    async def describe_job(self, name: str, *, deadline: float) -> payloads.Job | None:
-        """DescribeTrainingJob; None if the job does not exist."""
+    async def describe_job(self, name: str, *, deadline: float) -> payloads.Job:
+        """DescribeTrainingJob. NotFound if the job does not exist."""
         call = json_call("DescribeTrainingJob", {"TrainingJobName": name}, priority=Priority.DETAIL)
-        try:
-            row = await self._client.call(call, payloads.Job, deadline=deadline)
-        except NotFound:
-            return None
+        row = await self._client.call(call, payloads.Job, deadline=deadline)
         if row.training_job_name != name:
             raise BadAnswer("the answer is about another job", operation="DescribeTrainingJob")
         return row

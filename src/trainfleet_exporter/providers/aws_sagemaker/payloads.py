@@ -92,10 +92,14 @@ class SearchPage(Struct, rename="pascal", gc=False):
     total_hits: TotalHits | None = None
 
 
-class JobsPage(Struct, rename="pascal", gc=False):
-    """A page of ListTrainingJobs. Its rows have few of the fields."""
+class JobSummary(Job, rename="pascal", gc=False):
+    """A row of ListTrainingJobs (TrainingJobSummary): statuses, warm pool and times; the other fields are absent."""
 
-    rows: list[Job | None] | None = field(name="TrainingJobSummaries", default=None)
+
+class JobsPage(Struct, rename="pascal", gc=False):
+    """A page of ListTrainingJobs."""
+
+    rows: list[JobSummary | None] | None = field(name="TrainingJobSummaries", default=None)
     next_token: str | None = None
 
 

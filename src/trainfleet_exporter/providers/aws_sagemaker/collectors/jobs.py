@@ -4,14 +4,16 @@ Cost of a poll: one call for each of the two live statuses and each further 100 
 the last poll, and a few for jobs that are in neither. A job that has ended and keeps a warm pool is looked up.
 
 Where the identity may not call Search, jobs come from ListTrainingJobs, and DescribeTrainingJob for each that changed.
+A listed job without a description is shown as the list has it: failed is not empty.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
-from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.errors import AccessDenied, NotFound
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.aws_sagemaker import payloads, translate, translate_history
@@ -71,11 +73,14 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
             listing = await self._search([("TrainingJobName", "In", ",".join(job_ids))], deadline)
             if listing is not None:
                 return listing
-        rows = {name: await self.shared.client.describe_job(name, deadline=deadline) for name in job_ids}
-        return Listing({name: row for name, row in rows.items() if row is not None})
+        rows: dict[str, payloads.Job] = {}
+        for name in job_ids:
+            with suppress(NotFound):
+                rows[name] = await self.shared.client.describe_job(name, deadline=deadline)
+        return Listing(rows)
 
     def translate(self, row: payloads.Job) -> Job | None:
-        """A row of Search, or an answer of DescribeTrainingJob."""
+        """A row of Search or ListTrainingJobs, or an answer of DescribeTrainingJob."""
         return translate.job(row)
 
     def records(self, row: payloads.Job) -> Records | None:
@@ -133,10 +138,12 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
             name, changed = summary.training_job_name or "", summary.last_modified_time
             before = known.get(name)
             if before is None or changed is None or before[0] != changed:
-                row = await client.describe_job(name, deadline=deadline)
-                if row is None:
-                    continue  # deleted meanwhile
-                before = known[name] = changed, row
+                try:
+                    before = known[name] = changed, await client.describe_job(name, deadline=deadline)
+                except NotFound as error:  # deleted since it was listed, unless the next poll lists it again
+                    self.part.lacks("DescribeTrainingJob", error)
+                    found[name] = summary
+                    continue
             found[name] = before[1]
             self._names.add(name)
         return Listing(found)
