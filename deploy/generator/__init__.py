@@ -1,4 +1,4 @@
-"""Files under deploy/ that are made by code: `python -m deploy.generator` writes, or (with `--check`) compares them."""
+"""The generated files under deploy/ and docs/. `python -m deploy.generator` writes them, or compares with `--check`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 DEPLOY = Path(__file__).resolve().parent.parent
-"""The folder that every generated file is in; their paths are relative to it."""
+"""The paths of generated files are relative to this folder."""
 
 Source = Callable[[], Mapping[Path, str]]
-"""What makes generated files: their texts by their paths."""
+"""A function that generates files. It returns the text of each file by path."""
 
 
 def out_of_step(sources: tuple[Source, ...]) -> dict[Path, str]:
-    """The files that are missing or differ from what is generated, with the text that they should have."""
+    """Return the generated text of each file that is missing or out of date, by path."""
     wanted: dict[Path, str] = {}
     for source in sources:
         made = source()
@@ -23,7 +23,7 @@ def out_of_step(sources: tuple[Source, ...]) -> dict[Path, str]:
 
 
 def write(files: Mapping[Path, str]) -> None:
-    """Write generated files."""
+    """Write each text to its file."""
     for path, text in files.items():
         target = DEPLOY / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`python -m deploy.generator [--check]`: write every generated file, or exit 1 and name those that are out of date."""
+"""`python -m deploy.generator [--check]`: write the files that are out of date, or only list them and exit 1."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import argparse
 from deploy.generator import Source, dashboards, docs, kubernetes, out_of_step, rules, write
 
 SOURCES: tuple[Source, ...] = (rules.files, dashboards.files, docs.files, kubernetes.files)
-"""All generators of files."""
+"""The sources of all generated files."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code."""
+    """Run the command and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m deploy.generator", description="Write the generated files.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check

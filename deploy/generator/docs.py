@@ -1,4 +1,4 @@
-"""The references in docs/: what stands between two marks of a page is made from the code."""
+"""The references in docs/. The text between two marks of a page is generated from the code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def files() -> Mapping[Path, str]:
-    """Each page with a generated part, whole, as it should be; its path starts from deploy/ as those of all do.
+    """Return the whole text of each page with a generated part. Paths are relative to deploy/.
 
-    ValueError where a page lacks its marks.
+    Raises ValueError if a page does not have both marks exactly once.
     """
     return {Path("../docs", name): _renewed(DOCS / name, make()) for name, make in _PAGES.items()}
 

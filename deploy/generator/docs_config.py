@@ -1,7 +1,6 @@
-"""The reference of the config file, from its models: keys, kinds, defaults, and the text beneath each field.
+"""The reference of the config file: keys, kinds and defaults from the models, and the docstring of each field.
 
-What a field means is the string literal that follows it in its class, which Python itself forgets: it is read from the
-source, so that the models need not carry texts at run time.
+Python does not keep the docstrings of fields, so they are read from the source.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ _HEADS = ("key", "kind", "default", "meaning")
 
 
 def meanings(section: type[Section]) -> dict[str, str]:
-    """What each field of a section means, those of its bases included."""
+    """Return the docstring of each field of a section and of its base classes."""
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
         if base is not Section and issubclass(base, Section):
@@ -89,7 +88,7 @@ def _written(section: type[Section]) -> dict[str, str]:
 
 
 def reference() -> str:
-    """All tables of the page."""
+    """Return all tables of the page."""
     common = set(ProviderConfig.model_fields)
     return "\n\n".join(
         (
@@ -140,7 +139,7 @@ def _platform(
 
 
 def _endpoints(config: type[ProviderConfig], endpoints: type[Section], at: str) -> str:
-    """Their defaults are made from the region."""
+    """Return the table of endpoints. Their defaults contain the region."""
     example: Any = config.model_construct(region="REGION", endpoints=endpoints())
     said = meanings(endpoints)
     assert said.keys() >= endpoints.model_fields.keys(), at
@@ -200,7 +199,7 @@ def _rows(
 
 
 def _kind(hint: Any) -> str:
-    """In words, what may stand there."""
+    """Return the kind of a value in words."""
     for known, words in _KINDS:
         if hint == known:
             return words
@@ -212,7 +211,7 @@ def _kind(hint: Any) -> str:
         return f"list of {_LISTS.get(words, words)}"
     if get_origin(hint) is Literal:
         return ", ".join(map(code, parts))
-    return _kind(parts[0])  # optional, or annotated
+    return _kind(parts[0])  # `X | None` or `Annotated`
 
 
 def _default(field: FieldInfo) -> str:
@@ -228,7 +227,7 @@ _DURATIONS = [list(get_args(duration)[1:]) for duration in (kind.Duration, kind.
 
 
 def _shown(value: Any) -> str:
-    """A default as it is written in the file."""
+    """Return a default as a user writes it in the config file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""The part of docs/detection.md about alerts that no simulated week measures: where each of them is tested."""
+"""The table in docs/detection.md of alerts that the simulated weeks do not measure, with the tests of each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MEASURED = re.compile(r"^\| \[?(Trainfleet\w+)", re.MULTILINE)
 
 
 def reference() -> str:
-    """A row for each alert that the page's measured part has no row of."""
+    """Return a row for each alert that has no row in the measured part of the page."""
     return elsewhere(PAGE.read_text(encoding="utf-8").partition("<!--")[0])
 
 
 def elsewhere(measured: str) -> str:
-    """A row for each alert that this text has no row of, with the files that have it fire and stay quiet."""
+    """Return a row for each alert that has no row in `measured`, with the files of rule tests that test it."""
     known = set(_MEASURED.findall(measured))
     files: dict[str, list[str]] = {}
     for path in sorted(_TESTS.glob("*.yaml")):

@@ -1,4 +1,4 @@
-"""The reference of the metrics: the tables of families, and the exporter's own telemetry, as a page."""
+"""The reference of the metrics: the families of the clouds and the exporter's own families."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
 )
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")
 _CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker", "huawei_modelarts": "ModelArts"}
-"""By platform, what the page calls it: its sources begin with that."""
+"""Short names of the platforms. The sources of a family begin with them."""
 
 
 def reference() -> str:
-    """All tables of the page."""
+    """Return all tables of the page."""
     shown = [name for _, families in _GROUPS for name in (family.name for family in families)]
     assert len(shown) == len(set(shown))
     groups = [f"## {title}\n\n{table(_HEADS, map(_row, families))}" for title, families in _GROUPS]
@@ -67,7 +67,7 @@ def _sources(platform: Platform, family: MetricFamily) -> str:
 
 
 def _own() -> str:
-    """Every family that the exporter's telemetry can show, by reporting one thing of each kind to it."""
+    """Return the table of the exporter's own families."""
     rows = []
     for metric in own_metrics():
         name = metric.name + ("_total" if metric.type == "counter" else "")
@@ -77,7 +77,7 @@ def _own() -> str:
 
 
 def own_metrics() -> Iterator[Metric]:
-    """The exporter's own families, each with a sample, in their order on the page."""
+    """Yield the exporter's own families, each with a sample, in the order of the page."""
     telemetry = Telemetry()
     state = CollectorState("p", "c", 60.0, success=True, duration=1.0, oldest_part=0.0)
     telemetry.watch(state)
@@ -95,5 +95,5 @@ class _Budget:
 
 
 def labels_of(metric: Metric) -> list[str]:
-    """The labels of a family, as its first sample has them."""
+    """Return the label names of the first sample of a family."""
     return [label for label in metric.samples[0].labels if label != "le"]

@@ -1,4 +1,4 @@
-"""Markdown tables, and what they are made of."""
+"""Markdown tables and code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table. A bar in a cell would end it, so it is escaped."""
+    """Return a Markdown table. Bars in cells are escaped."""
     lines = [_row(heads), "|" + "---|" * len(heads)]
     lines += [_row(cells) for cells in rows]
     return "\n".join(lines)
@@ -17,5 +17,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Text as code; none where there is none."""
+    """Return `text` as Markdown code, or nothing if it is empty."""
     return f"`{text}`" if text else ""

@@ -21,7 +21,7 @@ from deploy.generator.kubernetes import MANIFESTS, digest
 
 DIGEST = "# Chart digest: "
 _ORDER = ("ServiceAccount", "ConfigMap", "PersistentVolumeClaim", "Service", "Deployment", "NetworkPolicy")
-"""Objects in the order in which Kubernetes needs them."""
+"""The kinds in exporter.yaml, in the order in which Kubernetes needs them."""
 _OPERATOR = "ServiceMonitor"
 _HELMS = re.compile(
     r"^ *(?:helm\.sh/chart|app\.kubernetes\.io/managed-by|checksum/config): .*\n|^# Source: .*\n", re.MULTILINE
@@ -47,20 +47,20 @@ _OPERATOR_HEAD = """\
 
 
 def manifests(rendered: str) -> Mapping[Path, str]:
-    """The manifests by their paths from deploy/. Raises KeyError for an unknown kind."""
+    """Return the manifests. Paths are relative to deploy/. Raises KeyError for a kind that is not in `_ORDER`."""
     found: dict[str, str] = {}
     for document in re.split(r"^---\n", _HELMS.sub("", rendered), flags=re.MULTILINE):
         content = yaml.safe_load(document)
         if content is not None:
             found[content["kind"]] = document.strip("\n") + "\n"
-    told = DIGEST + digest()
+    line = DIGEST + digest()
     monitor = found.pop(_OPERATOR)
     ours = [found.pop(kind) for kind in _ORDER]
     if found:
         raise KeyError(*found)
     return {
-        MANIFESTS / "exporter.yaml": "---\n".join([_HEAD.format(digest=told), *ours]),
-        MANIFESTS / "servicemonitor.yaml": _OPERATOR_HEAD.format(digest=told) + monitor,
+        MANIFESTS / "exporter.yaml": "---\n".join([_HEAD.format(digest=line), *ours]),
+        MANIFESTS / "servicemonitor.yaml": _OPERATOR_HEAD.format(digest=line) + monitor,
     }
 
 

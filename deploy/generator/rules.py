@@ -1,4 +1,4 @@
-"""The rules of deploy/prometheus/rules, the Helm chart's rules and docs/rules.md, all from one table of rules."""
+"""All rules, as files of Prometheus, as a Helm template, and as docs/rules.md."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ THRESHOLDS = DEPLOY / "prometheus" / "thresholds.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The content of thresholds.yaml."""
+    """The content of thresholds.yaml: thresholds, prices and models."""
 
     thresholds: Thresholds
     prices: Mapping[str, Number]
@@ -40,23 +40,26 @@ class Tuning:
 
 
 def shipped() -> Tuning:
-    """What deploy/prometheus/thresholds.yaml says."""
+    """Read deploy/prometheus/thresholds.yaml."""
     read: dict[str, Any] = yaml.safe_load(THRESHOLDS.read_text(encoding="utf-8"))
     return Tuning(read["thresholds"], read["prices"], read["currency"], read["models"])
 
 
 def records() -> Sequence[Record]:
-    """Every recording rule but those of the tables of prices and models."""
+    """Return all recording rules, except those of prices and models."""
     return [rule for group in RECORDING for rule in group.rules if isinstance(rule, Record)]
 
 
 def alerts() -> Sequence[Alert]:
-    """Every alerting rule."""
+    """Return all alerting rules."""
     return [rule for group in ALERTING for rule in group.rules if isinstance(rule, Alert)]
 
 
 def depth() -> int:
-    """How many records stand on one another: so often a recording of the past has to be made to be whole."""
+    """Return the length of the longest chain of records that read records.
+
+    Records of the past are complete after this many runs of promtool.
+    """
     expressions = {record.name: record.expr for record in records()}
 
     def of(name: str) -> int:
@@ -75,21 +78,20 @@ def render(
     currency: str = "CNY",
     interval: str = INTERVAL,
 ) -> str:
-    """A rule file with these thresholds, prices and models. Raises KeyError for a threshold that is missing."""
+    """Return a rule file. Raises KeyError for a missing threshold."""
     return prometheus_yaml(groups, thresholds, prices=prices, currency=currency, models=models, interval=interval)
 
 
 def helm_template() -> str:
-    """All rules as text of a Helm template, from `groups:` on, not indented.
+    """Return all rules as a Helm template that begins with `groups:`.
 
-    Thresholds are `.Values.prometheusRule.thresholds.NAME`, prices `.Values.prometheusRule.prices` (by model), their
-    currency `.Values.prometheusRule.currency`, models `.Values.prometheusRule.models`; `shipped()` has the defaults.
+    It reads `thresholds`, `prices`, `currency` and `models` of `.Values.prometheusRule`.
     """
     return helm_yaml((*RECORDING, *ALERTING), interval=INTERVAL)
 
 
 def files() -> Mapping[Path, str]:
-    """The rule files and the page about them, by their paths from deploy/."""
+    """Return the rule files and docs/rules.md. Paths are relative to deploy/."""
     tuning = shipped()
     head = "# Made by python -m deploy.generator from thresholds.yaml; edit that, or the table in deploy/generator.\n"
 

@@ -1,4 +1,4 @@
-"""Records of accelerators that jobs hold: how many, how much of them is used, wasted or idle, and what that costs.
+"""Records of held, used, wasted and idle accelerators, and their cost.
 
 A job without a known utilization is unmeasured: its accelerators are held, but not used, wasted or idle.
 """
@@ -16,7 +16,7 @@ LEVELS = {
     "charged_to": ("provider", "charged_to"),
     "provider": ("provider",),
 }
-"""The labels of each level. `charged_to` is the tag of the job that `chargeback_label` names; empty without it."""
+"""The labels of each level. `charged_to` is the value of the job's tag `chargeback_label`, or empty."""
 PRICE = "accelerator_model:trainfleet_accelerator_price:per_hour"
 PRICE_MEANING = "Price of one accelerator of the model for an hour, from the table of prices."
 PRICE_LABELS = ("accelerator_model", "currency")
@@ -50,8 +50,8 @@ _USE = "max by (provider, job_id, accelerator) (trainfleet_job_accelerator_utili
 _ON_USE = "on (provider, job_id, accelerator)"
 _HELD = "job:trainfleet_held_accelerators:sum"
 
-# `1 *` takes the name off, which `0 *` takes off as well: a range query, such as promtool makes for the past, would
-# have two series for one otherwise.
+# `0 *` drops the metric name, so `1 *` must drop it, too. Otherwise a range query, such as that of promtool for the
+# past, returns two series for one job.
 _OF_JOBS = {
     "held": f"""\
 (

@@ -1,4 +1,4 @@
-"""Alerts about the exporter itself and its way to the clouds."""
+"""Alerts about the exporter and its calls to the clouds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _UNWATCHED = """\
   unless on (provider)
   max by (provider) (trainfleet_provider_up)
 )"""
-# One alert for each shard, because each has its own parts. Of replicas only the best counts: what one does not poll,
-# another does. The age is that at the scrape: with `time()` it would grow until the next scrape.
+# Each shard has its own parts, so each has its own alert. Replicas poll the same parts, so the best one counts.
+# The age is measured at the scrape. With `time()`, it would grow until the next scrape.
 _LAST_SUCCESS = "trainfleet_exporter_collector_last_success_timestamp_seconds"
 _STALE = """\
 min by ({by}) (
@@ -36,7 +36,10 @@ _ON_AWS = 'max by (provider) (last_over_time(trainfleet_provider_info{platform="
 
 
 def _budget_running_out(offset: int, which: str) -> str:
-    """Budgets that end before the calendar month at `offset` s from UTC does, of the providers in `which`."""
+    """Return the query for budgets that run out before the calendar month ends.
+
+    The month is that at `offset` seconds from UTC. `which` restricts the providers.
+    """
     now = f"vector(time() + {offset})"
     left = f"(86400 * (days_in_month({now}) - day_of_month({now}) + 1) - (time() + {offset}) % 86400)"
     return f"""\
@@ -63,8 +66,8 @@ EXPORTER_ALERTS = Group(
     (
         Alert(
             "TrainfleetExporterDown",
-            # By provider, so that it can mute the alerts about the providers that no exporter polls now, and no others.
-            # The second part is about exporters that are no longer targets, such as a pod that Kubernetes cannot place.
+            # By provider, so that it mutes only the alerts about providers that no exporter polls.
+            # The second part finds exporters that are no longer targets, such as a pod that Kubernetes cannot place.
             f"""\
 {_UNWATCHED}
 and on (instance, job)
@@ -106,7 +109,7 @@ absent(up{{job="<exporter_job>"}})""",
         ),
         Alert(
             "TrainfleetCollectorStale",
-            # The last `unless` of each is about a first cycle over many jobs, after a start, that has not ended yet.
+            # The last `unless` of each part excludes a first cycle over many jobs that has not ended yet.
             _STALE.format(by="provider, collector, instance, job", which=_OF_SHARDS, success=_LAST_SUCCESS)
             + "\nor on (provider, collector)\n"
             + _STALE.format(by="provider, collector", which="", success=_LAST_SUCCESS),
@@ -180,7 +183,7 @@ min by (provider) (
         ),
         Alert(
             "TrainfleetShardMissing",
-            # What is there is not bridged, or the alert would come so much later. If no shard is there, none counts.
+            # Present shards are not bridged, because that would delay the alert. If none is present, the count is 0.
             """\
 max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1)
 - on (job)

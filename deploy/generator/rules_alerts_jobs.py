@@ -1,4 +1,4 @@
-"""Alerts about jobs and their pods. Each has the labels of the job's owner, so that Alertmanager can notify them."""
+"""Alerts about jobs and their pods. They have the labels of the job's owner, so Alertmanager can notify the owner."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POD_USE, POW
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
 _ON = "on (provider, job_id, accelerator)"
-# `max`: a job whose user got another name has two series for the time that is bridged, and holds no more than before.
+# `max`, because a job whose user name changed has two series until `bridge` has passed.
 _HELD = (
     f"sum {_BY} (\n  max by (provider, job_id, accelerator, accelerator_model) (\n"
     "    last_over_time(job:trainfleet_held_accelerators:sum[<bridge>])\n  )\n)"
 )
 _HELD_POWER, _HELD_NETWORK = (f"max_over_time({median}[<baseline_held>])" for median in (POWER_MEDIAN, NETWORK_MEDIAN))
 
-# What is bridged ends at once when the cloud says something else: a job that starts no longer waits, one that ends is
-# not stuck. Without this, `for` would be as good as nothing wherever it is shorter than what is bridged.
+# The `unless` ends bridging when the cloud reports another status. Without it, a job that has ended would count as
+# running until `bridge` has passed, and alerts with a shorter `for` would fire.
 _RUNNING = """\
 and on (provider, job_id)
 max by (provider, job_id) (last_over_time(trainfleet_job_status{status="running"}[<bridge>])) == 1
 unless on (provider, job_id)
 trainfleet_job_status{status!="running"} == 1"""
 
-# Bridged by the window of the event, or a long gap within it would end the alert and a second message would follow.
+# Bridged for the whole window of the event. Otherwise a long gap would end the alert and cause a second notification.
 _FAILED = """\
 max by (provider, job_id) (last_over_time(trainfleet_job_status{status="failed"}[<job_failed_seconds>s])) == 1
 unless on (provider, job_id)
@@ -34,7 +34,7 @@ unless on (provider, job_id)
 max by (provider, job_id) (
   last_over_time(trainfleet_job_status{status="failed"}[<bridge>] offset <job_failed_seconds>s)
 ) == 1"""
-# The reason of now decides: the one before may be why the job was queued.
+# The current reason decides, because an earlier one may say why the job was queued.
 _PLATFORM_REASON = """\
 (
   max by (provider, job_id) (
@@ -44,7 +44,7 @@ _PLATFORM_REASON = """\
   trainfleet_job_status_reason{reason!~"<platform_reasons>"} == 1
 )"""
 
-# By job, so that the pod that replaces an evicted one may have another id.
+# By job, because the pod that replaces an evicted one may have another id.
 _EVICTIONS = "(\n  sum by (provider, job_id) (max by (provider, job_id, pod_id) (trainfleet_pod_evictions_total))\n)"
 
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
@@ -124,7 +124,7 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
         ),
         Alert(
             "TrainfleetJobHung",
-            # A collective that hangs spins: all the same, minute by minute. What evaluates, loads or writes does not.
+            # In a hung collective operation, power stays the same each minute. In evaluation or I/O, it varies.
             of_a_job(f"""\
 {_HELD}
 and {_ON}

@@ -1,4 +1,4 @@
-"""Alerts about pools, and about the quota of jobs of a provider."""
+"""Alerts about pools and about a provider's quota of jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ABNORMAL_NODES = (
     '(trainfleet_node_status{provider=%q, pool_id=%q, status="abnormal"}))` '
     "$labels.provider $labels.pool_id | query }} Nodes:{{ range . }} {{ .Labels.node_name }}{{ end }}.{{ end }}"
 )
-"""The names of some of them, where the collector `nodes` reports nodes."""
+"""The names of up to ten abnormal nodes, if the collector `nodes` reports nodes."""
 _JOBS_THERE = (
     "{{ with printf `topk(10, max by (job_id, job_name) (trainfleet_job_info{provider=%q} "
     "and on (provider, job_id) trainfleet_pod_info{provider=%q, node_name=%q}))` "
     "$labels.provider $labels.provider $labels.node_name | query }} "
     "Jobs on it:{{ range . }} {{ .Labels.job_name }} ({{ .Labels.job_id }}){{ end }}.{{ end }}"
 )
-"""Some of the jobs that run on a node, where the platform reports the nodes of pods."""
+"""Up to ten jobs that run on a node, if the platform reports the nodes of pods."""
 _WORK_AHEAD = """\
 bottomk by (provider, node_name) (
   1,
@@ -30,7 +30,7 @@ bottomk by (provider, node_name) (
   ) - time()
   < <maintenance_seconds>
 )"""
-"""Seconds until the next work on each node. Two pools may name a node: it has one series."""
+"""Seconds until the next work on each node: one series, even if two pools contain the node."""
 
 _NODE_STATES = """\
 max by (provider, pool_id) (last_over_time(trainfleet_pool_nodes{status="abnormal"}[<bridge>]))
@@ -40,7 +40,10 @@ _LEASES = "max by (provider, pool_id) (last_over_time(trainfleet_node_expiry_tim
 
 
 def _unless_parent_has(nodes: str) -> str:
-    """Drops nested pools whose parent counts their nodes. The parent has no nodes where it is a training plan."""
+    """Return an `unless` that drops nested pools whose parent counts their nodes.
+
+    A parent that is a training plan has no nodes, so its children are kept.
+    """
     return f"""\
 unless on (provider, pool_id)
 (

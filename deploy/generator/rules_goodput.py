@@ -1,8 +1,9 @@
 """Records of how jobs spent their time: goodput, faults, recoveries, and the cost of lost time.
 
-docs/goodput.md derives each formula. Two kinds of records stand here. The ratios of a job are over its whole life,
-from `trainfleet_job_phase_seconds`. Everything over many jobs stands on what each minute adds, so that sums over any
-window are right while jobs come and go.
+docs/goodput.md derives each formula. There are two kinds of records:
+
+- Ratios of a job cover its whole life, from `trainfleet_job_phase_seconds`.
+- Records over many jobs add up the gain of each minute, so sums over a window are right while jobs start and end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ELAPSED = f"sum by ({JOB}) ({_PHASE})"
 _RUNNING = f'sum by ({JOB}) ({_PHASE}{{phase="running"}})'
 _ALLOCATED = f'sum by ({JOB}) ({_PHASE}{{phase!="queued"}})'
 
-# A job that has just ended requests nothing, but its last minutes still arrive.
+# A job that has just ended requests nothing, but its last minutes still count.
 _REQUESTED = (
     f"max by ({JOB}, accelerator, accelerator_model) "
     "(last_over_time(trainfleet_job_requested_accelerators[<bridge>])) > 0"
@@ -41,15 +42,15 @@ sum by ({JOB}, currency) (
 
 
 def _or_zero(part: str, whole: str) -> str:
-    """`part`, and 0 for what `whole` has and `part` lacks."""
+    """Return `part`, with 0 for each series of `whole` that `part` does not have."""
     return f"({part} or 0 * {whole})"
 
 
 def _gained(labels: str, series: str, known_before: str) -> str:
-    """What the last minute added to each of `series`, by `labels`. A gap of up to `bridge` counts to the minute after.
+    """Return the gain of `series` within the last minute, by `labels`.
 
-    A new series adds its whole value if `known_before` says that its object was shown a minute ago. Else the object is
-    only new to Prometheus, and what the series counts happened earlier.
+    The gain of a gap of up to `bridge` counts in the minute after the gap. A new series adds its whole value if
+    `known_before` returns its object, which was then shown a minute ago. Otherwise the counted events are older.
     """
     now = f"max by ({labels}) ({series})"
     before = f"max by ({labels}) (last_over_time({series}[<bridge>] offset 1m))"
@@ -65,7 +66,7 @@ and {known_before}"""
 
 
 def _counted(labels: str, series: str, known_before: str) -> str:
-    """What the last minute added to counters, where it is more than 0. A counter that falls adds nothing."""
+    """Return the gain of counters within the last minute, if it is above 0. A reset adds nothing."""
     return f"(\n{indented(_gained(labels, series, known_before))}\n) > 0"
 
 

@@ -1,4 +1,4 @@
-"""What a rule is, before its thresholds are known: text in which `<name>` stands for the threshold of that name."""
+"""Recording and alerting rules as text in which `<name>` stands for the threshold `name`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 RUNBOOKS = "https://github.com/trainfleet/trainfleet-exporter/blob/main/docs/runbooks"
 INTERVAL = "1m"
-"""How often every group is evaluated. Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours."""
+"""The evaluation interval of all groups. Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours."""
 
 Severity = Literal["critical", "warning", "info"]
 Number = int | float
@@ -20,7 +20,7 @@ _PLACE = re.compile(r"<([a-z][a-z_]*)>")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A recording rule. `meaning` is what the docs say of it; `labels` are those of its series, for the docs too."""
+    """A recording rule. `meaning` and `labels`, the labels of its series, are for the docs."""
 
     name: str
     expr: str
@@ -30,9 +30,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alerting rule. `about` is what the docs say of it; `wait` is its `for`, empty for at once.
+    """An alerting rule. `about` is for the docs. `wait` is its `for`; if it is empty, the alert fires at once.
 
-    An `event` has happened, and its alert fires for a window. It has the label `event="true"`; its end means nothing.
+    The alert of an `event` fires for a fixed time and has the label `event="true"`. Its end means nothing.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """The address of its page in docs/runbooks."""
+        """The URL of the alert's page in docs/runbooks."""
         return f"{RUNBOOKS}/{self.name}.md"
 
     @property
     def dashboard(self) -> str:
-        """The address of the dashboard that shows what the alert is about, with its variables set."""
+        """The URL of the dashboard that shows the object of the alert, with its variables set."""
         variables = {"provider": "provider"}
         if _OWNED in self.expr:
             board = "job"
@@ -67,16 +67,16 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rules that are evaluated one after the other: each sees what those before it have just made."""
+    """Rules that Prometheus evaluates in order, so that each can read the records before it."""
 
     name: str
     rules: Sequence[Record | Alert]
     has_tables: bool = field(default=False)
-    """Whether the prices and the peaks of accelerator models come before its rules."""
+    """Whether the group begins with the records of prices and peaks."""
 
 
 def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], str]) -> str:
-    """`text` with every `<name>` replaced. Raises KeyError for a name that there is not."""
+    """Replace every `<name>` in `text`. Raises KeyError for an unknown name."""
 
     def value(found: re.Match[str]) -> str:
         return thresholds(found[1]) if callable(thresholds) else str(thresholds[found[1]])
@@ -85,15 +85,15 @@ def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], s
 
 
 def names(text: str) -> set[str]:
-    """The names of the thresholds that `text` speaks of."""
+    """Return the names of the thresholds in `text`."""
     return set(_PLACE.findall(text))
 
 
 def info(keys: str, labels: str, series: str, *, bridged: bool, bridge: str = "<bridge>") -> str:
-    """Exactly one info series for each object, so that a join on `keys` never finds two.
+    """Return a query for exactly one info series of each object, so that joins on `keys` never match two.
 
-    Two stand side by side where a label changed lately, or two exporters poll one provider. `bridged`: what is shown
-    now, or else what was shown last within `bridge`.
+    An object has two if a label changed recently or if two exporters poll one provider. With `bridged`, an object that
+    is not shown now has its last series within `bridge`.
     """
     now = f"topk by ({keys}) (1, max by ({keys}, {labels}) ({series}))"
     if not bridged:
@@ -111,16 +111,16 @@ _WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
 
 
 def of_a_job(condition: str, bridge: str = "<bridge>") -> str:
-    """The condition's series, which are by job, with the name of the job and whose it is."""
+    """Add the job name and the owner to the series of `condition`, which are by job."""
     whose = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True, bridge=bridge)
     return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}"
 
 
 def of_a_pool(condition: str) -> str:
-    """The condition's series, which are by pool, with the name of the pool."""
+    """Add the pool name to the series of `condition`, which are by pool."""
     return f"(\n{indented(condition)}\n)\n* on ({POOL}) group_left (pool_name)\n{_WHICH}"
 
 
 def indented(text: str) -> str:
-    """Each line two columns further in."""
+    """Indent each line by two spaces."""
     return "\n".join(f"  {line}" for line in text.strip().splitlines())

@@ -1,4 +1,4 @@
-"""docs/rules.md: every record and alert with its meaning, labels, severity and waiting time."""
+"""docs/rules.md: all records and alerts, and the families that they read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _OWN = ("trainfleet_exporter_", "trainfleet_provider_up")
 
 
 def page(recording: Sequence[Group], alerting: Sequence[Group], thresholds: Thresholds, depth: int) -> str:
-    """The whole page. `depth` is how many records stand on one another."""
+    """Return the whole page. `depth` is that of `rules.depth()`."""
     records = [Record(PRICE, "", PRICE_MEANING, PRICE_LABELS), Record(PEAK, "", PEAK_MEANING, PEAK_LABELS)]
     records += [rule for group in recording for rule in group.rules if isinstance(rule, Record)]
     alerts = [rule for group in alerting for rule in group.rules if isinstance(rule, Alert)]
@@ -80,7 +80,7 @@ def page(recording: Sequence[Group], alerting: Sequence[Group], thresholds: Thre
 
 
 def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str]:
-    """A row for each family of the exporter: what reads it, itself or by the records that it stands on."""
+    """Yield a row for each family of the exporter: the alerts and records that read it, directly or through records."""
     expressions = {record.name: record.expr for record in records}
 
     def families(expr: str) -> set[str]:

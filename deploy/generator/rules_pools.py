@@ -1,4 +1,4 @@
-"""Records of queues, pools and how jobs end."""
+"""Records of queues, pools and finished jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _by(labels: tuple[str, ...]) -> str:
 
 
 def _pool(what: str, labels: tuple[str, ...], meaning: str) -> Record:
-    """The accelerators of a pool, counted once if two exporters poll the provider."""
+    """Return a record of accelerators of pools, which counts them once if two exporters poll the provider."""
     return Record(
         f"pool:trainfleet_{what}_accelerators:sum",
         f"max {_by(labels)} (trainfleet_pool_{what}_accelerators)",
@@ -119,7 +119,7 @@ clamp_min(
         ),
         Record(
             "pool:trainfleet_accelerators_fragmentation:ratio",
-            # Free accelerators of the nodes if these are known: pools are polled more often, so their values are newer.
+            # Uses the free accelerators of the nodes if known, because values of pools are newer than those of nodes.
             f"""\
 pool:trainfleet_accelerators_fragmented:sum
 / (

@@ -1,7 +1,7 @@
-"""Records of how old the usage of a job is, and of the usage that is new enough to judge.
+"""Records of the age of a job's usage, and of the usage that is new enough for alerts.
 
-The exporter goes on showing the last good reading between polls, and for hours where a budget stretches them. Rules
-about a job's usage therefore read these records, in which a minute without a new enough reading has no sample.
+The exporter shows the last good reading until the next poll, which a budget may delay for hours. So alerts about usage
+read these records: they have no sample in a minute without a new reading.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ AGE = "job:trainfleet_usage_age:seconds"
 LIMIT = "provider:trainfleet_usage_age_limit:seconds"
 FRESH_USE = "job:trainfleet_accelerator_utilization_fresh:ratio"
 OLD = f"unless on ({JOB})\n{AGE} > on (provider) group_left () {LIMIT}"
-"""What every alert about readings ends with: nothing is judged by a reading that is too old."""
+"""The end of each rule about readings. It drops jobs whose newest reading is too old."""
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _OWN = "trainfleet_exporter_collector"
@@ -23,7 +23,7 @@ READINGS = Group(
     (
         Record(
             AGE,
-            # Bridged, so that a reading ages while no scrape succeeds, too.
+            # Bridged, so that readings also age while scrapes fail.
             f"""\
 time() - max by ({JOB}) (last_over_time(trainfleet_job_usage_timestamp_seconds[<bridge>]))
 or on ({JOB})

@@ -15,7 +15,7 @@ SIGNALS = "pod:trainfleet_straggling_signals:count"
 _JOB = ("provider", "job_id")
 _POD = "provider, job_id, pod_id"
 _STEP = "10m"
-"""Of the medians: a reading every ten minutes is as good as all of them, and cheaper."""
+"""The step of medians. One reading in ten minutes is exact enough and cheaper than all readings."""
 _RATES = ("receive", "transmit")
 
 
@@ -38,7 +38,7 @@ def _median(name: str, of: str, meaning: str) -> Record:
 
 
 def _pod_mean(name: str, expr: str, meaning: str) -> tuple[Record, Record]:
-    """The mean of a signal of each pod within a window, and how far that is from the pods of the same job."""
+    """Return the records of a signal's mean of each pod, and of its deviation from the pods of the same job."""
     mean = f"pod:trainfleet_{name}:avg"
     median = f"quantile by ({JOB}) (0.5, {mean})"
     distance = f"({mean} - on ({JOB}) group_left () {median})"

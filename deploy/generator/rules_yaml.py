@@ -1,4 +1,4 @@
-"""Rules as the YAML that Prometheus reads, and as the same within a Helm template."""
+"""Rules as YAML for Prometheus, and as a Helm template of the same YAML."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from deploy.generator.rules_model import Alert, Group, Number, Record, filled
 
 Thresholds = Mapping[str, str | Number]
 Models = Mapping[str, Mapping[str, Any]]
-"""By `accelerator_model`: its readable `name`, and `peak_tflops` of one accelerator."""
+"""The readable `name` and the `peak_tflops` of one accelerator, by `accelerator_model`."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Long text in blocks, lists indented, nothing folded."""
+    """Writes long text as blocks, indents lists and does not fold lines."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -52,12 +52,12 @@ def _rule(rule: Record | Alert) -> dict[str, Any]:
 
 
 def _group(group: Group, interval: str, rules: str) -> str:
-    """One group as an item of `groups`, of the text of its rules."""
+    """Return a group as an item of `groups`. `rules` is the text of its rules."""
     return f"  - name: {group.name}\n    interval: {interval}\n    rules:\n{rules}"
 
 
 def _rules(group: Group) -> str:
-    """A group's rules as they are written, before thresholds are filled in."""
+    """Return the text of a group's rules, with `<name>` for thresholds."""
     return "".join(f"      {line}\n" for line in _dumped([_rule(rule) for rule in group.rules]).splitlines())
 
 
@@ -76,7 +76,7 @@ def _peak(model: str, name: str, tflops: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as a YAML scalar in double quotes, whatever is in it."""
+    """Return any text as a YAML scalar in double quotes."""
     found: str = yaml.dump(text, default_style='"', width=10_000, allow_unicode=True)
     return found.rstrip("\n")
 
@@ -90,7 +90,7 @@ def prometheus_yaml(
     models: Models,
     interval: str,
 ) -> str:
-    """A rule file. Raises KeyError for a threshold that there is not."""
+    """Return a rule file. Raises KeyError for an unknown threshold."""
     tables = "".join(_price(_quoted(model), str(price), _quoted(currency)) for model, price in prices.items())
     tables += "".join(
         _peak(_quoted(model), _quoted(each["name"]), str(each["peak_tflops"])) for model, each in models.items()
@@ -102,7 +102,7 @@ def prometheus_yaml(
 
 
 def helm_yaml(groups: Sequence[Group], *, interval: str) -> str:
-    """The same as text of a Helm template, from `groups:` on; thresholds and tables are values of the chart."""
+    """Return the rules as a Helm template that reads thresholds and tables from the chart's values."""
     values = "Values.prometheusRule"
     tables = (
         f"      {{{{- range $model, $price := .{values}.prices }}}}\n"
@@ -114,7 +114,7 @@ def helm_yaml(groups: Sequence[Group], *, interval: str) -> str:
     )
 
     def rules(group: Group) -> str:
-        # Prometheus's own templates must come out of Helm as they are.
+        # Helm must not fill in the templates of Prometheus.
         text = _rules(group).replace("{{", '{{ "{{" }}')
         return (tables if group.has_tables else "") + filled(
             text, lambda name: f"{{{{ .{values}.thresholds.{name} }}}}"

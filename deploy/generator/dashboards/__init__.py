@@ -1,4 +1,4 @@
-"""The dashboards for Grafana, and the files that provision them."""
+"""All files under deploy/grafana: dashboards and provisioning."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from deploy.generator.dashboards.provisioning import DASHBOARDS, DATASOURCE
 
 GRAFANA = Path("grafana")
 MADE = (fleet, job, pools, goodput, cost, exporter)
-"""The dashboards' modules."""
+"""The module of each dashboard."""
 
 
 def files() -> Mapping[Path, str]:
-    """Every file under deploy/grafana."""
+    """Return all files. Paths are relative to deploy/."""
     boards = {GRAFANA / "dashboards" / f"{made.UID}.json": made.build() for made in MADE}
     return {
         **boards,

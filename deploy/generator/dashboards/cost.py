@@ -1,4 +1,4 @@
-"""Users and cost: accelerator-hours that users held, used and wasted, and their cost."""
+"""The dashboard "Users and cost": accelerator-hours that users held, used and wasted, and their cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UID = "trainfleet-cost"
 _WASTE = Scale("green", ((0.3, "yellow"), (0.6, "red")))
 _MOST = 25
 _SOME = f'{P}, charged_to=~"$charged_to"'
-"""The matchers of the chosen providers and of who is charged."""
+"""Matchers for the chosen providers and charged tags."""
 _CHARGED_TO = choice(
     "charged_to",
     "Charged to",
@@ -127,7 +127,7 @@ def _ledger(
     by: str,
     named: Callable[[str], str],
 ) -> Panel:
-    """Hours and cost of each of a level, in one table."""
+    """Return a table of hours and cost by `level`, such as by user."""
     return table(
         title,
         "Accelerator-hours within the chosen time, and their cost. Wasted is held minus used, of measured jobs. An "
@@ -260,7 +260,7 @@ def _jobs() -> list[Panel]:
     wasted = f"topk({_MOST}, {_hours('job', 'wasted', by)})"
     those = f"and on ({by}) {wasted}"
     whose = "job_name, user_name"
-    # Most of these jobs have finished and are no longer shown, so their names come from when they were shown last.
+    # Most of these jobs have finished and are no longer shown, so their names come from their last samples.
     names = info(by, whose, f"last_over_time(trainfleet_job_info{{{P}}}[$__range])")
     return [
         row("Jobs"),
@@ -285,7 +285,7 @@ def _jobs() -> list[Panel]:
 
 
 def build() -> str:
-    """The dashboard's JSON."""
+    """Return the JSON of the dashboard."""
     return dashboard(
         UID,
         "Trainfleet / Users and cost",

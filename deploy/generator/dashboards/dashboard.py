@@ -1,4 +1,4 @@
-"""A dashboard: its variables, links and panels, which are set from left to right, line by line."""
+"""The JSON of a dashboard. Panels are placed from left to right, line by line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dashboard(
     *,
     since: str = "now-6h",
 ) -> str:
-    """The dashboard's JSON, as a file has it."""
+    """Return the JSON of a dashboard. `since` is the start of its time range."""
     body: Json = {
         "uid": uid,
         "title": title,
@@ -44,7 +44,7 @@ def dashboard(
 
 
 def _links() -> Json:
-    """To the other dashboards, with the time range and whatever was chosen."""
+    """Return links to the other dashboards that keep the time range and the variables."""
     return {
         "type": "dashboards",
         "title": "trainfleet",

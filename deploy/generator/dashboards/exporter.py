@@ -1,4 +1,4 @@
-"""Exporter health and API cost: whether the data of the other dashboards is fresh, and how many calls it takes."""
+"""The dashboard "Exporter health and API cost": how fresh the data is, and how many calls it takes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SINCE_SUCCESS = f"time() - (max by ({_BY}) ({_C}last_success_timestamp_seconds{
 
 
 def _variables() -> list[Json]:
-    # Only exporters, and not all targets: every target has `up` and `process_...`.
+    # Only exporters have `build_info`. All targets have `up` and `process_...`.
     return [
         datasource(),
         choice(
@@ -190,7 +190,7 @@ def _collectors() -> list[Panel]:
 
 
 def build() -> str:
-    """The dashboard's JSON."""
+    """Return the JSON of the dashboard."""
     return dashboard(
         UID,
         "Trainfleet / Exporter health and API cost",

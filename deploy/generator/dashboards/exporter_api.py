@@ -1,4 +1,4 @@
-"""The lower half of the exporter's dashboard: API calls, their cost and outcomes, and the process."""
+"""Lower half of the exporter dashboard: API calls, budgets, outcomes and the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fleet overview: jobs that run, wait and fail over all clouds, and the use of the held accelerators."""
+"""The dashboard "Fleet overview": jobs of all clouds by status, and the use of held accelerators."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ JOB_LINK = (
     '/d/trainfleet-job?${datasource:queryparam}&${__url_time_range}&var-job_id=${__data.fields["Job id"]}'
     '&var-provider=${__data.fields["Provider"]}'
 )
-"""Opens the job of a table's row."""
+"""Link from a row of a table to the dashboard of its job."""
 
 _FINISHED = f"workspace:trainfleet_jobs_finished:increase1h{{{P}}}"
 _SHARES = {"used": "green", "wasted": "red", "unmeasured": "gray"}
 
 
 def provider_sum(what: str) -> str:
-    """Accelerators of the chosen providers' jobs."""
+    """Return the query for the sum of a record of accelerators over the chosen providers."""
     return f"sum(provider:trainfleet_{what}_accelerators:sum{{{P}}})"
 
 
@@ -286,7 +286,7 @@ def _attention() -> list[Panel]:
 
 
 def build() -> str:
-    """The dashboard's JSON."""
+    """Return the JSON of the dashboard."""
     return dashboard(
         UID,
         "Trainfleet / Fleet overview",

@@ -1,4 +1,4 @@
-"""Goodput: how jobs spent their time, which faults happened, how long jobs waited, and the cost."""
+"""The dashboard "Goodput": how jobs spent their time, with faults, waits and cost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _phases(matcher: str = "") -> str:
 
 
 def _of_range(record: str) -> str:
-    """What a record of what each minute added comes to within the chosen time."""
+    """Return the query for the sum of a record of gains per minute over the chosen time."""
     return f"sum_over_time({record}{{{P}}}[$__range])"
 
 
@@ -326,7 +326,7 @@ def _jobs() -> list[Panel]:
 
 
 def build() -> str:
-    """The dashboard's JSON."""
+    """Return the JSON of the dashboard."""
     return dashboard(
         UID,
         "Trainfleet / Goodput",

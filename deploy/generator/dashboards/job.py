@@ -1,4 +1,4 @@
-"""Job: from the list of jobs to one job, to its pods, to their devices."""
+"""The dashboard "Job": the list of jobs, and one job with its pods and their devices."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def _once_requested() -> str:
 
 
 def build() -> str:
-    """The dashboard's JSON."""
+    """Return the JSON of the dashboard."""
     return dashboard(
         UID,
         "Trainfleet / Job",

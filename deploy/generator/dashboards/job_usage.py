@@ -1,4 +1,4 @@
-"""The lower half of the job dashboard: what the chosen job, its pods and their devices use."""
+"""Lower half of the job dashboard: usage of the chosen job, its pods and their devices."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 TARGET = 'job=~"$job", instance=~"$instance"'
-"""The matchers of series of a whole exporter."""
+"""Matchers for series of a whole exporter."""
 OWN = f'{TARGET}, provider=~"$provider"'
-"""The matchers of series of one of its providers."""
+"""Matchers for series of one provider of an exporter."""
 COLLECTOR = "{{provider}} · {{collector}}"
 API = "{{provider}} · {{api}}"

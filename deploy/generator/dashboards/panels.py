@@ -1,4 +1,4 @@
-"""Panels as Grafana's classic JSON has them, but for their numbers and places, which the dashboard gives them."""
+"""Panels in Grafana's classic JSON. The dashboard adds their ids and positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of a panel. The legend distinguishes its series."""
+    """A query of a panel. `legend` is a template that names each series."""
 
     expr: str
     legend: str = ""
@@ -22,7 +22,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel of so many of the 24 columns, and of so many rows of 30 pixels."""
+    """A panel. Its width is in columns of 24, and its height in rows of 30 pixels."""
 
     body: Json
     width: int
@@ -31,13 +31,13 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Colours by value: the first one from the bottom on, each further one from its value on."""
+    """Colours by value: `base` for low values, and the colour of each step from its value on."""
 
     base: str
     steps: Sequence[tuple[float, str]] = ()
 
     def json(self) -> Json:
-        """The thresholds of a field."""
+        """Return the thresholds of a field."""
         steps: list[Json] = [{"color": self.base, "value": None}]
         return {"mode": "absolute", "steps": steps + [{"color": color, "value": at} for at, color in self.steps]}
 
@@ -45,9 +45,9 @@ class Scale:
 PLAIN = Scale("text")
 BAD_ABOVE_ZERO = Scale("green", ((1, "red"),))
 IDLE_TO_BUSY = Scale("red", ((0.1, "orange"), (0.4, "yellow"), (0.7, "green")))
-"""For shares of use, where little is a waste."""
+"""For utilization, where low values are bad."""
 ROOM_TO_FULL = Scale("green", ((0.8, "yellow"), (0.95, "red")))
-"""For shares of what there is, where much is trouble."""
+"""For used shares of a capacity, where high values are bad."""
 STATUS_COLORS = {
     "creating": "light-blue",
     "queued": "yellow",
@@ -63,7 +63,7 @@ STATUS_COLORS = {
 
 
 def row(title: str) -> Panel:
-    """A heading over the panels that follow."""
+    """Return a heading over the panels that follow."""
     return Panel({"type": "row", "title": title, "collapsed": False, "panels": []}, 24, 1)
 
 
@@ -79,8 +79,11 @@ def timeseries(
     width: int = 12,
     height: int = 8,
 ) -> Panel:
-    """Lines over time, with gaps where there is nothing. `limits` are of the axis, which else begins at 0; `scale`
-    draws its steps as lines; `colors` are by the series' names."""
+    """Return a graph over time that has gaps where samples are missing.
+
+    `limits` are the ends of the axis, which begins at 0 without them. The steps of `scale` become horizontal lines.
+    `colors` are by the name of a series.
+    """
     custom: Json = {
         "drawStyle": "line",
         "lineInterpolation": "stepAfter",
@@ -126,7 +129,10 @@ def stat(
     width: int = 4,
     height: int = 4,
 ) -> Panel:
-    """The present value in large. `words` are text and colour in the place of values; `text` is what is written."""
+    """Return a panel with the current value in large type.
+
+    `words` replace values by text and colour. `text` is Grafana's `textMode`.
+    """
     defaults = _defaults(unit, scale, words=words, decimals=decimals)
     options: Json = {
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
@@ -150,7 +156,7 @@ def bars(
     width: int = 12,
     height: int = 8,
 ) -> Panel:
-    """The present values as bars beside one another."""
+    """Return a panel with the current values as horizontal bars."""
     defaults = _defaults(unit, scale)
     defaults["min"], high = limits or (0, None)
     if high is not None:
@@ -181,7 +187,7 @@ def states(
     width: int = 24,
     height: int = 8,
 ) -> Panel:
-    """A line of coloured stretches for each series."""
+    """Return a state timeline: a line of coloured intervals for each series. `words` are text and colour by value."""
     custom: Json = {"fillOpacity": 75, "lineWidth": 0}
     defaults = _defaults("none", PLAIN, custom=custom, words=words)
     options: Json = {

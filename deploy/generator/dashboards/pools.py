@@ -1,4 +1,4 @@
-"""Pools and queue: how full pools are, which jobs wait and how long, and which nodes have free accelerators."""
+"""The dashboard "Pools and queue": use of pools, queued jobs, and nodes with free accelerators."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _usage() -> str:
 
 
 def build() -> str:
-    """The dashboard's JSON."""
+    """Return the JSON of the dashboard."""
     return dashboard(
         UID,
         "Trainfleet / Pools and queue",

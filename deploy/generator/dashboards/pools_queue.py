@@ -1,4 +1,4 @@
-"""The lower half of the pools' dashboard: queued jobs and workloads, and nodes with free accelerators."""
+"""Lower half of the pool dashboard: queued jobs and workloads, and nodes with free accelerators."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from deploy.generator.dashboards.promql import ON_JOB, P, info, job_info, of_job
 from deploy.generator.dashboards.tables import Column, table
 
 SOME = f'{P}, pool_id=~"$pool"'
-"""The matchers of the chosen pools."""
+"""Matchers for the chosen pools."""
 NAME = "{{provider}} · {{pool_name}}"
 BY = "provider, pool_id"
 
 
 def amount(record: str) -> str:
-    """A record of accelerators of pools, over all models."""
+    """Return the query for a record of accelerators of pools, summed over models."""
     return f"sum by ({BY}) (pool:trainfleet_{record}:sum{{{SOME}}})"
 
 
 def of_pool(family: str) -> str:
-    """A family of pools that has no further labels."""
+    """Return the query for a family of pools without further labels."""
     return once(BY, f"trainfleet_pool_{family}{{{SOME}}}")
 
 

@@ -1,4 +1,4 @@
-"""What Grafana reads when it starts: the Prometheus to ask, and the folder of dashboards."""
+"""Provisioning of Grafana: the Prometheus data source and the folder of dashboards."""
 
 from __future__ import annotations
 

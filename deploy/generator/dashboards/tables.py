@@ -1,4 +1,4 @@
-"""Tables: rows of labels, with a column of values for each query."""
+"""Table panels: a row for each set of labels, and a column of values for each query."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from deploy.generator.dashboards.panels import DATASOURCE, Json, Panel, Scale
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Values of a table. Its query's labels are those of the table's rows, or some of them.
+    """A column of a table. The labels of its query must be labels of the rows.
 
-    `expr` is empty for a label's column, whose `name` is then the label's title. A column without a name is not shown:
-    its query is there for its labels. `words` are text and colour in the place of values. `link` is an address to which
-    a click on the cell leads.
+    A column without `expr` shows a label. A column without a name is hidden, and only its labels are used. `words`
+    replace values by text and colour. `link` is the URL that a click on a cell opens.
     """
 
     name: str
@@ -40,10 +39,12 @@ def table(
     width: int = 24,
     height: int = 10,
 ) -> Panel:
-    """`labels` are shown in their order, then the values; labels that are not named are hidden. A row that a column has
-    nothing for stays empty there."""
+    """Return a table with the columns `labels`, then `values`. All other labels are hidden.
+
+    A cell is empty if its column has no value for the row.
+    """
     letters = ascii_uppercase[: len(values)]
-    fields = [f"Value #{letter}" for letter in letters] if len(values) > 1 else ["Value"]  # as Grafana names them
+    fields = [f"Value #{letter}" for letter in letters] if len(values) > 1 else ["Value"]  # Grafana's names
     shown = [column for column in (*labels.values(), *values) if column.name]
     renamed = {label: column.name for label, column in labels.items()}
     renamed |= {field: column.name for field, column in zip(fields, values, strict=True) if column.name}

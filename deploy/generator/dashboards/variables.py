@@ -1,4 +1,4 @@
-"""Variables: the choices at the top of a dashboard."""
+"""Variables of dashboards, which users choose at the top."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ALL: Json = {"selected": True, "text": ["All"], "value": ["$__all"]}
 
 
 def datasource() -> Json:
-    """Which Prometheus."""
+    """Return the variable for the Prometheus data source."""
     return {
         "name": "datasource",
         "label": "Data source",
@@ -27,8 +27,11 @@ def datasource() -> Json:
 def choice(
     name: str, label: str, query: str, description: str, *, regex: str = "", all_value: str = ".*", multi: bool = True
 ) -> Json:
-    """Values of a query that runs again whenever the time range changes. With `multi` any number of them, at first all:
-    then `all_value` is put into queries, or if it is empty every value that was found."""
+    """Return a variable with the values of a query, which runs again when the time range changes.
+
+    With `multi`, a user can choose several values. All are chosen at first: queries then contain `all_value`, or every
+    found value if `all_value` is empty.
+    """
     variable: Json = {
         "name": name,
         "label": label,
@@ -46,11 +49,11 @@ def choice(
         "description": description,
         "skipUrlSync": False,
     }
-    return {**variable, "current": _ALL} if multi else variable  # what else is first is known when it is asked
+    return {**variable, "current": _ALL} if multi else variable  # otherwise Grafana chooses the first value
 
 
 def named(text: str, value: str) -> str:
-    """A regular expression over `query_result` that shows one label and chooses by another."""
+    """Return a regular expression for `query_result` that shows the label `text` and uses the label `value`."""
     return f'/{text}="(?<text>[^"]+)|{value}="(?<value>[^"]+)/g'
 
 
