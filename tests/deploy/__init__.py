@@ -1,1 +1,1 @@
-"""What operators take is checked here with the programs that will read it."""
+"""Tests of the files under deploy/ with the programs that read them."""

@@ -1,4 +1,4 @@
-"""A real Prometheus and a real Alertmanager, both as shipped, and a receiver of their notifications."""
+"""A real Prometheus and a real Alertmanager with the shipped config, and a receiver of their notifications."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.programs import need
 
 @dataclass(frozen=True)
 class Notice:
-    """One alert of one message that came in, and when."""
+    """One alert of a received message. `at` is the Unix time."""
 
     at: float
     path: str
@@ -34,12 +34,12 @@ class Notice:
 
     @property
     def name(self) -> str:
-        """Of the alert."""
+        """The name of the alert."""
         return str(self.alert["labels"]["alertname"])
 
     @property
     def job_id(self) -> str:
-        """Of the job that the alert is about, or empty."""
+        """The id of the job of the alert, or empty."""
         return str(self.alert["labels"].get("job_id", ""))
 
     @property
@@ -49,7 +49,7 @@ class Notice:
 
 
 class Receiver(ThreadingHTTPServer):
-    """What Alertmanager's webhooks are sent to."""
+    """An HTTP server that keeps the notifications of Alertmanager's webhooks."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -67,13 +67,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name for it
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's parameter
         pass
 
 
 @contextlib.contextmanager
 def receiving() -> Iterator[Receiver]:
-    """A receiver that takes messages."""
+    """Run a receiver."""
     with Receiver() as receiver:
         thread = threading.Thread(target=receiver.serve_forever)
         thread.start()
@@ -86,7 +86,7 @@ def receiving() -> Iterator[Receiver]:
 
 @contextlib.contextmanager
 def _running(command: list[str | Path], port: int, log: Path) -> Iterator[httpx.Client]:
-    """A server that says at /-/ready that it is."""
+    """Run a server until it is ready at /-/ready, and yield a client for it."""
     with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
@@ -98,7 +98,10 @@ def _running(command: list[str | Path], port: int, log: Path) -> Iterator[httpx.
 
 @contextlib.contextmanager
 def running_alertmanager(folder: Path, receiver: str, **route: str | list[str]) -> Iterator[tuple[httpx.Client, int]]:
-    """The shipped Alertmanager, its webhooks led to `receiver` (host and port), its times replaced by `route`."""
+    """Run Alertmanager with the shipped config.
+
+    Its webhooks go to `receiver` (host and port). `route` replaces keys of all its routes.
+    """
     config = yaml.safe_load((DEPLOY / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8"))
     for one in config["receivers"]:
         for hook in one["webhook_configs"]:
@@ -116,7 +119,7 @@ def running_alertmanager(folder: Path, receiver: str, **route: str | list[str]) 
 
 @contextlib.contextmanager
 def alertmanager_with(config: dict[str, Any], folder: Path) -> Iterator[tuple[httpx.Client, int]]:
-    """An Alertmanager with this config, and its port."""
+    """Run Alertmanager with this config. Yield a client and its port."""
     path = folder / "alertmanager.yml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     with held_port() as port:
@@ -135,7 +138,10 @@ def alertmanager_with(config: dict[str, Any], folder: Path) -> Iterator[tuple[ht
 def running_prometheus(
     folder: Path, target: str, alertmanager: int, *, short: Mapping[str, str | int] | None = None
 ) -> Iterator[httpx.Client]:
-    """The shipped Prometheus on one exporter. With `short` thresholds, it scrapes and evaluates every second."""
+    """Run Prometheus with the shipped config on one exporter.
+
+    With `short` thresholds, it scrapes and evaluates rules every second.
+    """
     tuning = rules.shipped()
     thresholds = {**tuning.thresholds, **(short or {})}
     (folder / "rules").mkdir()
@@ -162,7 +168,7 @@ def running_prometheus(
 
 
 def troubles(folder: Path) -> list[str]:
-    """Warnings and errors in the logs of the servers that ran in this folder."""
+    """Return the warnings and errors in the logs of the servers that ran in this folder."""
     return [
         line
         for name in ("prometheus", "alertmanager")

@@ -1,4 +1,4 @@
-"""The dashboards as they are shipped: panels, queries, and what Grafana would put in the place of variables."""
+"""The shipped dashboards: their panels, and their queries with the variables filled in."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from deploy.generator import DEPLOY
 FOLDER = DEPLOY / "grafana" / "dashboards"
 VARIABLE = re.compile(r"\$\{?([a-zA-Z_]\w*)(?::\w+)?\}?")
 BUILT_IN = {"__rate_interval": "4m", "__interval": "1m", "__range": "2h", "__range_s": "7200"}
-"""What Grafana fills in for scrapes every minute and a range of two hours."""
+"""Values of Grafana's own variables for a scrape interval of a minute and a range of two hours."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query of a dashboard: where it is, and what it says."""
+    """A query of a dashboard. `place` names its panel or variable."""
 
     place: str
     expr: str
@@ -29,7 +29,7 @@ class Asked:
 
 
 class Board:
-    """A dashboard's file."""
+    """A dashboard as read from its file."""
 
     def __init__(self, path: Path) -> None:
         self.name = path.stem
@@ -37,22 +37,22 @@ class Board:
 
     @cached_property
     def panels(self) -> list[dict[str, Any]]:
-        """Everything but the headings."""
+        """All panels except the headings."""
         return [panel for panel in self.json["panels"] if panel["type"] != "row"]
 
     @cached_property
     def variables(self) -> dict[str, dict[str, Any]]:
-        """The variables by their names."""
+        """The variables by name."""
         return {variable["name"]: variable for variable in self.json["templating"]["list"]}
 
     def targets(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Each panel with each of its queries."""
+        """Yield each panel with each of its queries."""
         for panel in self.panels:
             for target in panel["targets"]:
                 yield panel, target
 
     def asked(self) -> Iterator[Asked]:
-        """Every query of every variable and panel."""
+        """Yield all queries of variables and panels."""
         for name, variable in self.variables.items():
             if variable["type"] == "query":
                 yield Asked(f"{self.name}: ${name}", *_of_variable(variable["query"]["query"]))
@@ -61,9 +61,9 @@ class Board:
             yield Asked(place, target["expr"], "instant" if target["instant"] else "range")
 
     def filled(self, text: str, chosen: Mapping[str, str]) -> str:
-        """`text` with a value for each variable: chosen, or else all of them. KeyError for one that there is not.
+        """Replace variables in `text` by the values in `chosen`, or by "All". Raises KeyError for an unknown one.
 
-        "All" becomes a pattern for any text: the tested data has nothing but the exporter's series.
+        "All" becomes a pattern for any text, because the tested data has only the exporter's series.
         """
 
         def value(found: re.Match[str]) -> str:
@@ -76,7 +76,7 @@ class Board:
 
 
 def boards() -> list[Board]:
-    """Every dashboard, in the order of their names."""
+    """Return all dashboards, sorted by name."""
     return [Board(path) for path in sorted(FOLDER.glob("*.json"))]
 
 

@@ -1,8 +1,7 @@
-"""Two hours of the demo's clouds in stepped time, as Prometheus would have kept them: scrapes with their timestamps.
+"""Scrapes of two hours of the demo's clouds in stepped time, as samples with timestamps.
 
-The exporter is scraped over HTTP by its own web server, as ever. What a dashboard is there to show happens in these
-hours: jobs come, hang, fail and wait, and for some minutes each, calls are throttled, a cloud is down, and readings
-are nonsense.
+The exporter is scraped over HTTP. In these hours, jobs start, hang, fail and wait. For some minutes each, calls are
+throttled, a cloud is down and readings are invalid.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from trainfleet_simulator.modelarts import catalog
 SCRAPE_INTERVAL = 60
 DURATION = 2 * 60 * 60
 START = datetime.fromisoformat("2026-01-02T04:00:00+00:00").timestamp()
-"""A multiple of the two hours that a block of Prometheus covers, so that all samples fall into one."""
+"""A multiple of two hours, the length of a block of Prometheus, so that all samples are in one block."""
 INSTANCE = "demo.example.com:10075"
 _TARGET = f'instance="{INSTANCE}",job="trainfleet-exporter"'
 
@@ -37,12 +36,12 @@ FAULTS = (
     Fault({"api": "modelarts"}, kind="server_error", after=4800, lasts=400),
     Fault({"operation": "DescribeMetricLast"}, kind="negative", after=5700, lasts=200),
 )
-"""What goes wrong, in seconds from the start: all of it in the second hour, and over before the end."""
+"""Faults of the clouds, in seconds from the start. All are in the second hour and end before its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Samples in OpenMetrics with timestamps, and the Unix times of the first and the last scrape."""
+    """A file of OpenMetrics samples with timestamps, and the Unix times of the first and last scrape."""
 
     samples: Path
     start: int
@@ -50,7 +49,7 @@ class History:
 
 
 def record_history(folder: Path) -> History:
-    """Live through the two hours, and write down every scrape."""
+    """Run the demo for two hours of stepped time and write the samples of every scrape."""
     path = folder / "history.om"
 
     async def main() -> History:
@@ -70,7 +69,7 @@ def record_history(folder: Path) -> History:
 
 
 async def _scrape(url: str, path: Path) -> History:
-    first = int(START) + SCRAPE_INTERVAL // 2  # polls begin on the minute: between them
+    first = int(START) + SCRAPE_INTERVAL // 2  # between polls, which begin on the minute
     accept = {"accept": "application/openmetrics-text;version=1.0.0"}
     with path.open("w", encoding="utf-8") as stream:
         async with httpx.AsyncClient(trust_env=False, headers=accept) as client:
@@ -85,7 +84,7 @@ async def _scrape(url: str, path: Path) -> History:
 
 
 def stamped(page: str, when: int) -> Iterator[str]:
-    """Sample lines as Prometheus keeps them, with the target's labels, and what it adds about the scrape itself."""
+    """Yield the samples of a page with timestamps and target labels, and the samples that Prometheus adds."""
     count = 0
     for line in page.removesuffix("\n").split("\n"):
         if line.startswith("#"):
@@ -102,8 +101,10 @@ def stamped(page: str, when: int) -> Iterator[str]:
 
 
 def _config(text: str, folder: Path) -> Config:
-    """The demo's config, but polled as calmly as a real cloud, with a budget of calls, and with credentials that end:
-    what the demo never runs out of. What costs more calls is on."""
+    """Return the demo's config with the intervals of a real cloud, a budget of calls and credentials that expire.
+
+    Collectors that are off because of their calls are on.
+    """
     user = (
         f"      username: {catalog.USER_NAME}\n      password: {catalog.PASSWORD}\n"
         f"      domain_name: {catalog.DOMAIN_NAME}\n"

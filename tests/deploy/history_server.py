@@ -1,4 +1,4 @@
-"""A real Prometheus on a recorded history, with the rules evaluated over all of it."""
+"""A real Prometheus with a recorded history and the results of the rules."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.ports import held_port
 from tests.support.programs import need
 
 LATELY = 180
-"""For how long before the end alerts are known, in seconds."""
+"""Alerts are known for this many seconds before the end."""
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series of an answer: its labels, and its values by Unix time."""
+    """A series of a query result. `values` are by Unix time."""
 
     labels: Mapping[str, str]
     values: Mapping[float, float]
@@ -33,22 +33,22 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class HistoryServer:
-    """The Prometheus that is asked."""
+    """A client for the Prometheus with the history."""
 
     url: str
     client: httpx.Client
     history: History
 
     def instant(self, query: str) -> list[Series]:
-        """The answer as of the last scrape. AssertionError with Prometheus' own words where it refuses the query."""
+        """Query at the last scrape. Raises AssertionError with the error of Prometheus."""
         return self._ask("query", query=query, time=self.history.end)
 
     def range(self, query: str, step: int = SCRAPE_INTERVAL) -> list[Series]:
-        """The answer at every step of the two hours. AssertionError as above."""
+        """Query at every step of the two hours. Raises AssertionError with the error of Prometheus."""
         return self._ask("query_range", query=query, start=self.history.start, end=self.history.end, step=step)
 
     def label_values(self, label: str, selector: str = "") -> list[str]:
-        """What a `label_values()` variable asks for."""
+        """Return the values of a label, as a `label_values()` variable of Grafana does."""
         times = {"start": self.history.start, "end": self.history.end}
         matches = {"match[]": selector} if selector else {}
         found: list[str] = self._get(f"label/{label}/values", **times, **matches)
@@ -69,15 +69,15 @@ class HistoryServer:
 
 @contextmanager
 def serving_history(history: History, rule_files: Iterable[Path], folder: Path) -> Iterator[HistoryServer]:
-    """Blocks made of the history, then of the rules over it, and a Prometheus that holds them."""
+    """Run a Prometheus with blocks of the history and of the rules over it."""
     blocks = folder / "tsdb"
     create_blocks("openmetrics", "--quiet", str(history.samples), str(blocks))
     records, alerts = _rules(rule_files)
     turns = [(level, history.start) for level in _levels(records)]
     if alerts:
-        turns.append((alerts, history.end - LATELY))  # over all of the time they take longer than everything else
-    # Each run of promtool asks the Prometheus that is there, which has only what earlier runs have made. The second of
-    # the minute at which a group is evaluated comes from its name and file: one for all, as if they were one group.
+        turns.append((alerts, history.end - LATELY))  # alerts over all the time would take longest
+    # A run of promtool reads only the blocks of earlier runs, so each level needs its own run. The name and file of a
+    # group decide at which second of the minute it is evaluated, so all runs use the same.
     path = folder / "rules.yaml"
     for number, (rules, start) in enumerate(turns):
         path.write_text(yaml.safe_dump({"groups": [{"name": "rules", "interval": "1m", "rules": rules}]}), "utf-8")
@@ -92,7 +92,7 @@ def serving_history(history: History, rule_files: Iterable[Path], folder: Path) 
 
 
 def _rules(rule_files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The recording rules; and the alerts, as records of what Prometheus has of an alert which is pending."""
+    """Return the recording rules, and the alerts as records of `ALERTS`."""
     groups = [group for path in rule_files for group in yaml.safe_load(path.read_text("utf-8"))["groups"]]
     given = [rule for group in groups for rule in group["rules"]]
     return [rule for rule in given if "record" in rule], [_pending(rule) for rule in given if "alert" in rule]
@@ -104,7 +104,7 @@ def _pending(alert: dict[str, Any]) -> dict[str, Any]:
 
 
 def _levels(rules: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rules in turns: those of one read only what scrapes and earlier turns have made."""
+    """Yield the rules by level. A level reads only scrapes and earlier levels."""
     waiting = list(rules)
     while waiting:
         missing = {rule["record"] for rule in waiting}
@@ -115,7 +115,7 @@ def _levels(rules: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def create_blocks(kind: str, *arguments: str) -> None:
-    """Make blocks by the real promtool; AssertionError with its words where it refuses."""
+    """Create blocks with promtool. Raises AssertionError with its error."""
     command = [need("promtool"), "tsdb", "create-blocks-from", kind, *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -123,8 +123,11 @@ def create_blocks(kind: str, *arguments: str) -> None:
 
 @contextmanager
 def prometheus_on(blocks: Path, folder: Path, *, lookback: str = f"{SCRAPE_INTERVAL - 1}s999ms") -> Iterator[str]:
-    """A Prometheus that scrapes nothing. It looks back just short of a scrape's interval: so is a series gone that the
-    latest scrape lacks, as scraping would have it. Files of samples have no way to say that a series has ended."""
+    """Run a Prometheus on `blocks` that scrapes nothing, and yield its URL.
+
+    Files of samples have no stale markers. With a lookback just below the scrape interval, a series that is missing in
+    the last scrape has ended.
+    """
     config, log = folder / "prometheus.yaml", folder / "prometheus.log"
     config.write_text("global: {}\n", "utf-8")
     with held_port() as port:

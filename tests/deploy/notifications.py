@@ -1,9 +1,12 @@
-"""Counts what people are sent: the demo with the shipped rules, routes and times, a real Prometheus and Alertmanager.
+"""Count the notifications of the demo with a real Prometheus and Alertmanager and their shipped config.
 
     python -m tests.deploy.notifications --minutes 30
 
-It exits with 1 if a failed job is not notified once, if a message says that an alert about a job has ended, or if
-there are more messages than failed jobs and 20 %. The nightly pause of the routes is left out.
+It ignores the nightly pause of the routes. It exits with 1 in these cases:
+
+- A failed job is not notified exactly once.
+- A message reports the end of an alert about a job.
+- There are over 20 % more messages than failed jobs.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ from tests.e2e.processes import COMMAND, running_exporter
 FAILED = ("TrainfleetJobFailed", "TrainfleetJobPlatformFault")
 """The alerts about failed jobs."""
 _UNDER_WAY = 240
-"""Seconds from a job's end to its notification at most: a poll, a scrape, the rules, Alertmanager's wait."""
+"""Longest time in seconds from the end of a job to its notification."""
 _JUST_ABOUT = 120
-"""Seconds before the window of the alert within which a job may have ended that is notified or not."""
+"""Seconds around the start of the alert's window. A job that ended then may be notified or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was sent. `failed` are the jobs that must be notified; `late` ones may be notified or not."""
+    """The notifications. `failed` jobs must be notified, and `late` jobs may be."""
 
     failed: frozenset[str]
     late: frozenset[str]
@@ -43,7 +46,7 @@ class Counted:
 
     @property
     def faults(self) -> list[str]:
-        """What should not be, in words."""
+        """The faults in words."""
         times = Counter(notice.job_id for notice in self.notices if notice.name in FAILED and not notice.resolved)
         limit = 1.2 * len(self.failed | set(times))
         found = [f"job {job} failed and is not notified" for job in sorted(self.failed - set(times))]
@@ -55,7 +58,7 @@ class Counted:
         return found
 
     def lines(self) -> list[str]:
-        """A table of the counts."""
+        """Return the counts as lines of text."""
         sent = Counter((notice.name, "resolved" if notice.resolved else "firing") for notice in self.notices)
         notified = {notice.job_id for notice in self.notices if notice.name in FAILED}
         return [
@@ -67,7 +70,7 @@ class Counted:
 
 
 def failed_jobs(prometheus: httpx.Client, *, since: float) -> tuple[frozenset[str], frozenset[str]]:
-    """The jobs that failed and must be notified by now, and those that are on the verge of it."""
+    """Return the failed jobs that must be notified by now, and those that may be."""
     window = rules.shipped().thresholds["job_failed_seconds"]
     length = f"{int(time.time() - since) + 60}s"
     failed = f'max by (job_id) (max_over_time(trainfleet_job_status{{status="failed"}}[{length}])) == 1'
@@ -90,7 +93,7 @@ def _by_job(prometheus: httpx.Client, query: str) -> dict[str, float]:
 
 
 def watch(minutes: float, folder: Path) -> Counted:
-    """Run all of it for a while."""
+    """Run all servers for a while and count the notifications."""
     with contextlib.ExitStack() as stack:
         receiver = stack.enter_context(receiving())
         address = f"127.0.0.1:{receiver.server_port}"
@@ -108,7 +111,7 @@ def watch(minutes: float, folder: Path) -> Counted:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the counts and what is wrong with them; the exit code."""
+    """Print the counts and faults, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.deploy.notifications", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="how long to watch (default: 30)")
     options = parser.parse_args(arguments)

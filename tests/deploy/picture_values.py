@@ -1,4 +1,4 @@
-"""What Grafana makes of values: texts with units, colours by threshold, rows of tables."""
+"""Values as Grafana shows them: texts with units, colours by threshold, rows of tables."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _COLORS = {
 
 
 def color_of(name: str) -> str:
-    """A colour of Grafana by its name."""
+    """Return the hex code of a colour of Grafana."""
     return _COLORS.get(name, name if name.startswith("#") else _COLORS["text"])
 
 
 def legend(template: str, labels: Mapping[str, str]) -> str:
-    """The name of a series."""
+    """Return the name of a series by a legend template."""
     return re.sub(r"{{(\w+)}}", lambda found: labels.get(found[1], ""), template) or ", ".join(labels.values())
 
 
 class Look:
-    """Texts and colours of a field, by its config."""
+    """The texts and colours of a field, by its config in a panel."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.unit: str = config.get("unit", "none")
@@ -50,12 +50,12 @@ class Look:
         self._words = {key: word for each in config.get("mappings", ()) for key, word in each["options"].items()}
 
     def text(self, value: float) -> str:
-        """The value as it is written."""
+        """Return the value as text."""
         word = self._words.get(f"{value:g}")
         return word["text"] if word else shown(value, self.unit, self._decimals)
 
     def color(self, value: float, plain: str = "") -> str:
-        """The colour of the value's step, or `plain` if it is that of text."""
+        """Return the colour of the value's step, or `plain` instead of the colour of text."""
         if word := self._words.get(f"{value:g}"):
             return color_of(word["color"])
         name = "text"
@@ -66,7 +66,7 @@ class Look:
 
 
 def shown(value: float, unit: str, decimals: int | None = None) -> str:
-    """A value with its unit."""
+    """Return a value with its unit."""
     if unit == "percentunit":
         return f"{_number(value * 100, decimals)}%"
     if unit == "dateTimeAsIso":
@@ -107,7 +107,7 @@ def _number(value: float, decimals: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. `share` is the length of its bar, if it has one."""
+    """A cell of a table. `share` is the length of its bar from 0 to 1, or None."""
 
     text: str
     color: str = ""
@@ -115,7 +115,7 @@ class Cell:
 
 
 def table_rows(panel: Mapping[str, Any], answers: Sequence[Sequence[Series]]) -> tuple[list[str], list[list[Cell]]]:
-    """The titles of the columns and the rows, merged by the labels that all answers have, and sorted."""
+    """Return the titles of the columns and the sorted rows, joined by the labels that all answers share."""
     labels = [{name for one in answer for name in one.labels} for answer in answers if answer]
     if not labels:
         return [], []

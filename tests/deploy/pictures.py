@@ -27,14 +27,14 @@ _COLUMN, _ROW, _GAP = 50, 34, 6
 _LINE = 16
 _TEXT, _DIM, _PAGE, _PANEL, _EDGE = "#ccccdc", "#8e8e99", "#111217", "#181b1f", "#2c3235"
 _GAUGE = 16
-"""The width of a table's column with a gauge, in letters."""
+"""The width in letters of a column with a gauge."""
 _LETTER = 6.2
-"""The width of a letter of 11 pixels, about."""
+"""The approximate width in pixels of a letter of 11 pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where something is drawn, in pixels."""
+    """A rectangle in pixels."""
 
     x: int
     y: int
@@ -47,19 +47,19 @@ Found = Sequence[tuple[str, Series]]
 
 
 def path_of(board: Board) -> Path:
-    """Where the picture of a dashboard is."""
+    """Return the path of the picture of a dashboard."""
     return IMAGES / f"{board.name.replace('trainfleet', 'dashboard')}.svg"
 
 
 class Picture:
-    """SVG that is written piece by piece."""
+    """The SVG picture of a dashboard."""
 
     def __init__(self, server: HistoryServer, board: Board, chosen: Mapping[str, str]) -> None:
         self._server, self._board, self._chosen = server, board, chosen
         self._parts: list[str] = []
 
     def drawn(self) -> str:
-        """The whole dashboard."""
+        """Return the SVG of the whole dashboard."""
         height = 0
         for panel in self._board.json["panels"]:
             place = panel["gridPos"]
@@ -276,14 +276,14 @@ def _cut(text: str, width: float, size: int) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round values between both, five at most."""
+    """Return at most six round values from `low` to `high`."""
     power = 10 ** math.floor(math.log10(high - low))
     step = next(power * size for size in (0.2, 0.25, 0.5, 1, 2) if (high - low) / (power * size) < 5)
     return [low + step * number for number in range(int((high - low) / step + 1e-9) + 1)]
 
 
 def _stretches(values: Mapping[float, float], step: float) -> Iterator[list[tuple[float, float]]]:
-    """The values without gaps, stretch by stretch."""
+    """Yield the values in parts without gaps."""
     stretch: list[tuple[float, float]] = []
     for when in sorted(values):
         if stretch and when - stretch[-1][0] > step:
@@ -295,7 +295,7 @@ def _stretches(values: Mapping[float, float], step: float) -> Iterator[list[tupl
 
 
 def _equal(values: Mapping[float, float], step: float) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """The first and the last of each stretch of one value."""
+    """Yield the first and last point of each part with equal values."""
     for stretch in _stretches(values, step):
         first = last = stretch[0]
         for one in stretch[1:]:
@@ -307,7 +307,7 @@ def _equal(values: Mapping[float, float], step: float) -> Iterator[tuple[tuple[f
 
 
 def _steps(points: Sequence[tuple[int, int]]) -> str:
-    """A path that goes on to the right until the next value: `stepAfter`."""
+    """Return an SVG path that stays at a value until the next one (`stepAfter`)."""
     (x, y), *rest = points
     path = f"M{x} {y}"
     for at, value in rest:
@@ -319,7 +319,7 @@ def _steps(points: Sequence[tuple[int, int]]) -> str:
 
 
 def _one_job(server: HistoryServer) -> str:
-    """The job that has used the most devices for the longest time."""
+    """Return the id of the job with the most device-hours."""
     found = server.range('count by (job_id) (trainfleet_device_power_watts{provider=~".*pai.*"})')
     return max(found, key=lambda series: sum(series.values.values())).labels["job_id"]
 

@@ -1,8 +1,12 @@
-"""The whole path of an alert, with the real servers: a job hangs in the simulated cloud, the exporter sees it, the
-rules make an alert of it, and Alertmanager notifies a webhook, with the owner. When the job is stopped, the alert ends.
+"""The whole path of an alert with real servers.
 
-The rules are the shipped ones with short times (promtool's tests prove the shipped values), the routes are the shipped
-ones, sent to a receiver of the test.
+1. A job hangs in the simulated cloud.
+2. An alert of the rules fires.
+3. Alertmanager notifies the job's owner by webhook.
+4. The job is stopped, and the alert ends.
+
+The rules are the shipped ones with short times. Tests with promtool check the shipped times. The routes are the shipped
+ones with a receiver of the test.
 """
 
 from __future__ import annotations
@@ -29,11 +33,11 @@ SHORT: Mapping[str, str | int] = {
     "stuck_for": "1s",
 }
 _LEFT = 600
-"""Seconds for which the job that is let hang would go on at least."""
+"""The job that the test lets hang would run for at least this many more seconds."""
 
 
 def _at_work(simulator: Simulator, now: float) -> list[Job]:
-    """Jobs that work, are measured one by one, and will go on for a while."""
+    """Return jobs that work, have usage of their own and will run for a while."""
     found = []
     for job in simulator.world.live():
         plan, draft = job.draft.plan, job.draft
@@ -61,7 +65,7 @@ def _cloud_with_a_job() -> tuple[Simulator, Job]:
 
 
 def _config(simulator: Simulator, cloud: str, job: Job) -> str:
-    """The simulator's own config, polled quickly, with nothing that the path does not need."""
+    """Return the simulator's config with short intervals and only the needed collectors."""
     text = simulator.config_yaml(cloud)
     off = "".join(f"      {name}: {{enabled: false}}\n" for name in ("pods", "nodes", "pools", "pool_workloads"))
     text = re.sub(r"    collectors:\n(      .*\n)+", f"    collectors:\n{off}      usage: {{interval: 2s}}\n", text)
@@ -106,7 +110,7 @@ def test_owner_is_notified_once_when_a_job_hangs_and_is_stopped(tmp_path: Path) 
             return job.job_id not in {alert["labels"]["job_id"] for alert in alerts}
 
         assert stuck() is None
-        # It has done nothing for a while, as every reading says from now on.
+        # From now on, readings show that the job has been idle for 15 minutes.
         job.hangs_at = int(hung) - 900
         firing = eventually(stuck, what="the alert")
         stopped = time.time()
@@ -130,7 +134,7 @@ def test_owner_is_notified_once_when_a_job_hangs_and_is_stopped(tmp_path: Path) 
         assert user.name in firing.alert["annotations"]["description"]
         assert not any(notice.resolved for notice in receiver.notices if notice.job_id)
         assert job.stopped is not None or job.status == "Stopping"
-        # A poll, a scrape, the rules, what is bridged, and two turns of Alertmanager.
+        # The times include a poll, a scrape, the rules, `bridge` and two intervals of Alertmanager.
         print(
             f"hung for {firing.at - hung:.1f} s when Alertmanager notified its owner; "
             f"the alert ended {ended - stopped:.1f} s after the job was stopped"

@@ -1,4 +1,4 @@
-"""The Helm chart and the manifests made of it, as far as they can be checked without Helm; and with it, where it is."""
+"""The Helm chart and the manifests, checked without Helm. test_chart_rendered.py needs Helm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _load(path: Path) -> Any:
 
 
 def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with others over them, as Helm merges them: maps key by key."""
+    """Merge two values files as Helm does: maps key by key."""
     result = dict(copy.deepcopy(values))
     for key, value in over.items():
         there = result.get(key)
@@ -40,7 +40,7 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def refused(folder: Path, *candidates: Mapping[str, Any]) -> dict[int, list[str]]:
-    """What the schema has against each of these values, by their number; those without a fault are left out."""
+    """Return the keys that the schema rejects, by the number of the candidate. Valid candidates are left out."""
     names = [f"values-{number}.json" for number in range(len(candidates))]
     for name, values in zip(names, candidates, strict=True):
         (folder / name).write_text(json.dumps(values), encoding="utf-8")
@@ -53,7 +53,7 @@ def refused(folder: Path, *candidates: Mapping[str, Any]) -> dict[int, list[str]
 
 
 def validate(*paths: Path) -> None:
-    """Hold manifests to the schemas of Kubernetes (kinds of the Prometheus operator have none there)."""
+    """Check manifests against the schemas of Kubernetes, which have no kinds of the Prometheus operator."""
     command = [sys.executable, "-m", "kubernetes_validate", "--strict", "--no-warn", *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -209,7 +209,7 @@ def test_templates_use_every_value_and_no_other() -> None:
     used = set(re.findall(r"\.Values\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)", text))
     given = set(_keys(VALUES))
     assert used - given == set()
-    # Sections that templates step into by `with` are looked at as a whole.
+    # Templates enter these sections by `with`, so their keys appear without the section.
     entered = {"serviceMonitor", "podMonitor", "podDisruptionBudget", "dashboards"}
     sections = {key.partition(".")[0] for key in used}
     assert set(VALUES) - sections == set()

@@ -17,14 +17,14 @@ from tests.support.programs import need
 
 
 def template(*values: Path, name: str = "fleet") -> subprocess.CompletedProcess[str]:
-    """What `helm template` prints of the chart with these files of values."""
+    """Run `helm template` on the chart with these values files."""
     flags = [flag for path in values for flag in ("--values", str(path))]
     command = [need("helm"), "template", name, str(CHART), "--namespace", "monitoring", *flags]
     return subprocess.run(command, capture_output=True, text=True)
 
 
 def _rendered(*values: Path) -> dict[str, list[dict[str, Any]]]:
-    """What comes out, by kind."""
+    """Return the rendered objects by kind."""
     done = template(*values)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[dict[str, Any]]] = {}
@@ -71,7 +71,7 @@ def test_shards_know_which_they_are_and_how_many() -> None:
 
 @pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
 def test_to_divide_a_running_release_leaves_its_service_as_it_is(kind: str, tmp_path: Path) -> None:
-    """Kubernetes refuses another clusterIP of a Service that is there."""
+    """Kubernetes rejects a change of the clusterIP of an existing Service."""
     one = tmp_path / "one.yaml"
     one.write_text(yaml.safe_dump({"sharding": {"enabled": False}, "service": {"type": kind}}), encoding="utf-8")
     several = tmp_path / "several.yaml"
@@ -85,7 +85,7 @@ def test_to_divide_a_running_release_leaves_its_service_as_it_is(kind: str, tmp_
 
 @pytest.mark.parametrize("path", VALUE_FILES, ids=lambda path: path.stem)
 def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
-    """By the chart's ServiceMonitor, by one that asks for one of its Service's labels, and by annotations."""
+    """The chart's ServiceMonitor, one that selects a label of its Service, and annotations find it once each."""
     change = tmp_path / "change.yaml"
     change.write_text(
         yaml.safe_dump(
@@ -193,7 +193,7 @@ def test_numbers_of_the_config_stay_what_they_are() -> None:
 
 
 def _ordered(groups: list[dict[str, Any]]) -> list[Any]:
-    """The groups with tables of models, which Helm sorts, in one order."""
+    """Sort the records of prices and models, because Helm sorts them."""
 
     def place(rule: dict[str, Any]) -> tuple[str, str]:
         return (

@@ -1,4 +1,4 @@
-"""Each value of the chart changes what Helm renders. An upgrade leaves alone what Kubernetes does not let change."""
+"""Each value of the chart has an effect, and an upgrade does not change immutable fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.deploy.test_chart import CHART, VALUES, merged, refused, validate
 from tests.deploy.test_chart_rendered import template
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("chart-*.json"))
-"""For some values of each released chart: what Helm rendered that Kubernetes does not let change."""
+"""Files with the immutable fields that each released chart renders for some values."""
 _FIXED = {
     "Deployment": ("selector",),
     "StatefulSet": ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates"),
@@ -56,7 +56,7 @@ def _without(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
 
 
 def _all_rendered(folder: Path, candidates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What Helm renders of each of these values; nothing where the chart refuses them."""
+    """Return the output of Helm for each candidate. It is empty if the chart rejects the values."""
     for number, values in enumerate(candidates.values()):
         (folder / f"{number}.yaml").write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -107,7 +107,7 @@ def test_each_value_changes_what_is_rendered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: path.stem)
 def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) -> None:
-    """The values of a released chart, with the chart of today."""
+    """The current chart renders the values of a released chart with the same immutable fields."""
     released = json.loads(path.read_text(encoding="utf-8"))
     assert refused(tmp_path, *(merged(VALUES, each["values"]) for each in released.values())) == {}
     found = _all_rendered(tmp_path, {name: each["values"] for name, each in released.items()})
@@ -183,7 +183,7 @@ def test_two_pods_share_each_lease_and_may_change_no_other(shards: int, tmp_path
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_a_second_replica_changes_no_pod(tmp_path: Path, shards: int) -> None:
-    """So it can be added to a release with a lease while that runs."""
+    """So a second replica can join a running release that has a lease."""
     path, found = tmp_path / "values.yaml", []
     for replicas in (1, 2):
         sharding = {"enabled": shards > 1, "totalShards": shards}

@@ -1,4 +1,4 @@
-"""deploy/compose: everything that it mounts is there, and everything points at each other."""
+"""deploy/compose: all mounted files exist, and all services find each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 
 def _mounts(service: str) -> dict[str, str]:
-    """What is mounted, by where."""
+    """Return the sources of a service's mounts by target."""
     return {target: source for source, target, *_ in (each.split(":") for each in SERVICES[service].get("volumes", []))}
 
 

@@ -1,4 +1,4 @@
-"""The dashboards as files: in step with the code that makes them, and as Grafana and its users want them."""
+"""The files of dashboards are up to date and valid for Grafana."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ each_board = pytest.mark.parametrize("board", BOARDS, ids=[board.name for board 
 
 
 def test_files_are_in_step() -> None:
-    """After a change: python -m deploy.generator."""
+    """If this fails, run `python -m deploy.generator`."""
     assert sorted(out_of_step((dashboards.files,))) == []
 
 
@@ -58,7 +58,7 @@ def test_head(board: Board) -> None:
     assert head["schemaVersion"] == 42
     assert head["description"]
     assert head["editable"] is False
-    assert "id" not in head  # Grafana gives it
+    assert "id" not in head  # Grafana assigns the id
     assert [(link["type"], link["tags"], link["includeVars"], link["keepTime"]) for link in head["links"]] == [
         ("dashboards", ["trainfleet"], True, True)
     ]
@@ -80,7 +80,7 @@ def test_panels_neither_overlap_nor_stick_out(board: Board) -> None:
 
 @each_board
 def test_lines_of_panels_are_full(board: Board) -> None:
-    """A hole in a line is a panel of the wrong width."""
+    """A gap in a line means that a panel has the wrong width."""
     widths: dict[int, int] = {}
     for panel in board.json["panels"]:
         place = panel["gridPos"]
@@ -116,7 +116,7 @@ def test_the_job_is_reached_from_everywhere_but_the_exporter() -> None:
 
 @each_board
 def test_columns_of_tables_are_set_once(board: Board) -> None:
-    """What is said of a column by its name must be of a column that there is."""
+    """The settings of a column must name an existing column."""
     for panel in board.panels:
         if panel["type"] == "table":
             renamed = list(panel["transformations"][2]["options"]["renameByName"].values())

@@ -1,5 +1,7 @@
-"""Every query of every dashboard is put to a real Prometheus that holds two hours of the demo: it parses, it returns
-data, ratios are ratios, and legends distinguish series."""
+"""Every query of a dashboard runs on a real Prometheus with two hours of the demo.
+
+It returns data, its ratios are from 0 to 1, and its legends distinguish series.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ JOBS = {
     "queued": 'trainfleet_job_status{status="queued"}',
     "failed": 'trainfleet_job_status_reason and on (job_id) trainfleet_job_status{status="failed"}',
 }
-"""The jobs that the job dashboard is tried with. A query of it has to return data for one of them at least."""
+"""The jobs for which the job dashboard is tested. Each of its queries must return data for at least one."""
 
 EMPTY: dict[str, str] = {}
-"""Queries that return nothing from the demo, each with the reason."""
+"""Queries that return no data from the demo, with the reason."""
 
 BEYOND_ONE = {
     "Expected calls as a share of the budget": "too fast a pace is what it is there to show",
@@ -53,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HistoryServer]:
 
 @pytest.mark.long
 def test_every_query_returns_data_and_makes_sense(server: HistoryServer) -> None:
-    # One test, for each worker of a parallel run would live through the two hours for a test of its own.
+    # One test, because each worker of a parallel run would need its own history.
     jobs = [_one_job(server, query) for query in JOBS.values()]
     counted: Counter[str] = Counter()
     faults: list[str] = []
@@ -116,12 +118,12 @@ def _look_at_panel(server: HistoryServer, board: Board, panel: dict[str, Any], j
         else:
             yield from _legends_that_fail(panel, answers)
             yield from _shares_that_are_none(panel, answers)
-    # A cloud need not report everything about each job, but it must do so for one of them.
+    # A cloud does not report every label for each job, but must report it for one of them.
     yield from (f"no query has the label {name}" for name in set.intersection(*missing or [set()]))
 
 
 def _rows_that_clash(panel: Mapping[str, Any], answers: Sequence[Sequence[Series]]) -> Iterator[str]:
-    """Rows come together by the labels that all queries have, which must name one row each."""
+    """Grafana joins rows by the labels that all queries share, so these labels must be unique in each query."""
     labels = [{name for series in answer for name in series.labels} for answer in answers if answer]
     shared = set.intersection(*labels or [set()])
     for target, answer in zip(panel["targets"], answers, strict=True):
@@ -146,7 +148,7 @@ def _shares_that_are_none(panel: Mapping[str, Any], answers: Sequence[Sequence[S
 
 
 def _look_at_variables(server: HistoryServer, board: Board) -> Iterator[str]:
-    """Where a regular expression picks texts and values from results, each result has to give both."""
+    """A regular expression of a variable must find a text and a value in each result."""
     for name, variable in board.variables.items():
         if not variable.get("regex"):
             continue

@@ -1,4 +1,4 @@
-"""What Grafana's public dashboard linter asks of dashboards, in our own words; each exception with its reason."""
+"""The rules of Grafana's dashboard linter, and exceptions with reasons."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ BOARDS = boards()
 each_board = pytest.mark.parametrize("board", BOARDS, ids=[board.name for board in BOARDS])
 
 BY_TARGET = {"trainfleet-exporter"}
-"""Dashboards about exporters, which are chosen by job and instance. The others are about clouds, chosen by provider:
-recording rules keep neither job nor instance, and two exporters of one provider show the same, which counts once."""
+"""Dashboards about exporters, which users choose by job and instance.
+
+The others are about clouds, which users choose by provider. Records have neither job nor instance.
+"""
 
 OVER_THE_CHOSEN_TIME = {
     "Collectors": "errors within the chosen time",
@@ -25,7 +27,7 @@ OVER_THE_CHOSEN_TIME = {
 OVER_AN_HOUR = {
     "Expected calls as a share of the budget": "polls come every few minutes: a pace is that of an hour",
 }
-"""Panels that take a rate or an increase over another time, with the reason."""
+"""Panels that use a rate or an increase over an hour, with the reason."""
 
 WITHOUT_PROVIDER = {
     "accelerator_model:trainfleet_accelerator_price:per_hour": "prices are of models, over all providers",
@@ -38,7 +40,7 @@ WITHOUT_PROVIDER = {
 UNITS = {
     "none", "string", "short", "percentunit", "bytes", "Bps", "s", "h", "cpm", "watt", "celsius", "dateTimeAsIso",
 }  # fmt: skip
-"""Of Grafana's units those that are used here; a misspelt one would be shown as a text behind the number."""
+"""The units that dashboards use. Grafana shows an unknown unit as text after the number."""
 
 _SELECTOR = re.compile(r"([a-zA-Z_][\w:]*)\{([^}]*)\}")
 _COUNTER = re.compile(r"(?:(\w+)\()?\b([a-zA-Z_]\w*_total)\b(\{[^}]*\})?(\[[^]]+\])?")
@@ -65,7 +67,8 @@ def test_job_and_instance_or_else_the_provider_can_be_chosen(board: Board) -> No
     for name in wanted:
         variable = board.variables[name]
         assert (variable["type"], variable["multi"], variable["includeAll"]) == ("query", True, True)
-        # All providers: also what is of none. All jobs and instances: those found, for `up` is of every target.
+        # All providers includes series without a provider. All jobs and instances are only those of exporters,
+        # because `up` is a series of every target.
         assert variable["allValue"] == (".*" if name == "provider" else "")
         assert variable["label"] == name.capitalize()
 
@@ -120,7 +123,7 @@ def test_units_are_known(board: Board) -> None:
 
 @each_board
 def test_the_unit_is_that_of_the_metric(board: Board) -> None:
-    """A lone family's name says its unit."""
+    """The name of a family contains its unit."""
     wanted = {
         "_ratio": "percentunit",
         "_bytes": "bytes",
@@ -169,7 +172,7 @@ def test_rates_look_back_over_the_rate_interval(board: Board) -> None:
 
 @each_board
 def test_counters_are_taken_as_rates(board: Board) -> None:
-    totals_so_far = {"trainfleet_job_restarts_total"}  # a job's own number, which the cloud counts from its beginning
+    totals_so_far = {"trainfleet_job_restarts_total"}  # the cloud counts it from the start of the job
     for panel, target in board.targets():
         for call, counter, _, window in _COUNTER.findall(target["expr"]):
             if counter not in totals_so_far:
@@ -185,7 +188,7 @@ def test_histograms_keep_their_buckets(board: Board) -> None:
 
 
 def test_the_selectors_are_found() -> None:
-    """The tests above would hold of nothing."""
+    """Without selectors, the tests above would test nothing."""
     found = [metric for board in BOARDS for _, metric, _ in _selectors(board)]
     assert len(found) > 300
     assert {"trainfleet_jobs", "user:trainfleet_held_accelerators:sum", "process_open_fds"} <= set(found)

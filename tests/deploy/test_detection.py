@@ -1,4 +1,4 @@
-"""That `python -m benchmarks detection` scores what Prometheus would do, on planted jobs whose answer is known."""
+"""`python -m benchmarks detection` finds the same alerts as promtool, on planted jobs with known alerts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLE = re.compile(r"(?P<series>\S.*\}) (?P<value>\S+) (?P<time>\d+)\n")
 
 
 def _job(job_id: str, pods: int, *parts: tuple[str, int], status: str = "running") -> Job:
-    """A job of which each part lasts so many minutes."""
+    """Return a job with parts of a kind and a number of minutes."""
     job, at = Job(job_id, pods, 0, 0, 0, status), 0
     for kind, minutes in parts:
         job.timeline.append(Episode(kind, job_id, at, at + minutes, 1 if kind == "straggler" else 0, 0.5))
@@ -95,7 +95,7 @@ def test_planted_jobs_are_scored_as_promtool_fires(tmp_path: Path) -> None:
 
 
 def _promtool(samples: Path, found: list[Firing], folder: Path) -> None:
-    """Have promtool evaluate the same samples: each alert must begin and end to fire at the same minutes."""
+    """Let promtool evaluate the same samples. Each alert must start and end at the same minutes."""
     read = [yaml.safe_load(path.read_text()) for path in sorted((DEPLOY / "prometheus" / "rules").glob("*.yaml"))]
     groups = [group for file in read for group in file["groups"]]
     for group in groups:
@@ -135,7 +135,7 @@ def _promtool(samples: Path, found: list[Firing], folder: Path) -> None:
 
 
 def _with_ends(values: list[str]) -> list[str]:
-    """The same with a stale mark wherever a series ends, as Prometheus makes one when a scrape lacks it."""
+    """Add a stale marker where a series ends, as Prometheus does."""
     return [
         "stale" if value == "_" and number and values[number - 1] != "_" else value
         for number, value in enumerate(values)

@@ -1,6 +1,6 @@
 """The job of docs/goodput.md, from a simulated cloud through the exporter and the shipped rules in Prometheus.
 
-The rules' own tests (`deploy/prometheus/tests/goodput.yaml`) have the same job as series written by hand.
+`deploy/prometheus/tests/goodput.yaml` tests the rules with the same job.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "trainfleet-recording.yaml"
 HOUR, MINUTE = 3600, 60
 SUBMITTED = int(START) + 63
-"""A second at which the fault that the world chooses for the job is that of its node."""
+"""The Unix time of submission. At this time, the simulated world chooses a node fault for the job."""
 FAULT = 10 * HOUR
-"""Seconds from the submission, as all of these: 2 h queue, 10 min preparation, 30 min recovery, 10 min preparation."""
+"""Seconds from the submission to the fault. docs/goodput.md has the other times."""
 LIFETIME = 20 * HOUR
 POLLED = {"workspaces", "pools", "jobs", "pods"}
 PROVIDERS = ("sim-pai-hangzhou", "sim-modelarts-north4")
@@ -46,14 +46,15 @@ FIGURES = {
     "job:trainfleet_runtime_goodput:ratio": 0.954,
     "job:trainfleet_ettr_without_queue:ratio": 0.926,
     "job:trainfleet_ettr:ratio": 0.833,
-    # A provider's only job is all that its fleet did. Its first minute in the queue came before the first poll.
+    # The provider has only one job, so it has the same ratios. Its scheduling goodput differs, because the first minute
+    # in the queue was before the first poll.
     "provider:trainfleet_runtime_goodput:ratio": 0.954,
     "provider:trainfleet_goodput:ratio": 0.926,
 }
 
 
 def _plan(begins: int, *, queuing: int, preparing: int, as_sub_status: bool) -> Plan:
-    """`begins` is when the platform says that the job runs."""
+    """Return the plan of the job. `begins` is the second at which the platform reports it as running."""
     return Plan(
         creating=5,
         queuing=queuing,
@@ -67,7 +68,7 @@ def _plan(begins: int, *, queuing: int, preparing: int, as_sub_status: bool) -> 
 
 
 def _drafts() -> dict[str, Draft]:
-    """The job of each cloud. PAI reports that it prepares as a status, ModelArts by when accelerators start."""
+    """Return the job of each cloud. Preparation is a status on PAI; on ModelArts it ends when accelerators start."""
     roles = pai.public_roles("ecs.gn6v-c8g1.16xlarge", 4)
     plan = _plan(2 * HOUR + 10 * MINUTE, queuing=2 * HOUR - 5, preparing=10 * MINUTE, as_sub_status=False)
     of_pai = replace(pai.draft(Random(1)), pool_id="", payment="PostPaid", resource_type="ECS", roles=roles, plan=plan)
@@ -78,7 +79,7 @@ def _drafts() -> dict[str, Draft]:
 
 
 def _submit_one_job_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make simulators whose clouds have one job each."""
+    """Let simulators have one job for each cloud."""
     drafts = _drafts()
     submissions = {PAI: [(SUBMITTED, drafts["pai"])], MODELARTS: [(SUBMITTED, drafts["modelarts"])]}
 
@@ -90,7 +91,7 @@ def _submit_one_job_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _record(folder: Path) -> History:
-    """Poll and scrape every minute until the job has ended, and write down what is about jobs and clouds."""
+    """Poll and scrape every minute until the job has ended, and write the samples about jobs and clouds."""
     path = folder / "history.om"
 
     async def main() -> History:

@@ -16,19 +16,19 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "
 
 
 def _last(instruction: str) -> str:
-    """The arguments of the last instruction of that name: those of the final stage."""
+    """Return the arguments of the last such instruction, which is in the final stage."""
     *_, last = re.finditer(rf"^{instruction} +(.*)$", DOCKERFILE, re.MULTILINE)
     return last[1]
 
 
 def _locked(name: str) -> set[str]:
-    """Every distribution of a lock file."""
+    """Return the distributions in a lock file."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
     return {found.partition("[")[0] for found in re.findall(r"^([a-z0-9][^=\n]*)==", text, re.MULTILINE)}
 
 
 def test_what_only_builds_is_not_in_the_image() -> None:
-    """The runtime's requirements have no build tool. Build tools and what makes the SBOM have another environment."""
+    """Build tools and the SBOM generator have an environment of their own."""
     assert len(_locked("runtime")) > 20
     assert {"hatchling", "editables"} <= _locked("build")
     assert _locked("runtime") & {"hatchling", "editables", "pluggy", "trove-classifiers", "cyclonedx-bom"} == set()

@@ -25,11 +25,11 @@ JOBS = {
     "d": ("", "ImagePullFailed", "/platform/jobs"),
     "e": ("bob", "NodeFault", "/platform/jobs"),
 }
-"""Failed jobs: user, reason, and where the notification goes."""
+"""Failed jobs: user, reason, and path of the notification."""
 
 
 class _Exporter(ThreadingHTTPServer):
-    """A page with running jobs, which fail when they are let. Every fourth scrape fails."""
+    """A page with running jobs, which fail when `failed_at` is set. Every fourth scrape fails."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Page)
@@ -59,7 +59,7 @@ class _Page(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.server.page().encode())
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name for it
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's parameter
         pass
 
 

@@ -1,4 +1,4 @@
-"""A budget that stretches usage to an hour: old readings, from a simulated cloud to the shipped rules in Prometheus."""
+"""Alerts ignore old readings of a simulated cloud whose usage a budget stretches to an hour."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules" / "trainfleet-recording.yaml"
 HOURS = 4
 BUDGET = 15_000
-"""Calls for a month, of which a poll takes 20: an hour from one poll to the next."""
+"""Calls in a month. A poll takes 20, so there is one poll in an hour."""
 IDLE_FOR = 20 * 60
 IDLE_RATIO = 0.1
-"""Above what the simulated jobs use while they write a checkpoint."""
+"""Above the utilization of the simulated jobs while they write a checkpoint."""
 READ = (
     "trainfleet_job_holds_resources",
     "trainfleet_job_info",
@@ -43,7 +43,7 @@ READ = (
 
 
 def _record(folder: Path) -> History:
-    """Live through the hours with this budget, scrape every minute, and keep what the rule reads."""
+    """Run the exporter with this budget, scrape every minute, and write the samples that the rule reads."""
     path = folder / "history.om"
 
     async def main() -> History:
@@ -74,7 +74,7 @@ def _record(folder: Path) -> History:
 
 
 def _firing(prometheus: HistoryServer, expression: str) -> set[str]:
-    """The jobs for which the expression holds for as long as the alert waits."""
+    """Return the jobs for which the expression is true for `IDLE_FOR`."""
     found = set()
     for series in prometheus.range(expression):
         times = sorted(series.values)

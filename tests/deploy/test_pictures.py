@@ -16,7 +16,7 @@ _MOST_BYTES = 150 * 1024
 
 @pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
 def test_picture_shows_every_panel(board: Board) -> None:
-    """`python -m tests.deploy.pictures` draws them again."""
+    """If this fails, run `python -m tests.deploy.pictures`."""
     picture = path_of(board).read_text(encoding="utf-8")
     titles = [panel["title"] for panel in board.json["panels"] if "$" not in panel["title"]]
     assert [title for title in titles if escape(title)[:15] not in picture] == []

@@ -1,4 +1,4 @@
-"""The rules as Prometheus's own tools judge them, and that every one of them is under test."""
+"""promtool accepts the rules, and every rule has tests."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def _promtool(*arguments: str | Path) -> str:
 
 
 def _families() -> set[str]:
-    """Every metric that the exporter shows, as queries name it."""
+    """Return the names of the exporter's metrics, as in queries."""
     own = {metric.name + ("_total" if metric.type == "counter" else "") for metric in own_metrics()}
     return {family.name for family in FAMILIES} | own
 
 
 def _metrics(text: str) -> set[str]:
-    """The exporter's metrics that a text names, records left out."""
+    """Return the exporter's metrics that a text names, without records."""
     return set(_METRIC.findall(re.sub(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b", "", text)))
 
 
@@ -70,7 +70,10 @@ def test_the_rules_do_what_their_tests_say(file: Path) -> None:
 
 
 def test_every_rule_is_under_test() -> None:
-    """Prints the list, with -s: every record with an expectation that is not empty, every alert with both kinds."""
+    """Each record has expected samples, and each alert has tests in which it fires and does not fire.
+
+    With -s, the test prints the counts.
+    """
     reported: defaultdict[str, int] = defaultdict(int)
     firing: defaultdict[str, int] = defaultdict(int)
     quiet: defaultdict[str, int] = defaultdict(int)
@@ -192,13 +195,13 @@ def test_empty_tables_make_no_cost_and_no_peak(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(rules.render(rules.shipped().thresholds, {}, {}), encoding="utf-8")
     _promtool("check", "rules", file)
-    assert "vector(" in file.read_text(encoding="utf-8")  # the clock of budgets
+    assert "vector(" in file.read_text(encoding="utf-8")  # the alerts about budgets use vector()
     assert f"record: {PEAK}" not in file.read_text(encoding="utf-8")
     assert f"record: {PRICE}" not in file.read_text(encoding="utf-8")
 
 
 def test_the_helm_template_has_the_same_rules() -> None:
-    """Rendered by hand: values filled in, escapes undone; what comes out are the shipped rules."""
+    """The template is rendered here without Helm: filled in and unescaped, it is the shipped rules."""
     tuning = rules.shipped()
     text = rules.helm_template()
     assert all(f"{{{{ .Values.prometheusRule.thresholds.{name} }}}}" in text for name in tuning.thresholds)

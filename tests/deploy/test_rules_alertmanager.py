@@ -1,4 +1,4 @@
-"""The Alertmanager example: who receives which alert, and which are inhibited by others."""
+"""The Alertmanager example: routes of alerts, and alerts that inhibit others."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_routes_choose_the_receiver(labels: str, receiver: str) -> None:
 
 @pytest.fixture(scope="module")
 def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A running one with empty receivers, to query what it would send."""
+    """A running Alertmanager without receivers, which tests query."""
     with running_alertmanager(tmp_path_factory.mktemp("alertmanager"), "127.0.0.1:9", group_wait="1h") as (client, _):
         yield client
 
 
 def _silenced(client: httpx.Client, alerts: list[dict[str, str]]) -> set[str]:
-    """The labels of those among `alerts`, all of which fire, that are not said because another one is."""
+    """Return the labels of the firing `alerts` that another alert inhibits."""
     ours = {tuple(sorted(labels.items())) for labels in alerts}
     found = [one for one in client.get("/api/v2/alerts").json() if tuple(sorted(one["labels"].items())) in ours]
     assert len(found) == len(ours)
@@ -186,7 +186,7 @@ def test_what_is_said_already_is_not_said_twice(
     silenced: list[dict[str, str]],
     said: list[dict[str, str]],
 ) -> None:
-    # Providers of its own for each case, so that what another one let fire does not matter.
+    # Each case has its own providers, so that the alerts of other cases do not matter.
     mark = request.node.callspec.id
 
     def own(labels: dict[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The runbook pages: one for each alert; their queries can be run."""
+"""Each alert has a runbook page, and the queries of the pages are valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SELECTOR = re.compile(rf"({_NAME.pattern})\{{([^}}]*)\}}")
 
 
 def _known() -> dict[str, set[str]]:
-    """Every series that a page may name, with its labels."""
+    """Return the series that a page may name, with their labels."""
     found = {family.name: {"provider", *KEYS[family.of][0], *(family.labels or ())} for family in FAMILIES}
     found |= {metric.name + "_total" * (metric.type == "counter"): set(labels_of(metric)) for metric in own_metrics()}
     found |= {record.name: set(record.labels) for record in rules.records()} | {PRICE: set(PRICE_LABELS)}

@@ -1,4 +1,4 @@
-"""deploy/systemd: the unit is sound and hardened, and the daemon works as it starts it, keys and all."""
+"""deploy/systemd: the unit is valid and hardened, and the daemon runs with its flags and credentials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _settings(name: str) -> list[str]:
 
 
 def _credentials() -> dict[str, str]:
-    """The files that become credentials, by the names that the config calls them."""
+    """Return the files of the credentials by their names in the config."""
     return {name: path for name, _, path in (given.partition(":") for given in _settings("LoadCredential"))}
 
 
@@ -38,7 +38,7 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
     (command,) = _settings("ExecStart")
     copy = tmp_path / UNIT.name
     text = UNIT.read_text(encoding="utf-8")
-    copy.write_text(text.replace(command, f'"{sys.executable}"'), encoding="utf-8")  # there is no such command here
+    copy.write_text(text.replace(command, f'"{sys.executable}"'), encoding="utf-8")  # the command is not installed here
     done = subprocess.run([analyze, "verify", copy], capture_output=True, text=True)
     assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
     copy.write_text(text.replace("WatchdogSec=", "WatchdocSec="), encoding="utf-8")
@@ -96,7 +96,7 @@ def manager(tmp_path: Path) -> Iterator[socket.socket]:
 
 @pytest.mark.long
 def test_the_daemon_works_as_the_unit_starts_it(tmp_path: Path, manager: socket.socket) -> None:
-    """Its keys are systemd credentials that the clouds accept; it sends what Type=notify waits for."""
+    """The clouds accept keys from systemd credentials, and the daemon sends the messages of Type=notify."""
     assert _settings("Type") == ["notify"]
     (watchdog,) = _settings("WatchdogSec")
     _, *flags = shlex.split(_settings("ExecStart")[0])
@@ -108,7 +108,7 @@ def test_the_daemon_works_as_the_unit_starts_it(tmp_path: Path, manager: socket.
         "WATCHDOG_USEC": str(int(watchdog) * 1_000_000),
         "CREDENTIALS_DIRECTORY": str(credentials),
     }
-    with running_cloud(seed=1, clouds=("pai", "modelarts")) as (simulator, url):  # those of the unit
+    with running_cloud(seed=1, clouds=("pai", "modelarts")) as (simulator, url):  # the clouds of the unit
         text = _with_credentials(simulator.config_yaml(url), credentials)
         config = tmp_path / "config.yaml"
         config.write_text(text, encoding="utf-8")
@@ -132,7 +132,7 @@ def test_the_daemon_works_as_the_unit_starts_it(tmp_path: Path, manager: socket.
 
 
 def _with_credentials(text: str, folder: Path) -> str:
-    """The config with each of its keys in a file of the folder, named as the example config names them."""
+    """Return the config with each key in a file of the folder, named as in the example config."""
     platform = ""
     lines = []
     for line in text.splitlines():
@@ -142,7 +142,7 @@ def _with_credentials(text: str, folder: Path) -> str:
         if key.strip() in {"access_key_id", "access_key_secret", "access_key", "secret_key"}:
             name = f"{platform}-{key.strip().replace('_', '-')}"
             (folder / name).write_text(value + "\n", encoding="utf-8")
-            line = f"{key}_file: ${{CREDENTIALS_DIRECTORY}}/{name}"  # noqa: PLW2901 - what becomes of it
+            line = f"{key}_file: ${{CREDENTIALS_DIRECTORY}}/{name}"  # noqa: PLW2901 - replaces the line
         lines.append(line)
     assert {path.name for path in folder.iterdir()} == _credentials().keys()
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The GitHub workflows: valid by GitHub's schema, and in step with the Makefile and the local CI script."""
+"""The GitHub workflows are valid and match the Makefile and the local CI script."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_scripts_are_valid_shell() -> None:
 
 
 def test_scripts_take_what_others_can_name_from_the_environment() -> None:
-    """A tag's name in `${{ }}` would be run as shell."""
+    """The shell would run a tag name from `${{ }}`."""
     assert [step["run"] for step in STEPS if "${{ github" in step.get("run", "")] == []
 
 
