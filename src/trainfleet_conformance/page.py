@@ -50,23 +50,6 @@ def joined(rendered: dict[str, list[bytes]]) -> bytes:
     return b"".join(piece for pieces in rendered.values() for piece in pieces)
 
 
-def lines_by_family(page: bytes) -> dict[str, list[bytes]]:
-    """Group sample lines by the family in the HELP and TYPE lines before them. Fails if a family appears twice, has no
-    samples, or has samples of another family."""
-    found: dict[str, list[bytes]] = {}
-    family = ""
-    for line in page.split(b"\n")[:-1]:
-        if line.startswith(b"# TYPE "):
-            family = line.split(b" ")[2].decode()
-            assert family not in found, f"two heads of {family}"
-            found[family] = []
-        elif not line.startswith(b"#"):
-            assert line.split(b"{")[0].decode() in (family, family + "_total")
-            found[family].append(line)
-    assert all(found.values()), "a head without samples"
-    return found
-
-
 def total(texts: Iterable[bytes]) -> int:
     return sum(map(len, texts))
 

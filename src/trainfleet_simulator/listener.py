@@ -62,7 +62,6 @@ def uvicorn_config(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         date_header=False,  # the clouds' own clock sets it
         timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=1,
     )
 
 

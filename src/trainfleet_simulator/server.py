@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from trainfleet_simulator.app import CloudApp
 from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Faults
 from trainfleet_simulator.keys import Key, Keys, Tokens
-from trainfleet_simulator.listener import Listener, listen, url_of, uvicorn_config
+from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog as modelarts
 from trainfleet_simulator.modelarts.agency import Agency, iam_token
 from trainfleet_simulator.modelarts.aom_samples import Aom
@@ -22,7 +20,6 @@ from trainfleet_simulator.modelarts.auth import Gatekeeper
 from trainfleet_simulator.modelarts.gate import ModelArts
 from trainfleet_simulator.modelarts.legacy import SETTING as V1
 from trainfleet_simulator.modelarts.past import SETTING as V2
-from trainfleet_simulator.pai.catalog import WORKSPACES as PAI_WORKSPACES
 from trainfleet_simulator.pai.gate import Pai
 from trainfleet_simulator.pai.monitor import MonitorSettings
 from trainfleet_simulator.pai.past import SETTING as PAI
@@ -215,43 +212,23 @@ class Simulator:
     @contextlib.asynccontextmanager
     async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
         """Serve within the running loop; yields the base URL. Port 0 takes any free one. Raises OSError."""
-        sock = listen(host, port)
-        server = _QuietServer(uvicorn_config(self.app))
-        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        listener = Listener(self.app, host, port)
         try:
-            # The socket listens already, so that a client that comes before uvicorn only waits a little.
-            yield url_of(host, sock)
+            yield listener.url
         finally:
-            server.leave()
-            await serving
-            sock.close()
+            await listener.aclose()
 
     @contextlib.asynccontextmanager
-    async def serve_listeners(
-        self, names: Iterable[str], host: str = "127.0.0.1"
-    ) -> AsyncIterator[Mapping[str, Listener]]:
+    async def serve_listeners(self, names: Iterable[str]) -> AsyncIterator[Mapping[str, Listener]]:
         """Serve the same clouds at an address for each name; yields the listeners by their names. Raises OSError."""
         listeners: dict[str, Listener] = {}
         try:
             for name in names:
-                listeners[name] = Listener(self.app, host)
+                listeners[name] = Listener(self.app)
             yield listeners
         finally:
             for listener in listeners.values():
                 await listener.aclose()
-
-    def hide_workspace(self, workspace_id: str) -> None:
-        """Let a workspace vanish: it is not listed, asking for it is refused, and its jobs are found nowhere.
-
-        Raises ValueError if no cloud has such a workspace.
-        """
-        for world in self._worlds_of(workspace_id):
-            world.hidden.add(workspace_id)
-
-    def show_workspace(self, workspace_id: str) -> None:
-        """Let a workspace that had vanished be there again. Raises ValueError if no cloud has such a workspace."""
-        for world in self._worlds_of(workspace_id):
-            world.hidden.discard(workspace_id)
 
     def rotate_keys(
         self,
@@ -277,17 +254,6 @@ class Simulator:
         self._huawei_keys.replace(Key(access_key, secret_key))
         self._aws_keys.replace(Key(aws_access_key_id, aws_secret_access_key))
 
-    def _worlds_of(self, workspace_id: str) -> list[World]:
-        found = [
-            world
-            for cloud, world in self.worlds.items()
-            if workspace_id
-            in {one.workspace_id for one in (PAI_WORKSPACES if cloud == "pai" else modelarts.WORKSPACES)}
-        ]
-        if not found:
-            raise ValueError(f"there is no workspace {workspace_id}")
-        return found
-
     def config_yaml(self, base_url: str) -> str:
         """A config file by which the exporter polls this simulator, one provider a cloud."""
         token = "" if self._security_token is None else f"      security_token: {self._security_token}\n"
@@ -302,27 +268,3 @@ class Simulator:
             aws_region=aws.REGION,
             **self._keys,
         )
-
-
-class _QuietServer(uvicorn.Server):
-    """uvicorn within another loop: it handles no signals, and wakes only to end.
-
-    uvicorn's own loop looks for that end, and at the Date that is not its business here either, ten times a second:
-    in stepped time that is most of what a day costs.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._leaving = asyncio.Event()
-
-    async def main_loop(self) -> None:
-        await self._leaving.wait()
-
-    def leave(self) -> None:
-        """End, with `shutdown`."""
-        self.should_exit = True
-        self._leaving.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield

@@ -31,7 +31,6 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._lost = asyncio.Event()
-        self._broken = False
         self._requests = 0
 
     def on_message_begin(self) -> None:
@@ -45,13 +44,6 @@ class Connection(HttpToolsProtocol):
         """The client has gone, or we have cut it off."""
         super().connection_lost(exc)
         self._lost.set()
-
-    def shutdown(self) -> None:
-        """The server stops: an answer that never comes must not hold it up."""
-        if self._broken:
-            self.transport.abort()
-        else:
-            super().shutdown()
 
     @property
     def is_kept(self) -> bool:
@@ -75,7 +67,6 @@ class Connection(HttpToolsProtocol):
 
     async def break_answer(self, kind: str, whole: bytes, body_size: int) -> None:
         """Do what the kind says to the answer whose bytes these are; returns when the connection is gone."""
-        self._broken = True
         transport = self.transport
         match kind:
             case "reset":

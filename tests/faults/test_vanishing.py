@@ -36,7 +36,8 @@ def test_workspace_vanishes_with_its_content_and_comes_back(workspace_id: str, r
             before = await site.scrape()
             jobs = _jobs_of(before, workspace_id)
             assert jobs
-            simulator.hide_workspace(workspace_id)
+            for world in simulator.worlds.values():
+                world.hidden.add(workspace_id)
             # One poll to learn of it, one more for what was asked in it meanwhile, and the time that it is kept.
             await site.after_polls(3)
             hidden = await site.scrape()
@@ -46,7 +47,8 @@ def test_workspace_vanishes_with_its_content_and_comes_back(workspace_id: str, r
             untrue = [text for text in nothing_else(hidden, before) if "provider_job_quota_used" not in text]
             assert untrue == []  # the quota is used less
             assert [labels for labels, value in hidden.of("trainfleet_exporter_collector_success") if not value] == []
-            simulator.show_workspace(workspace_id)
+            for world in simulator.worlds.values():
+                world.hidden.remove(workspace_id)
             await site.after_polls(3)
             after = await site.scrape()
             assert nothing_else(after, before) == []

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.simulator.client import Caller
 from tests.simulator.modelarts.client import POOLS, V1, V2, refusal
 from tests.simulator.modelarts.client import Caller as ModelArtsCaller
 from tests.simulator.pai.client import answered, rpc
-from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts import catalog
 
 JOBS = "/api/v1/jobs"
@@ -31,12 +28,12 @@ def pai_jobs(caller: Caller) -> set[str]:
 
 def test_on_pai() -> None:
     caller = Caller()
-    simulator, world = caller.simulator, caller.world
+    world = caller.world
     before = pai_jobs(caller)
     mine = {job_id for job_id in before if world.jobs[job_id].draft.workspace_id == "12346"}
     live = next(job for job in world.live() if job.draft.workspace_id == "12346" and job.pods)
     assert mine < before
-    simulator.hide_workspace("12346")
+    world.hidden.add("12346")
 
     listed = caller.body("aiworkspace", "ListWorkspaces", "/api/v1/workspaces")
     assert {row["WorkspaceId"] for row in listed["Workspaces"]} == {"12345", "12347"}
@@ -56,7 +53,7 @@ def test_on_pai() -> None:
     assert "quota1simvisio" not in {quota["QuotaId"] for quota in quotas}
     assert {row["WorkspaceId"] for quota in quotas for row in quota["Workspaces"]} == {"12345", "12347"}
 
-    simulator.show_workspace("12346")
+    world.hidden.remove("12346")
     assert pai_jobs(caller) == before
     assert caller.jobs(WorkspaceId="12346")["TotalCount"] > 0
 
@@ -78,7 +75,7 @@ def test_on_modelarts() -> None:
     steady = caller.job_id("gpu-steady")
     assert steady in mine
     used = caller.body(f"{V2}/training-quotas")["quotas"][0]["used"]
-    caller.simulator.hide_workspace(TEAM)
+    caller.world.hidden.add(TEAM)
 
     listed = caller.body(f"{V1}/workspaces")
     assert ([row["id"] for row in listed["workspaces"]], listed["total_count"]) == ([catalog.DEFAULT], 1)
@@ -92,23 +89,16 @@ def test_on_modelarts() -> None:
         assert refusal(caller.get(f"{POOLS}/{catalog.GPU}/{what}")) == (404, "ModelArts.50015001")
     assert caller.body(f"{V2}/training-quotas")["quotas"][0]["used"] < used
 
-    caller.simulator.show_workspace(TEAM)
+    caller.world.hidden.remove(TEAM)
     assert modelarts_jobs(caller, catalog.DEFAULT, TEAM) == before
 
 
 def test_hidden_default_workspace_hides_v1_jobs() -> None:
     caller = ModelArtsCaller(population=5)
     jobs = caller.body(f"{V1}/training-jobs")["jobs"]
-    caller.simulator.hide_workspace(catalog.DEFAULT)
+    hidden = caller.simulator.worlds["modelarts-v1"].hidden
+    hidden.add(catalog.DEFAULT)
     assert caller.get(f"{V1}/training-jobs").status_code == 403
     assert caller.get(f"{V1}/training-jobs/{jobs[0]['job_id']}/versions").status_code == 404
-    caller.simulator.show_workspace(catalog.DEFAULT)
+    hidden.remove(catalog.DEFAULT)
     assert caller.body(f"{V1}/training-jobs")["jobs"] == jobs
-
-
-def test_a_workspace_that_there_is_not() -> None:
-    simulator = Simulator(1, population=5)
-    for change in (simulator.hide_workspace, simulator.show_workspace):
-        with pytest.raises(ValueError, match=TEAM):
-            change(TEAM)
-    simulator.hide_workspace("12345")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from trainfleet_exporter.backfill.spool import Spool
-from trainfleet_exporter.budgets import Accounts, BillingPeriod, Ledger, Spent, StateFile, is_of_other_part, read_state
+from trainfleet_exporter.budgets import Accounts, BillingPeriod, Ledger, Spent, StateFile, is_of_shard, read_state
 from trainfleet_exporter.config import Config, ProviderConfig
 
 _FACT = "spent"
@@ -62,7 +62,7 @@ class Spending:
             return
         state = StateFile(self._path)
         try:
-            if not state.owned or is_of_other_part(self._path):
+            if not state.owned or is_of_shard(self._path):
                 return
             ledger = Ledger(state)
             for api, months in self._own.items():

@@ -8,7 +8,7 @@ from trainfleet_exporter.budgets.billing import BillingPeriod, Month
 from trainfleet_exporter.budgets.budget import Budget
 from trainfleet_exporter.budgets.clock import BudgetClock
 from trainfleet_exporter.budgets.ledger import Ledger
-from trainfleet_exporter.budgets.state_file import Spent, StateFile, is_of_other_part, read_state, read_term
+from trainfleet_exporter.budgets.state_file import Spent, StateFile, is_of_shard, read_state, read_term
 from trainfleet_exporter.budgets.throttling import Throttle, Throttling
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "StateFile",
     "Throttle",
     "Throttling",
-    "is_of_other_part",
+    "is_of_shard",
     "read_state",
     "read_term",
 ]

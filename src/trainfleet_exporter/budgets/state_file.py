@@ -102,10 +102,10 @@ def read_term(path: Path) -> int | None:
         return None
 
 
-def is_of_other_part(path: Path, *, part: str = "") -> bool:
-    """Whether the file belongs to another shard."""
+def is_of_shard(path: Path) -> bool:
+    """Whether the file belongs to a shard."""
     try:
-        return _read(path).part != part
+        return bool(_read(path).part)
     except (OSError, ValueError, RecursionError):
         return False
 

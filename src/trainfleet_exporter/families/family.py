@@ -212,16 +212,16 @@ class WholeHistogram:
         return () if value is None else (((), value.count),)
 
 
-def amounts(path: str, *labels: str, value: str = "count") -> Read:
+def amounts(path: str, *labels: str) -> Read:
     """One sample for each entry of a tuple. Entries that share their labels are added up, because a series may occur
     only once on a page."""
-    get_entries, get_labels, get_value = attrgetter(path), _values(*labels), attrgetter(value)
+    get_entries, get_labels = attrgetter(path), _values(*labels)
 
     def read(found: Any) -> Samples:
         total: dict[tuple[str, ...], float | int] = {}
         for entry in get_entries(found):
             key = get_labels(entry)
-            total[key] = total.get(key, 0) + get_value(entry)
+            total[key] = total.get(key, 0) + entry.count
         return total.items()
 
     return read

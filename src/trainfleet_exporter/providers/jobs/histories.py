@@ -145,11 +145,6 @@ class JobHistories:
         known.detail = records
         known.take(records)
 
-    def has_detail(self, job_id: str) -> bool:
-        """Whether the detail of a job has been read."""
-        known = self._known.get(job_id)
-        return known is not None and known.detail is not None
-
     def count(self, job: Job, *, since: float) -> None:
         """Count what is new in a job's history. Its start is observed if it is later than `since`."""
         known = self._known.get(job.job_id)
