@@ -17,6 +17,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.process.redaction": "base of dataclasses that hold secrets",
     "trainfleet_exporter.process.yielding": "yielding to the event loop during long work",
     "trainfleet_exporter.config": "base classes of configs of providers",
+    "trainfleet_exporter.config.cloud": "base class of configs with endpoints by region",
     "trainfleet_exporter.config.kinds": "types of fields",
     "trainfleet_exporter.config.secrets": "secrets whose `repr` and `str` never contain the value",
     "trainfleet_exporter.config.plain": "keys that look like secrets but are not secret",

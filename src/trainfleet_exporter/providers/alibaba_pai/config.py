@@ -5,34 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NoReturn, Self, TypeAlias
+from typing import Annotated, Literal, NoReturn, Self, TypeAlias
 
 from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     PlainSerializer,
     PlainValidator,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     WrapValidator,
-    model_serializer,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from trainfleet_exporter.config import Collector, ProviderConfig, Section
-from trainfleet_exporter.config.kinds import (
-    CountFrom0,
-    Duration,
-    Endpoint,
-    Flag,
-    Region,
-    SecretText,
-    region,
-)
+from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
+from trainfleet_exporter.config.kinds import CountFrom0, Endpoint, Region, SecretText, region
 from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
-from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.config.wording import Rule, Wording
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.alibaba_pai.auth import arn_form, default_chain, find_profile, needs_session
@@ -67,7 +56,6 @@ _REGIONS = (
     *("ap-northeast-1", "ap-northeast-2", "ap-south-1", "us-west-1", "us-east-1", "us-southeast-1", "na-south-1"),
     *("eu-central-1", "eu-west-1", "me-east-1", "me-central-1"),
 )
-_METADATA = "http://100.100.100.200"
 
 
 class PaiRule(Wording):
@@ -183,15 +171,10 @@ class Credentials(CredentialsSection):
     profile: ProfileName | None = None
     """Profile in `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
 
-    _by_default: bool = PrivateAttr(False)
-
     @classmethod
     def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """What the vendor's chain finds. It is no form of the section."""
-        credentials = cls.model_construct()
-        credentials._source = default_chain(environ)
-        credentials._by_default = True
-        return credentials
+        """What the vendor's chain finds."""
+        return cls.by_default(default_chain(environ))
 
     def find_source(self, environ: Environment) -> KeySource:
         """The source of the one form that is given."""
@@ -217,13 +200,6 @@ class Credentials(CredentialsSection):
         assert keys is not None
         return keys
 
-    @model_serializer(mode="wrap")
-    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any] | None:
-        """What the file says; null for the vendor's chain, so that it reads back as such."""
-        if self._by_default:
-            return None
-        return {key: value for key, value in handler(self).items() if value is not None}
-
 
 def _refuse_missing(names: list[str]) -> NoReturn:
     """Name each missing key at its own place, rather than all of them where the section begins."""
@@ -236,9 +212,6 @@ def _refuse_missing(names: list[str]) -> NoReturn:
         for name in names
     ]
     raise ValidationError.from_exception_data("Credentials", details)
-
-
-OR_CHAIN = WrapValidator(Credentials.or_chain)
 
 
 class Endpoints(Section):
@@ -258,32 +231,11 @@ class Endpoints(Section):
     """Metadata service of the ECS instance. It always uses plain HTTP."""
 
 
-class JobCounts(Collector):
-    """Jobs by status, finished ones included."""
-
-    interval: Duration | None = 300.0
-
-
-class Pods(Collector):
+class Pods(SlowCollector):
     """The details of jobs, with one call for each job in a cycle."""
 
-    interval: Duration | None = 300.0
     max_jobs: CountFrom0 = 500
     """Largest number of live jobs that the collector polls, newest first."""
-
-
-class PoolUsers(Collector):
-    """Who holds the accelerators of each pool. Off by default."""
-
-    enabled: Flag = False
-    interval: Duration | None = 300.0
-
-
-class Nodes(Collector):
-    """The nodes of each pool. Off by default."""
-
-    enabled: Flag = False
-    interval: Duration | None = 300.0
 
 
 class Collectors(Section):
@@ -294,7 +246,7 @@ class Collectors(Section):
         "pool_usage": "usage covers pools on this cloud; leave it out",
     }
 
-    job_counts: JobCounts = JobCounts()
+    job_counts: SlowCollector = SlowCollector()
     """Finished jobs by status. `jobs` counts the live ones."""
     jobs: Collector = Collector()
     """Live jobs and their final status. `pods` and `usage` need it."""
@@ -306,13 +258,13 @@ class Collectors(Section):
     """Resource quotas. `pool_workloads`, `pool_users` and `nodes` need it."""
     pool_workloads: Collector = Collector()
     """Workloads of each pool, and the position of each job in the queue."""
-    pool_users: PoolUsers = PoolUsers()
+    pool_users: OptionalCollector = OptionalCollector()
     """Who holds the accelerators of each pool."""
-    nodes: Nodes = Nodes()
+    nodes: OptionalCollector = OptionalCollector()
     """The nodes of each pool."""
 
 
-class AlibabaPaiConfig(ProviderConfig):
+class AlibabaPaiConfig(CloudConfig):
     """One account and region of Alibaba Cloud PAI."""
 
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
@@ -320,6 +272,11 @@ class AlibabaPaiConfig(ProviderConfig):
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
     splits_workspaces = True
+    metadata_service = "http://100.100.100.200"
+    dependents = {  # noqa: RUF012 - as in the base
+        "jobs": ("pods", "usage"),
+        "pools": ("pool_workloads", "pool_users", "nodes"),
+    }
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region. The addresses of the APIs follow from it."""
@@ -332,46 +289,13 @@ class AlibabaPaiConfig(ProviderConfig):
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 
-    def endpoint(self, api: str) -> str:
-        """The base URL of one API: the configured one, or the public one of the region."""
-        configured: str | None = getattr(self.endpoints, api)
-        if api == "metadata":
-            return configured or _METADATA
-        return configured or f"https://{_HOSTS[api].format(self.region)}"
-
-    def endpoints_in_use(self) -> Mapping[str, str]:
-        return {api: self.endpoint(api) for api in Endpoints.model_fields}
-
-    def given_endpoints(self) -> Mapping[str, str]:
-        given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
-        metadata = self.endpoints.metadata
-        # Plain http by nature, within the machine's own network; elsewhere anyone who listens would get the keys.
-        if metadata is not None and metadata != _METADATA and not is_link_local(metadata):
-            given["metadata"] = metadata
-        return given
+    def public_endpoint(self, api: str) -> str:
+        return f"https://{_HOSTS[api].format(self.region)}"
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
-        chosen = self.collectors
-        found = {
-            "job_counts": chosen.job_counts,
-            "jobs": chosen.jobs,
-            "pools": chosen.pools,
-            "pool_workloads": chosen.pool_workloads,
-            "pool_users": chosen.pool_users,
-            "nodes": chosen.nodes,
-        }
-        return found | ({"usage": chosen.usage} if chosen.usage.by_cloudmonitor else {})
+        others = {"pods"} if self.collectors.usage.by_cloudmonitor else {"pods", "usage"}
+        return {key: collector for key, collector in self.collectors if key not in others}
 
     def primary_apis(self) -> Collection[str]:
         # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
         return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)
-
-    def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
-        chosen = self.collectors
-        return {
-            "jobs": (chosen.jobs, {"pods": chosen.pods, "usage": chosen.usage}),
-            "pools": (
-                chosen.pools,
-                {"pool_workloads": chosen.pool_workloads, "pool_users": chosen.pool_users, "nodes": chosen.nodes},
-            ),
-        }

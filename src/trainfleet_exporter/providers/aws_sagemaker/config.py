@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    ModelWrapValidatorHandler,
-    PlainValidator,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    WrapValidator,
-    model_serializer,
-)
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, PlainValidator, WrapValidator
 
-from trainfleet_exporter.config import Collector, ProviderConfig, Section
+from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, SecretText, Text, region
 from trainfleet_exporter.config.scalars import refuse, show, text_of
-from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.aws_sagemaker.auth import default_chain, find_profile, is_role_arn
@@ -51,7 +41,6 @@ _REGIONS = (
     *(f"ap-southeast-{number}" for number in range(1, 8)),
     *("me-south-1", "me-central-1"),
 )
-_METADATA = "http://169.254.169.254"
 
 
 class AwsRule(Wording):
@@ -130,15 +119,10 @@ class Credentials(CredentialsSection):
     profile: Text | None = None
     """Profile in `~/.aws/credentials` or `~/.aws/config`."""
 
-    _by_default: bool = PrivateAttr(False)
-
     @classmethod
     def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """What the vendor's chain finds. It is no form of the section."""
-        credentials = cls.model_construct()
-        credentials._source = default_chain(environ)
-        credentials._by_default = True
-        return credentials
+        """What the vendor's chain finds."""
+        return cls.by_default(default_chain(environ))
 
     def find_source(self, environ: Environment) -> KeySource:
         """The source of the one form that is given."""
@@ -163,13 +147,6 @@ class Credentials(CredentialsSection):
             base = default_chain(environ)
         return base if self.role_arn is None else AssumedRole(self.role_arn, base, self.external_id)
 
-    @model_serializer(mode="wrap")
-    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any] | None:
-        """What the file says; null for the vendor's chain, so that it reads back as such."""
-        if self._by_default:
-            return None
-        return {key: value for key, value in handler(self).items() if value is not None}
-
 
 class Endpoints(Section):
     """Addresses that replace the public ones of the region: `scheme://host[:port]`."""
@@ -184,12 +161,6 @@ class Endpoints(Section):
     """Metadata service of the EC2 instance. It always uses plain HTTP."""
 
 
-class JobCounts(Collector):
-    """Finished jobs by status."""
-
-    interval: Duration | None = 300.0
-
-
 class Usage(Collector):
     """Utilization of jobs and their instances."""
 
@@ -202,13 +173,6 @@ class Usage(Collector):
     interval: Duration | None = 120.0
 
 
-class Nodes(Collector):
-    """The nodes of each cluster. Off by default."""
-
-    enabled: Flag = False
-    interval: Duration | None = 300.0
-
-
 class Collectors(Section):
     """Which collectors run, and how often."""
 
@@ -219,7 +183,7 @@ class Collectors(Section):
         "pool_workloads": "this cloud reports no queues of pools; leave it out",
     }
 
-    job_counts: JobCounts = JobCounts()
+    job_counts: SlowCollector = SlowCollector()
     """Finished jobs by status. `jobs` counts the live ones."""
     jobs: Collector = Collector()
     """Live jobs with their instances, and their final status. `usage` needs it."""
@@ -227,17 +191,19 @@ class Collectors(Section):
     """Utilization of jobs and their instances."""
     pools: Collector = Collector()
     """Instance groups of HyperPod clusters, and training plans. `nodes` needs it."""
-    nodes: Nodes = Nodes()
+    nodes: OptionalCollector = OptionalCollector()
     """The nodes of each cluster."""
 
 
-class AwsSageMakerConfig(ProviderConfig):
+class AwsSageMakerConfig(CloudConfig):
     """One account and region of AWS SageMaker."""
 
     apis = ("sagemaker", "cloudwatch", "sts")
     other_platform_names = ("aws", "amazon", "sagemaker", "hyperpod", "awssagemaker")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
+    metadata_service = "http://169.254.169.254"
+    dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region. The addresses of the APIs follow from it."""
@@ -256,40 +222,8 @@ class AwsSageMakerConfig(ProviderConfig):
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 
-    def endpoint(self, api: str) -> str:
-        """The base URL of one API: the configured one, or the public one of the region."""
-        configured: str | None = getattr(self.endpoints, api)
-        if api == "metadata":
-            return configured or _METADATA
+    def public_endpoint(self, api: str) -> str:
         is_usual = not self.fips or (api, self.region.rpartition("-")[0].rpartition("-")[0]) in _FIPS_IS_USUAL
         host = _HOSTS[api].format("" if is_usual else "-fips", self.region)
         domain = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
-        return configured or f"https://{host}.{domain}"
-
-    def endpoints_in_use(self) -> Mapping[str, str]:
-        return {api: self.endpoint(api) for api in Endpoints.model_fields}
-
-    def given_endpoints(self) -> Mapping[str, str]:
-        given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
-        metadata = self.endpoints.metadata
-        # Plain http by nature, within the machine's own network; elsewhere anyone who listens would get the keys.
-        if metadata is not None and metadata != _METADATA and not is_link_local(metadata):
-            given["metadata"] = metadata
-        return given
-
-    def bulk_collectors(self) -> Mapping[str, Collector]:
-        chosen = self.collectors
-        return {
-            "job_counts": chosen.job_counts,
-            "jobs": chosen.jobs,
-            "usage": chosen.usage,
-            "pools": chosen.pools,
-            "nodes": chosen.nodes,
-        }
-
-    def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
-        chosen = self.collectors
-        return {
-            "jobs": (chosen.jobs, {"usage": chosen.usage}),
-            "pools": (chosen.pools, {"nodes": chosen.nodes}),
-        }
+        return f"https://{host}.{domain}"

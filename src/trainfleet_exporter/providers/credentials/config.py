@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationInfo, model_validator
+from pydantic import (
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 from trainfleet_exporter.config import Section
 from trainfleet_exporter.config.scalars import Surroundings, refuse
@@ -18,6 +25,7 @@ class CredentialsSection(Section):
     """The credentials in one of several forms; without the section, the vendor's default chain."""
 
     _source: Source | None = PrivateAttr(None)
+    _by_default: bool = PrivateAttr(False)
 
     @property
     def source(self) -> Source:
@@ -33,6 +41,13 @@ class CredentialsSection(Section):
     def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """The section that stands for what the vendor's chain finds. `handler` validates keys of the section."""
         raise NotImplementedError
+
+    @classmethod
+    def by_default(cls, source: Source) -> Self:
+        """The section for a source that is no form of it."""
+        credentials = cls.model_construct()
+        credentials._source, credentials._by_default = source, True
+        return credentials
 
     @classmethod
     def or_chain(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
@@ -53,6 +68,13 @@ class CredentialsSection(Section):
         if self._source is None:
             self._source = self.find_source(_environment(info))
         return self
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any] | None:
+        """What the file says; null for the vendor's chain, so that it reads back as such."""
+        if self._by_default:
+            return None
+        return {key: value for key, value in handler(self).items() if value is not None}
 
 
 def _environment(info: ValidationInfo) -> Environment:

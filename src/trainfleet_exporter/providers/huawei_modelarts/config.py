@@ -7,19 +7,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
 
-from trainfleet_exporter.config import Collector, ProviderConfig, Section
-from trainfleet_exporter.config.kinds import (
-    Duration,
-    Endpoint,
-    Flag,
-    ProjectId,
-    Region,
-    SecretText,
-    Text,
-    region,
-)
+from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
+from trainfleet_exporter.config.kinds import Endpoint, Flag, ProjectId, Region, SecretText, Text, region
 from trainfleet_exporter.config.scalars import refuse, show
-from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.credentials import (
@@ -56,8 +47,6 @@ _REGIONS = (
     *("af-south-1", "af-north-1", "la-south-2", "la-north-2", "na-mexico-1", "sa-brazil-1", "tr-west-1", "me-east-1"),
     *("my-kualalumpur-1", "ru-northwest-2", "eu-west-0", "eu-west-101"),
 )
-_FIXED = {"metadata": "http://169.254.169.254"}
-"""The same on every cloud server, and reached within it only."""
 
 
 class HuaweiRule(Wording):
@@ -172,9 +161,6 @@ class Credentials(CredentialsSection):
         return profile
 
 
-OR_CHAIN = WrapValidator(Credentials.or_chain)
-
-
 class Endpoints(Section):
     """Addresses that replace the public ones of the region: `scheme://host[:port]`."""
 
@@ -190,25 +176,12 @@ class Endpoints(Section):
     """AOM: usage of jobs, tasks and cards."""
 
 
-class JobCounts(Collector):
-    """Finished jobs by phase."""
-
-    interval: Duration | None = 300.0
-
-
-class OptionalCollector(Collector):
-    """A slow collector that is off by default."""
-
-    enabled: Flag = False
-    interval: Duration | None = 300.0
-
-
 class Collectors(Section):
     """Which collectors run, and how often."""
 
     foreign_keys = {"pods": "jobs covers pods on this cloud; leave it out"}  # noqa: RUF012 - as in the base
 
-    job_counts: JobCounts = JobCounts()
+    job_counts: SlowCollector = SlowCollector()
     """Finished jobs by phase, and the quota of jobs. `jobs` counts the live ones."""
     jobs: Collector = Collector()
     """Live jobs with their tasks, and their final status. `usage` needs it."""
@@ -230,69 +203,38 @@ class Collectors(Section):
     """Announced work on nodes. The cloud documents no permission for it, and may reject it."""
 
 
-class HuaweiModelArtsConfig(ProviderConfig):
+class HuaweiModelArtsConfig(CloudConfig):
     """One project of Huawei Cloud ModelArts."""
 
     apis = ("modelarts", "iam", "aom")
     other_platform_names = ("huawei", "hwcloud", "huaweicloud", "modelarts")
     known_regions = _REGIONS
     splits_workspaces = True
+    metadata_service = "http://169.254.169.254"
+    dependents = {  # noqa: RUF012 - as in the base
+        "jobs": ("usage",),
+        "pools": ("pool_workloads", "pool_usage", "pool_users", "nodes"),
+    }
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region. The addresses of the APIs follow from it."""
     project_id: ProjectId | None = None
     """Id of the project. Default: the project of the credentials, or the project with the name of the region."""
-    credentials: Annotated[Credentials, OR_CHAIN] = Field(default=None, validate_default=True)
+    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
+        default=None, validate_default=True
+    )
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
     """Addresses that replace the public ones of the region."""
     collectors: Collectors = Collectors()
     """Which collectors run, and how often."""
 
-    def endpoint(self, api: str) -> str:
-        """The base URL of one API: the configured one, or the public one of the region."""
-        configured: str | None = getattr(self.endpoints, api)
-        return configured or _FIXED.get(api) or f"https://{_HOSTS[api].format(self.region)}"
-
-    def endpoints_in_use(self) -> Mapping[str, str]:
-        return {api: self.endpoint(api) for api in Endpoints.model_fields}
-
-    def given_endpoints(self) -> Mapping[str, str]:
-        given = {api: url for api in _HOSTS if (url := getattr(self.endpoints, api)) is not None}
-        metadata = self.endpoints.metadata
-        # Plain http by nature, within the machine's own network; elsewhere anyone who listens would get the keys.
-        if metadata is not None and metadata != _FIXED["metadata"] and not is_link_local(metadata):
-            given["metadata"] = metadata
-        return given
+    def public_endpoint(self, api: str) -> str:
+        return f"https://{_HOSTS[api].format(self.region)}"
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
-        chosen = self.collectors
-        return {
-            "job_counts": chosen.job_counts,
-            "jobs": chosen.jobs,
-            "pools": chosen.pools,
-            "pool_workloads": chosen.pool_workloads,
-            "pool_usage": chosen.pool_usage,
-            "pool_users": chosen.pool_users,
-            "nodes": chosen.nodes,
-            "maintenance": chosen.maintenance,
-            **({"usage": chosen.usage} if chosen.usage.asks_aom else {}),
-        }
+        others = {"jobs_v1"} if self.collectors.usage.asks_aom else {"jobs_v1", "usage"}
+        return {key: collector for key, collector in self.collectors if key not in others}
 
     def primary_apis(self) -> Collection[str]:
         return ("aom",)
-
-    def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
-        chosen = self.collectors
-        return {
-            "jobs": (chosen.jobs, {"usage": chosen.usage}),
-            "pools": (
-                chosen.pools,
-                {
-                    "pool_workloads": chosen.pool_workloads,
-                    "pool_usage": chosen.pool_usage,
-                    "pool_users": chosen.pool_users,
-                    "nodes": chosen.nodes,
-                },
-            ),
-        }
