@@ -1,18 +1,19 @@
-"""Collectors for every cloud: lists that all shards need, such as workspaces; a part for each workspace."""
+"""Collectors for every cloud: lists that all shards need, such as workspaces; a part for each workspace, or pool."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from trainfleet_exporter.model import Workspace
-from trainfleet_exporter.polling import BulkCollector, PartsCollector, Poll, Topic
+from trainfleet_exporter.polling import BulkCollector, Part, PartsCollector, Poll, Topic
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 from trainfleet_exporter.providers.jobs.shared import Shared
 
 Row = TypeVar("Row")
+T = TypeVar("T")
 SharedT = TypeVar("SharedT", bound=Shared)
 
 
@@ -132,3 +133,34 @@ class PerWorkspaceCollector(PartsCollector, Generic[SharedT]):
     async def keys(self) -> Sequence[str]:
         """The ids of the workspaces."""
         return await self._shared.own_workspaces()
+
+
+class PerPoolCollector(PartsCollector, Generic[SharedT]):
+    """A bulk collector with one part for each pool that this shard asks about; `pools` has the ids of all."""
+
+    def __init__(self, name: str, shared: SharedT, interval: float, pools: Topic[Any]) -> None:
+        super().__init__(name, interval, at_once=shared.at_once)
+        self._shared = shared
+        self._pools = pools
+
+    async def keys(self) -> Sequence[str]:
+        """The ids of the pools."""
+        return self._shared.shard.owned("pool", await self._pools.get())
+
+
+def distinct(
+    part: Part, found: Iterable[T | None], id_of: Callable[[T], str], elsewhere: Collection[str] = ()
+) -> tuple[dict[str, T], int]:
+    """Translated rows by id, and how many are malformed (None). An id that comes again, or is one of `elsewhere`, is
+    dropped as a duplicate."""
+    kept: dict[str, T] = {}
+    malformed = 0
+    for item in found:
+        if item is None:
+            malformed += 1
+        elif (key := id_of(item)) in kept or key in elsewhere:
+            part.dropped("duplicate")
+        else:
+            kept[key] = item
+    part.dropped("malformed", malformed)
+    return kept, malformed

@@ -115,9 +115,9 @@ class AlibabaPai:
             interval = chosen.pool_workloads.effective_interval(every)
             yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.pool_users.enabled:
-            yield PoolUsersCollector(shared, chosen.pool_users.effective_interval(every))
+            yield PoolUsersCollector("pool_users", shared, chosen.pool_users.effective_interval(every), shared.pools)
         if chosen.nodes.enabled:
-            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
+            yield NodesCollector("nodes", shared, chosen.nodes.effective_interval(every), shared.pools)
 
     def _usage(self, config: AlibabaPaiConfig, shared: PaiShared, monitor: CloudMonitor | None) -> Iterator[Collector]:
         """The collectors that the configured source needs; `monitor` is None where CloudMonitor is not asked."""

@@ -67,7 +67,7 @@ class AwsSageMaker:
         if chosen.pools.enabled:
             yield PoolsCollector(shared, chosen.pools.effective_interval(every))
         if chosen.nodes.enabled:
-            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
+            yield NodesCollector("nodes", shared, chosen.nodes.effective_interval(every), shared.clusters)
 
 
 PLATFORM = Platform(

@@ -98,11 +98,11 @@ class HuaweiModelArts:
             interval = chosen.pool_workloads.effective_interval(every)
             yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.pool_usage.enabled:
-            yield PoolUsageCollector(shared, chosen.pool_usage.effective_interval(every))
+            yield PoolUsageCollector("pool_usage", shared, chosen.pool_usage.effective_interval(every), shared.pools)
         if chosen.pool_users.enabled:
-            yield PoolUsersCollector(shared, chosen.pool_users.effective_interval(every))
+            yield PoolUsersCollector("pool_users", shared, chosen.pool_users.effective_interval(every), shared.pools)
         if chosen.nodes.enabled:
-            yield NodesCollector(shared, chosen.nodes.effective_interval(every))
+            yield NodesCollector("nodes", shared, chosen.nodes.effective_interval(every), shared.pools)
         if chosen.maintenance.enabled:
             yield MaintenanceCollector(shared, chosen.maintenance.effective_interval(every))
         if chosen.jobs_v1.enabled:

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.collectors import PerPoolCollector
 
 
-class PoolUsersCollector(PartsCollector):
+class PoolUsersCollector(PerPoolCollector[PaiShared]):
     """A part for each quota."""
-
-    def __init__(self, shared: PaiShared, interval: float) -> None:
-        super().__init__("pool_users", interval, at_once=shared.at_once)
-        self._shared = shared
-
-    async def keys(self) -> Sequence[str]:
-        """The quotas that this shard asks about."""
-        return await self._shared.own_pools()
 
     async def read(self, part: Part) -> None:
         """Read the users of one quota, and what runs in it next to training jobs."""

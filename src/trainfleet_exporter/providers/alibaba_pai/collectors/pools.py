@@ -4,13 +4,11 @@ for each quota and each further 100 of its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from trainfleet_exporter.polling import Part, PartsCollector, Poll
+from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
-from trainfleet_exporter.providers.collectors import ListCollector
+from trainfleet_exporter.providers.collectors import ListCollector, PerPoolCollector
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 
 
@@ -46,16 +44,8 @@ class PoolsCollector(ListCollector):
         self._shared.pools.publish({quota_id: quotas.get(quota_id) or known[quota_id] for quota_id in ids})
 
 
-class NodesCollector(PartsCollector):
+class NodesCollector(PerPoolCollector[PaiShared]):
     """A part for each quota; a node of a child quota is one of its parent, too."""
-
-    def __init__(self, shared: PaiShared, interval: float) -> None:
-        super().__init__("nodes", interval, at_once=shared.at_once)
-        self._shared = shared
-
-    async def keys(self) -> Sequence[str]:
-        """The quotas that this shard asks about."""
-        return await self._shared.own_pools()
 
     async def read(self, part: Part) -> None:
         """List the nodes of one quota."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Topic
@@ -31,10 +31,6 @@ class PaiShared(Shared):
         self.ecs_specs = EcsSpecs(client)
         self.reads_details = config.collectors.pods.enabled
         """Whether GetJob is asked for the histories of jobs."""
-
-    async def own_pools(self) -> Sequence[str]:
-        """The ids of the quotas that this shard asks about one by one. Raises NotReady if none are known."""
-        return self.shard.owned("pool", await self.pools.get())
 
 
 # Nothing runs in these, and asking for their jobs is refused.

@@ -5,12 +5,13 @@ training plans. The nodes themselves, off by default: one call for each 100 node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from operator import attrgetter
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
-from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, PartsCollector, Poll
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.providers.aws_sagemaker import translate_pools as translate
 from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
+from trainfleet_exporter.providers.collectors import PerPoolCollector, distinct
 from trainfleet_exporter.providers.jobs.listing import with_unread
 from trainfleet_exporter.providers.values import unix_time
 
@@ -107,16 +108,8 @@ class PoolsCollector(BulkCollector):
         await part.publish([each for pair in shown.values() for each in pair])
 
 
-class NodesCollector(PartsCollector):
+class NodesCollector(PerPoolCollector[SageMakerShared]):
     """A part for each cluster."""
-
-    def __init__(self, shared: SageMakerShared, interval: float) -> None:
-        super().__init__("nodes", interval, at_once=shared.at_once)
-        self._shared = shared
-
-    async def keys(self) -> Sequence[str]:
-        """The names of the clusters."""
-        return await self._shared.clusters.get()
 
     async def read(self, part: Part) -> None:
         """List the nodes of one cluster."""
@@ -125,15 +118,9 @@ class NodesCollector(PartsCollector):
         except NotFound as error:
             await part.not_found(error)
             return
-        found = {}
-        for row in rows:
-            node = None if row is None else translate.node(part.key, row, self._shared.pool_ends)
-            if node is None:
-                part.dropped("malformed")
-            elif node.node_name in found:
-                part.dropped("duplicate")
-            else:
-                found[node.node_name] = node
+        ends = self._shared.pool_ends
+        nodes = (None if row is None else translate.node(part.key, row, ends) for row in rows)
+        found, _ = distinct(part, nodes, attrgetter("node_name"))
         await part.publish(list(found.values()))
 
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.collectors import PerPoolCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import users
 
 
-class PoolUsersCollector(PartsCollector):
+class PoolUsersCollector(PerPoolCollector[ModelArtsShared]):
     """A part for each pool."""
-
-    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
-        super().__init__("pool_users", interval, at_once=shared.at_once)
-        self._shared = shared
-
-    async def keys(self) -> Sequence[str]:
-        """The pools that this shard asks about."""
-        return await self._shared.own_pools()
 
     async def read(self, part: Part) -> None:
         """List what runs in one pool: training jobs, notebooks and services."""

@@ -4,14 +4,14 @@ nodes, off by default: one call for each 500 nodes of a pool.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
+from operator import attrgetter
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.model import Accelerator, Node, Pool, PoolAmounts
-from trainfleet_exporter.polling import FairQueue, Part, PartsCollector, Poll
-from trainfleet_exporter.providers.collectors import ListCollector
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
+from trainfleet_exporter.model import Accelerator
+from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.providers.collectors import ListCollector, PerPoolCollector, distinct
+from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import node
 from trainfleet_exporter.providers.jobs.listing import with_unread
@@ -71,70 +71,30 @@ class PoolsCollector(ListCollector):
         # No await may follow until this workspace's pools are entered: a pool has one owner.
         others = self._by_workspace.keys() - {part.key} - self._stale
         elsewhere = {pool_id for other in others for pool_id in self._by_workspace[other]}
-        found, dropped = _pools(rows, elsewhere)
+        pools = (None if row is None else translate.pool(row) for row in rows)
+        found, malformed = distinct(part, pools, attrgetter("pool_id"), elsewhere)
         del rows  # before publishing, during which other lists are read
-        for reason, count in dropped.items():
-            part.dropped(reason, count)
         self._stale.discard(part.key)
         known = self._by_workspace.get(part.key, ())
-        self._by_workspace[part.key] = with_unread(found, known, malformed=dropped["malformed"])
+        self._by_workspace[part.key] = with_unread(found, known, malformed=malformed)
         await part.publish(list(found.values()) if self._is_primary else [])
 
     async def _read_amounts(self, part: Part) -> None:
         listed = {pool_id for ids in self._by_workspace.values() for pool_id in ids}
-        found, dropped = _amounts(await self._shared.client.pool_runtime_metrics(deadline=part.deadline), listed)
-        for reason, count in dropped.items():
-            part.dropped(reason, count)
+        rows = await self._shared.client.pool_runtime_metrics(deadline=part.deadline)
+        amounts = [None if row is None else translate.pool_amounts(row) for row in rows]
+        del rows  # before publishing, during which other lists are read
+        shown = [amount for amount in amounts if amount is None or amount.pool_id in listed]
+        part.dropped("unlisted", len(amounts) - len(shown))
+        found, _ = distinct(part, shown, attrgetter("pool_id"))
         self._kinds = {
             pool_id: frozenset(item.kind for item in amount.capacity_accelerators) for pool_id, amount in found.items()
         }
         await part.publish(list(found.values()))
 
 
-def _amounts(
-    rows: Sequence[payloads.PoolRuntimeMetrics | None], listed: Collection[str]
-) -> tuple[dict[str, PoolAmounts], Counter[str]]:
-    """The amounts of the pools that are `listed` by pool, and what was dropped."""
-    found: dict[str, PoolAmounts] = {}
-    dropped: Counter[str] = Counter()
-    for row in rows:
-        amount = None if row is None else translate.pool_amounts(row)
-        if amount is None:
-            dropped["malformed"] += 1
-        elif amount.pool_id not in listed:
-            dropped["unlisted"] += 1
-        elif amount.pool_id in found:
-            dropped["duplicate"] += 1
-        else:
-            found[amount.pool_id] = amount
-    return found, dropped
-
-
-def _pools(rows: Sequence[payloads.Pool | None], elsewhere: Collection[str]) -> tuple[dict[str, Pool], Counter[str]]:
-    """The pools of one workspace by id, and what was dropped; those `elsewhere` are another workspace's."""
-    found: dict[str, Pool] = {}
-    dropped: Counter[str] = Counter()
-    for row in rows:
-        pool = None if row is None else translate.pool(row)
-        if pool is None:
-            dropped["malformed"] += 1
-        elif pool.pool_id in found or pool.pool_id in elsewhere:
-            dropped["duplicate"] += 1
-        else:
-            found[pool.pool_id] = pool
-    return found, dropped
-
-
-class NodesCollector(PartsCollector):
+class NodesCollector(PerPoolCollector[ModelArtsShared]):
     """A part for each pool."""
-
-    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
-        super().__init__("nodes", interval, at_once=shared.at_once)
-        self._shared = shared
-
-    async def keys(self) -> Sequence[str]:
-        """The pools that this shard asks about."""
-        return await self._shared.own_pools()
 
     async def read(self, part: Part) -> None:
         """List the nodes of one pool."""
@@ -143,19 +103,7 @@ class NodesCollector(PartsCollector):
         except NotFound as error:
             await part.not_found(error)
             return
-        found = _nodes(part, rows)
+        nodes = (None if row is None else node(part.key, row) for row in rows)
+        found, _ = distinct(part, nodes, attrgetter("node_name"))
         del rows  # before publishing, during which other lists are read
         await part.publish(list(found.values()))
-
-
-def _nodes(part: Part, rows: Sequence[payloads.Node | None]) -> dict[str, Node]:
-    found: dict[str, Node] = {}
-    for row in rows:
-        one = None if row is None else node(part.key, row)
-        if one is None:
-            part.dropped("malformed")
-        elif one.node_name in found:
-            part.dropped("duplicate")
-        else:
-            found[one.node_name] = one
-    return found

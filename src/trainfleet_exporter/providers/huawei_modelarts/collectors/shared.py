@@ -5,7 +5,7 @@ Calls without a workspace are about the default one only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trainfleet_exporter.errors import NotFound, RequestRefused
 from trainfleet_exporter.model import Accelerator
@@ -32,10 +32,6 @@ class ModelArtsShared(Shared):
         """Published by the collector of pools: the kinds of accelerators of each pool, by its id."""
         self.tasks: dict[str, Mapping[str, JobTasks]] = {}
         """Kept by the collectors of jobs: by workspace, the tasks of each live job by its latest row."""
-
-    async def own_pools(self) -> Sequence[str]:
-        """The ids of the pools that this shard asks about one by one. Raises NotReady if none are known."""
-        return self.shard.owned("pool", await self.pools.get())
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
         """The task names of a live job."""

@@ -15,7 +15,8 @@ import msgspec
 
 from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.model import Accelerator
-from trainfleet_exporter.polling import Part, PartsCollector
+from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.collectors import PerPoolCollector
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.usage.sheet import Sheet
@@ -102,17 +103,8 @@ def _raw(value: str | float | None) -> float | None:
     return None if math.isnan(found) else found
 
 
-class PoolUsageCollector(PartsCollector):
+class PoolUsageCollector(PerPoolCollector[ModelArtsShared]):
     """A part for each pool."""
-
-    def __init__(self, shared: ModelArtsShared, interval: float) -> None:
-        super().__init__("pool_usage", interval, at_once=shared.at_once)
-        self._shared = shared
-        self._max_data_age = shared.max_data_age
-
-    async def keys(self) -> Sequence[str]:
-        """The pools that this shard asks about."""
-        return await self._shared.own_pools()
 
     async def read(self, part: Part) -> None:
         """Read the monitor of one pool."""
@@ -121,7 +113,7 @@ class PoolUsageCollector(PartsCollector):
         except NotFound as error:
             await part.not_found(error)
             return
-        sheet = Sheet(part.key, now=time.time(), max_age=max_age(part, self._max_data_age))
+        sheet = Sheet(part.key, now=time.time(), max_age=max_age(part, self._shared.max_data_age))
         add_pool(sheet, answer)
         del answer  # before publishing, during which other pools are read
         count(part, sheet.dropped)
@@ -129,4 +121,4 @@ class PoolUsageCollector(PartsCollector):
         async def build(since: float) -> tuple[Sequence[object], float]:
             return sheet.readings(since), sheet.oldest(since)
 
-        await publish_until_stale(part, build, self._max_data_age)
+        await publish_until_stale(part, build, self._shared.max_data_age)
