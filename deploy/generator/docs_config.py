@@ -247,7 +247,7 @@ def _cloudmonitor_metrics() -> str:
         rows.setdefault(", ".join(map(code, allowed)), []).extend(suffixes)
     return (
         "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name without `trainfleet_`. Its value has "
-        "three keys, which replace the entries of the catalogue:\n\n- `name`: the metric in CloudMonitor, required if "
+        "three keys, which replace the defaults:\n\n- `name`: the metric in CloudMonitor, required if "
         "there is no default\n- `unit`\n- `statistic`\n\nThe families of [profiling](collectors.md#profiling) also "
         "need their name in `usage.profiling`.\n\n"
         + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))

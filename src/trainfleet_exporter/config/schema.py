@@ -97,8 +97,8 @@ class Global(Section):
     poll_timeout: Duration = 50.0
     """Time limit of one poll of a collector. It must be shorter than the collector's interval."""
     max_data_age: Duration = 900.0
-    """The exporter drops a dated reading that is older than this, or than two intervals of the collector if those are
-    longer."""
+    """The exporter drops a dated reading that is older than this. If two intervals of the collector are longer, they
+    are the limit."""
     keep_last_good_polls: CountFrom0 = 3
     """A part (workspace, pool, job) whose polls fail keeps its last good values for this many intervals."""
     finished_job_retention: DurationOrZero = 3600.0
@@ -171,9 +171,9 @@ class JobsScope(Section):
     """Which jobs have their own series. Counts include all jobs."""
 
     include: JobFilter = JobFilter()
-    """Only jobs that match an entry of every list given here. Default: all jobs."""
+    """Publishes series only for jobs that match an entry of every list here. Default: all jobs."""
     exclude: JobFilter = JobFilter()
-    """Leaves out jobs that match an entry of any list given here."""
+    """Publishes no series for jobs that match an entry of any list here."""
 
 
 class Collector(Section):
@@ -197,7 +197,7 @@ class Sharding(Section):
     Default: 4 if there are fewer than four providers per shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
     """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the
-    workspace and publishes a part of them. The 30 days end one day before midnight UTC. Default: never."""
+    workspace and publishes a part of them. The 30 days end one day before the last midnight (UTC). Default: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,8 @@ class ProviderConfig(Section):
     region: Region
     """The cloud's id of the region. The exporter derives the addresses of the APIs from it."""
     account: Text | None = None
-    """Name of the account. Providers with the same account share `limits` and budgets. Set these in one of them, or the
-    same in all. Default: the provider has its own account."""
+    """Name of the account. Providers with the same account share `limits` and budgets. Set `limits` in one of these
+    providers, or the same in all of them. Default: the provider has its own account."""
     http: Http = Http()
     """How the exporter reaches the cloud."""
     workspaces: AllOrList = "all"

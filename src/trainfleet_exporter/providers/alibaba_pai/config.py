@@ -235,7 +235,7 @@ class Pods(SlowCollector):
     """The details of jobs, with one call for each job in a cycle."""
 
     max_jobs: CountFrom0 = 500
-    """Largest number of live jobs that the collector polls, newest first."""
+    """Largest number of live jobs that the collector polls: first jobs that hold resources, then newest first."""
 
 
 class Collectors(Section):

@@ -61,15 +61,15 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto` is
-    CloudMonitor, with `job_metrics` for pay-as-you-go jobs on general computing, which CloudMonitor lacks."""
+    """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto`
+    reads pay-as-you-go jobs on general computing with `job_metrics`, and all others from CloudMonitor."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
     """Profiling metrics and health of accelerators to read. Each name is one more metric; `nvlink` and `pcie` are two.
     A metric costs one call per poll. With `dlc_metrics`, it costs one call per poll and job."""
     metrics: UsageMetrics = UsageMetrics()
-    """Metrics of families, which replace or extend the table of this platform."""
+    """Metrics to read for certain families, instead of the defaults."""
     max_jobs: CountFrom0 = 500
-    """Largest number of jobs with calls of their own, newest first. Does not limit CloudMonitor."""
+    """Largest number of jobs that the exporter polls one by one, newest first. It does not limit CloudMonitor."""
 
     @field_validator("profiling")
     @classmethod

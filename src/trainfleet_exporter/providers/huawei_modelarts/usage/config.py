@@ -67,12 +67,12 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
-    """`aom` reads all jobs at once. `task_metrics` makes calls for each task of each job. `auto` is AOM, with task
-    metrics for jobs that AOM lacks."""
+    """`aom` reads all jobs at once. `task_metrics` makes calls for each task of each job. `auto` reads
+    AOM, and task metrics for jobs that AOM does not have."""
     profiling: tuple[Annotated[Literal["health"], choice(_PROFILES)], ...] = ()
     """`health` reads health and temperature of NPUs from AOM. It costs two calls per poll."""
     metrics: Metrics = Metrics()
-    """Metrics of families, which replace or extend the table of this platform."""
+    """Metrics to read for certain families, instead of the defaults."""
     aom_instance: Text = DEFAULT_INSTANCE
     """The Prometheus instance of AOM that ModelArts reports to."""
     max_jobs: CountFrom0 = 500
