@@ -1,7 +1,7 @@
-"""Backfill: what the clouds still know of the past, as files that `promtool tsdb create-blocks-from` takes.
+"""Backfill: the past days that a cloud still has, as files for `promtool tsdb create-blocks-from`.
 
 command ─► Work ─► a platform's History ─► transport ─► the cloud
-            │ units, each done whole or not at all
+            │ units, each done completely or not at all
             ▼
-          Spool (SQLite) ─► a day's file, once all of the day is there
+          Spool (SQLite) ─► a day's file, when all units of the day are done
 """

@@ -1,4 +1,4 @@
-"""The command `backfill`: from flags and a config to files, and what it prints."""
+"""The command `backfill`: checks flags and config, reads past days, and writes files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trainfleet_exporter.transport import Account, Attempt
 log = logging.getLogger(__name__)
 
 _FORM = 2
-"""Of the files: with another form, a backfill starts again."""
+"""Version of the files. A backfill with another version starts again."""
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OURS = frozenset(
     {"provider", "le", "quantile"}
@@ -38,13 +38,13 @@ _OURS = frozenset(
     | {name for family in FAMILIES for name in family.labels or ()}
 )
 _SHORTEST_STEP, _LONGEST_STEP = 60, 240
-"""Seconds between two samples of what records prove: no more often than one scrapes, and within the five minutes that
-Prometheus looks back."""
+"""Seconds between two samples of values that records prove. A scrape interval is not shorter, and Prometheus looks back
+five minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the command line asks for."""
+    """The values of the flags."""
 
     provider: str
     wanted: Range
@@ -54,7 +54,7 @@ class Wish:
 
 
 def label(text: str) -> tuple[str, str]:
-    """`name=value` of the flag --label. ValueError, with what is allowed, for anything else."""
+    """Parse `name=value` of the flag --label. ValueError, with what is allowed, if it is invalid."""
     name, equals, value = text.partition("=")
     if not equals or not _LABEL.fullmatch(name):
         raise ValueError(f"{text!r}: allowed: name=value, such as instance=exporter:10075")
@@ -64,7 +64,7 @@ def label(text: str) -> tuple[str, str]:
 
 
 def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now: float) -> str:
-    """What is wrong with a wish; empty if nothing is."""
+    """Return the error in the flags; empty if there is none."""
     if wish.wanted.empty:
         return "--to: must be later than --from"
     if wish.wanted.start < EARLIEST:
@@ -89,8 +89,11 @@ async def backfill(
     say: Callable[[str], None],
     stream: TextIO | None = None,
 ) -> tuple[Outcome, str]:
-    """Do it; return the outcome, and what to do next, in words. `say` takes lines for the person who waits; `stream` is
-    where a progress bar goes, if it is a terminal. StartError, or Unfinished if the same command can continue later."""
+    """Run a backfill; return the outcome, and the next step for the user.
+
+    `say` prints lines for the user. `stream` gets a progress bar if it is a terminal. Raises StartError, or Unfinished
+    if the same command can continue later.
+    """
     provider = next(each for each in config.providers if each.name == wish.provider)
     platform, settings = platforms[provider.platform], config.global_
     open_history = platform.history
@@ -142,7 +145,7 @@ async def backfill(
 async def _run(
     work: Work, wish: Wish, spool: Spool, account: Account, *, progress: Progress, say: Callable[[str], None]
 ) -> Outcome:
-    """Find the jobs, say what is expected, and read all days."""
+    """Find the jobs, print the expected calls, and read all days."""
     all_days = list(days(wish.wanted))
     try:
         searches = await work.learn()
@@ -172,7 +175,7 @@ async def _run(
 
 
 def _begun(spool: Spool) -> float:
-    """The Unix time at which the work began, in this run or an earlier one."""
+    """Return the Unix time at which the work began, in this run or an earlier one."""
     begun = spool.recall("begun")
     if begun is None:
         begun = repr(time.time()).encode()
@@ -190,7 +193,8 @@ def _make_folder(path: Path) -> None:
 
 
 def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -> None:
-    """All files of a folder must come from the same flags and config. Credentials and limits may differ."""
+    """Raise StartError unless the folder's earlier files have the same flags and config. Credentials and limits may
+    differ."""
     settings = config.global_
     unlike = ("credentials", "http", "limits", "account", "endpoints")
     facts = {

@@ -1,4 +1,4 @@
-"""From the flags --from and --to to UTC days."""
+"""UTC days from the flags --from and --to."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import UTC, date, datetime
 from trainfleet_exporter.providers.history import DAY, Range
 
 SETTLED = 900
-"""Seconds after which even late readings have arrived: younger ones are not written."""
+"""Seconds after which late readings have arrived. Younger readings are not written."""
 EARLIEST = int(datetime(2018, 1, 1, tzinfo=UTC).timestamp())
-"""Before that no cloud had such training jobs: an earlier time is a typing error, and would cost a call a day."""
+"""No cloud had such training jobs earlier, so an earlier time is a mistake. It would cost one call for each day."""
 
 
 def moment(text: str) -> int:
-    """Unix seconds of an ISO date (0:00 UTC), or of a time with its zone. ValueError for anything else."""
+    """Parse an ISO date (0:00 UTC), or a time with its zone, into Unix seconds. ValueError for other texts."""
     try:
         return int(datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC).timestamp())
     except ValueError:
@@ -25,17 +25,17 @@ def moment(text: str) -> int:
 
 
 def shown(moment: float) -> str:
-    """A time for a person."""
+    """Format a time for a user."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def name_of(day: Range) -> str:
-    """The date of a day."""
+    """Return the date of a day."""
     return datetime.fromtimestamp(day.start, UTC).strftime("%Y-%m-%d")
 
 
 def days(wanted: Range) -> Iterator[Range]:
-    """The UTC days of a range; the first and the last may be parts of one."""
+    """Return the UTC days of a range. The first and the last may be partial."""
     start = wanted.start
     while start < wanted.end:
         end = min((start // DAY + 1) * DAY, wanted.end)

@@ -1,4 +1,4 @@
-"""Progress of the work: a bar on a terminal, else a line in the log every 30 seconds."""
+"""Progress of the work: a bar on a terminal, else a log line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ log = logging.getLogger(__name__)
 
 _WIDTH = 24
 _REDRAWN = 0.2
-"""Seconds between two states of the bar."""
+"""Seconds between two updates of the bar."""
 _REPORT_INTERVAL = 30.0
-"""Seconds between two lines of the log."""
+"""Seconds between two log lines."""
 
 
 class Progress:
-    """Counts units and calls. `expected` calls may turn out to be more or fewer."""
+    """Counts units and calls. The real number of calls may differ from `expected`."""
 
     def __init__(self, stream: TextIO | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream if stream is not None and stream.isatty() else None
@@ -29,23 +29,23 @@ class Progress:
         self._reported_at = self._began
         self._drawn = 0
         self.expected = 0
-        """Calls that the units take which are not done when the days begin."""
+        """Calls of the units that were not done when the days began."""
         self.settled = 0
-        """Those of them whose units have come to their end."""
+        """Those calls of `expected` whose units are done."""
         self.calls = 0
-        """Attempts that were made in this run."""
+        """Attempts of this run."""
         self.units = 0
-        """Units that were done in this run."""
+        """Units done in this run."""
         self.stage = ""
 
     def done(self, calls: int) -> None:
-        """A unit that was expected to take so many calls has come to its end."""
+        """Count a unit as done. `calls` is how many it was expected to take."""
         self.settled += calls
         self.units += 1
         self.report()
 
     def line(self) -> str:
-        """The state in words."""
+        """Format the state as a line."""
         spent = self._clock() - self._began
         rate = self.calls / spent if spent > 0 else 0.0
         left = max(0, self.expected - self.settled)
@@ -59,7 +59,7 @@ class Progress:
         return min(1.0, self.settled / self.expected) if self.expected else 0.0
 
     def report(self, *, at_once: bool = False) -> None:
-        """Show the state, if it is time to."""
+        """Show the state if the interval is over."""
         now = self._clock()
         if not at_once and now - self._reported_at < (_REPORT_INTERVAL if self._stream is None else _REDRAWN):
             return
@@ -68,13 +68,13 @@ class Progress:
             log.info("backfill is running", extra=fields(progress=self.line()))
             return
         text = f"[{'#' * int(self._share * _WIDTH):<{_WIDTH}}] {self.line()}"
-        text = text[: shutil.get_terminal_size().columns - 1]  # a longer one would begin a new line each time
+        text = text[: shutil.get_terminal_size().columns - 1]  # a longer line would begin a new line each time
         self._stream.write(f"\r{text:<{self._drawn}}")
         self._stream.flush()
         self._drawn = len(text)
 
     def leave(self) -> None:
-        """Clear the bar, so that other lines can be printed."""
+        """Clear the bar so that other lines can be printed."""
         if self._stream is not None and self._drawn:
             self._stream.write(f"\r{'':<{self._drawn}}\r")
             self._stream.flush()

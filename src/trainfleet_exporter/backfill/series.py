@@ -1,9 +1,9 @@
-"""From the model to series: the same names and labels as on /metrics, so that both are one series to Prometheus.
+"""From the model to series, with the names and labels of /metrics, so that Prometheus sees one series.
 
-A job's record proves what it is, what it asked for, when it did what, and its status where known (`steady`). Such a
-series has a sample at each step for as long as the daemon would have shown it; a file of samples cannot say otherwise
-that a value lasted. What is not proven has no sample: absent is not zero. A status that has ended gets one sample 0,
-because files cannot mark a series as stale, and Prometheus would show its last 1 for five minutes more.
+The record of a job proves its kind, its request, its times, and its status at known times (`steady`). Such a series has
+a sample at each step for as long as the daemon would show it. Values without a proof have no sample. A status that has
+ended gets one sample 0, because files cannot mark a series as stale: Prometheus would show its last 1 for five more
+minutes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainfleet_exporter.page.text import escape_label, is_too_long
 from trainfleet_exporter.providers.history import Life, Range, Track
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
-"""By family, its place in the public table: the order of the files."""
+"""By family: its place in the public table, which is the order in the files."""
 _ALWAYS = ("info", "labels", "created_timestamp_seconds")
 _MOMENTS = ("submitted", "started", "finished")
 _REQUESTED = ("requested_cpu_cores", "requested_memory_bytes", "requested_nodes", "requested_accelerators")
@@ -33,14 +33,14 @@ _OF_SOURCES = {"source": "trainfleet_job_usage_info", "timestamp": "trainfleet_j
 
 
 class Series(NamedTuple):
-    """One series: its family by its place in the table, and its labels as they stand in the file."""
+    """One series: the place of its family in the table, and its labels as text of the file."""
 
     family: int
     labels: str
 
 
 class Namer:
-    """Names the series of one provider. `more` are labels that the target would have had from Prometheus."""
+    """Names the series of one provider. `more` are labels that Prometheus would have added to the target."""
 
     def __init__(self, provider: str, settings: Global, more: Mapping[str, str]) -> None:
         metrics = settings.metrics
@@ -50,11 +50,11 @@ class Namer:
         self._shown = self._renderer.shown
 
     def shows(self, family: str) -> bool:
-        """Whether the config exposes a family."""
+        """Return whether the config exposes a family."""
         return family in self._shown
 
     def of_track(self, track: Track) -> Series | None:
-        """The series of some readings; None if it is not exposed, or an id is too long for a label."""
+        """Return the series of some readings; None if it is not exposed, or if an id is too long for a label."""
         if any(map(is_too_long, track.keys)):
             return None
         if track.of is UsageSource:
@@ -70,10 +70,10 @@ class Namer:
         return Series(PLACES[column.name], self._labels(track.of, track.keys) + further)
 
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, str]]:
-        """Every sample of objects of the model: the family's name, the series, and the value as it is written."""
+        """Return every sample of objects of the model: family name, series, and the value as text."""
         for name, texts in self._renderer.render_at_once(self._provider, objects).lines.items():
             # A label contains a newline only as an escape, and a value has no space. Other line separators do not
-            # matter here.
+            # matter.
             for line in b"".join(texts).decode().removesuffix("\n").split("\n"):
                 labels, _, value = line[len(name) + 1 :].rpartition("} ")
                 yield name, Series(PLACES[name], self._first + labels), value
@@ -87,7 +87,7 @@ class Namer:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A series that has one and the same value at the start of a range, and at each multiple of `step` within it."""
+    """A series with one constant value at the start of a range, and at each multiple of `step` within it."""
 
     series: Series
     value: str
@@ -97,8 +97,11 @@ class Steady:
 def steady(
     life: Life, day: Range, namer: Namer, *, step: int, retention: float, last: int | None = None
 ) -> Iterator[Steady]:
-    """What records prove of a day. `retention` is how many seconds a job is shown after its end. `last` is the end of
-    all days: there, the scrapes of a daemon may follow."""
+    """Return what records prove of a day.
+
+    `retention` is how many seconds a job is shown after its end. `last` is the end of all days: the scrapes of a daemon
+    may follow it.
+    """
     shown = day.clip(life.since, day.end if life.until is None else life.until + retention + 1)
     if shown.empty:
         return
@@ -115,11 +118,11 @@ def steady(
 
 
 def _statuses(life: Life, shown: Range, namer: Namer, *, recent: int | None) -> Iterator[Steady]:
-    """Each status from its second on, and 0 at the second of its end.
+    """Return each status from its second on, and 0 at the second of its end.
 
-    Scrapes may follow `shown`. The poll that they show may be older than a status that began after `recent`. So that
-    status gets its 0 in the last second, or it would add to the one that the scrapes show. A job that is as young as
-    that has no other status.
+    Scrapes may follow `shown`, and their poll may be older than a status that began after `recent`. Such a status gets
+    its 0 in the last second. Without it, the status would add to the one in the scrapes. A job that began after
+    `recent` has no other status.
     """
     if life.since > (recent or 0):
         recent = None

@@ -1,7 +1,7 @@
 """The calls that backfills spend of the month's budgets, so that a repeated command continues with the rest.
 
-It is kept in the spool, call by call. At the end of each run it is added to `global.state_file`, unless a daemon owns
-that: then it stays in the spool, and counts in addition to what the daemon has spent.
+The spool stores each call. At the end of a run, the calls are added to `global.state_file`, unless a daemon owns that
+file. Then they stay in the spool, and count in addition to the calls of the daemon.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from trainfleet_exporter.config import Config, ProviderConfig
 
 _FACT = "spent"
 _Months = Mapping[str, int]
-"""Calls by the name of the month."""
+"""Calls by month."""
 
 
 class Spending:
-    """The budgets of one provider's account, by API, as a backfill finds them and draws on them."""
+    """The budgets of one provider's account, by API, that a backfill reads and spends."""
 
     def __init__(self, spool: Spool, config: Config, provider: ProviderConfig, billing: BillingPeriod) -> None:
         self._spool = spool
@@ -29,12 +29,12 @@ class Spending:
         self._calls = provider.limits.monthly_calls
         self._billing = billing
         self._before, self._own = _recalled(spool, billing)
-        """By API: the calls of others at the first look, and our own calls that no state file contains."""
+        """By API: the calls of others at the start, and our own calls that no state file contains."""
         self._hand_over()
         known = {} if self._path is None else read_state(self._path)
         for api, months in self._before.items():
             known[self._account_key, api] = {**months, **known.get((self._account_key, api), {})}
-        ledger = Ledger()  # which must not lock out the daemon: a backfill may take days
+        ledger = Ledger()  # must not lock out the daemon: a backfill may take days
         ledger.move(StateFile(None), known)
         accounts = Accounts(ledger, {provider.platform: billing})
         drafts = accounts.draft([provider])
@@ -45,7 +45,7 @@ class Spending:
             ledger.add(self._account_key, api, self._own.get(api, {}))
 
     def attempted(self, api: str) -> None:
-        """A call was made: keep what has been spent."""
+        """Store a call."""
         budget = self.account.budgets.get(api)
         if budget is None:
             return
@@ -54,7 +54,7 @@ class Spending:
         self._keep()
 
     def close(self) -> None:
-        """Add the calls to the state file, unless another process keeps it."""
+        """Add the calls to the state file, unless another process owns it."""
         self._hand_over()
 
     def _hand_over(self) -> None:
@@ -71,7 +71,7 @@ class Spending:
                     ledger.add(self._account_key, api, months)
             ledger.close()
             if not self._is_recorded(read_state(self._path)):
-                return  # the log has why it cannot be written
+                return  # the log has the error
         finally:
             state.release()
         self._before, self._own = {}, {}
@@ -98,7 +98,7 @@ def _recalled(spool: Spool, billing: BillingPeriod) -> tuple[dict[str, _Months],
 
 
 def _recent(page: Mapping[str, _Months], billing: BillingPeriod) -> dict[str, _Months]:
-    """The months that are not over, or have just ended: as long as the state file keeps them."""
+    """Return the months that are not over or have just ended: those that the state file keeps."""
     now = time.time()
     return {
         api: {month: calls for month, calls in months.items() if billing.keeps(month, now)}

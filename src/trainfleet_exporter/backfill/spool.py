@@ -1,8 +1,9 @@
 """The spool: the results so far, in one SQLite file, so that interrupted work can continue.
 
-A unit stores its rows under its number, and they count once the unit is marked as done. The rows of an interrupted unit
-are deleted when it is done again. A day's rows are deleted when its file is written.
-Rows are pieces of series, sorted by an index, so that a day is written in order without being in memory.
+A unit stores its rows under its number. The rows count when the unit is marked as done. If an interrupted unit runs
+again, it deletes its rows first. When a day's file is written, the rows of the day are deleted.
+
+Rows are pieces of series in the order of an index, so a day is written without being in memory.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class SampleRun:
 
 
 class Spool:
-    """The file. One process at a time has it open. StartError if it cannot be used."""
+    """The SQLite file. Only one process can open it at a time. StartError if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,12 +96,12 @@ class Spool:
         self.close()
 
     def close(self) -> None:
-        """Leave the file to others."""
+        """Close the file."""
         self._db.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction."""
+        """Commit the changes of the block at its end; roll them back after an exception."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -110,7 +111,7 @@ class Spool:
         self._db.execute("COMMIT")
 
     def agree(self, facts: Mapping[str, object]) -> list[str]:
-        """Store what the work is of, if it begins; otherwise return the names of facts that have changed since."""
+        """Store the facts of new work, or return the names of facts that differ from the stored ones."""
         given = json.dumps(facts, sort_keys=True)
         before = self.recall("work")
         if before is None:
@@ -120,22 +121,22 @@ class Spool:
         return sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
 
     def note(self, name: str, value: bytes) -> None:
-        """Remember something."""
+        """Store a value."""
         self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     def recall(self, name: str) -> bytes | None:
-        """What is remembered; None if it is not."""
+        """Return a stored value; None if there is none."""
         found: bytes | None = self._first("SELECT value FROM facts WHERE name = ?", name)
         return found
 
     # Units of work.
 
     def is_done(self, stage: str, key: str) -> bool:
-        """Whether a unit was done to its end."""
+        """Return whether a unit is done."""
         return bool(self._first("SELECT done FROM units WHERE stage = ? AND key = ?", stage, key))
 
     def begin(self, stage: str, key: str) -> int:
-        """The number of a unit, of which nothing is there."""
+        """Begin a unit, and delete its rows. Return its number."""
         with self.transaction():
             self._db.execute("INSERT OR IGNORE INTO units (stage, key, done) VALUES (?, ?, 0)", (stage, key))
             number = int(self._first("SELECT number FROM units WHERE stage = ? AND key = ?", stage, key))
@@ -144,7 +145,7 @@ class Spool:
         return number
 
     def done(self, unit: int) -> None:
-        """A unit has come to its end."""
+        """Mark a unit as done."""
         self._db.execute("UPDATE units SET done = 1 WHERE number = ?", (unit,))
 
     # Jobs.
@@ -157,17 +158,17 @@ class Spool:
                 self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - one of two words
 
     def keep(self, lives: Iterable[Life]) -> None:
-        """Store jobs. The later record of a job counts."""
+        """Store jobs. The later record of a job replaces the earlier one."""
         self._db.executemany(
             "INSERT OR REPLACE INTO lives VALUES (?, ?, ?, ?)",
             ((life.job.job_id, life.since, life.until, packed_life(life)) for life in lives),
         )
 
     def lives(self, within: Range | None = None, *, shown_after: float = 0.0) -> Iterator[Life]:
-        """The jobs that lived in a range, or that ended at most so many seconds before it; by id, one by one."""
+        """Yield the jobs that lived in a range, or that ended at most so many seconds before it, by id."""
         after = ""
         start, end = (-math.inf, math.inf) if within is None else (within.start - shown_after, within.end)
-        while True:  # in pages: while a cursor is open, nothing else can be committed
+        while True:  # in pages: no commit is possible while a cursor is open
             rows = self._db.execute(
                 "SELECT job_id, life FROM lives WHERE job_id > ? AND since < ? AND (until IS NULL OR until >= ?)"
                 " ORDER BY job_id LIMIT 200",
@@ -180,15 +181,15 @@ class Spool:
             after = rows[-1][0]
 
     def count_lives(self) -> int:
-        """How many jobs are known."""
+        """Count the stored jobs."""
         return int(self._first("SELECT count(*) FROM lives"))
 
     def gone(self, job_id: str) -> None:
-        """A job that was deleted in the cloud."""
+        """Store that a job was deleted in the cloud."""
         self._db.execute("INSERT OR IGNORE INTO gone VALUES (?)", (job_id,))
 
     def count_gone(self) -> int:
-        """How many such there are."""
+        """Count the jobs that were deleted in the cloud."""
         return int(self._first("SELECT count(*) FROM gone"))
 
     # Samples.
@@ -202,7 +203,7 @@ class Spool:
         job_id: str,
         source: str,
     ) -> None:
-        """Points of one series, by the day (Unix seconds of its beginning) that they are of."""
+        """Store points of one series. Each point belongs to a day (Unix seconds of its beginning)."""
         self._db.executemany(
             "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, '', ?)",
             [
@@ -213,20 +214,20 @@ class Spool:
         )
 
     def add_steady(self, unit: int, day: int, found: Iterable[Steady], step: int) -> None:
-        """Series that have one value for a time."""
+        """Store series that have one value for a time."""
         self._db.executemany(
             "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, '', '', ?, ?, ?, x'')",
             ((day, *one.series, one.within.start, unit, step, one.within.end, one.value) for one in found),
         )
 
     def forget(self, day: int, found: Iterable[tuple[str, str]]) -> None:
-        """Delete what sources reported of jobs on a day: (job, source)."""
+        """Delete what sources reported about jobs on a day: (job, source)."""
         self._db.executemany(
             "DELETE FROM pieces WHERE day = ? AND job_id = ? AND source = ?", ((day, *pair) for pair in found)
         )
 
     def pieces(self, day: int) -> Iterator[SampleRun]:
-        """What is there of a day, by family, series and time."""
+        """Yield the pieces of a day, by family, series and time."""
         cursor = self._db.execute(
             "SELECT family, labels, start, end, step, value, points FROM pieces"
             " WHERE day = ? ORDER BY family, labels, start",
@@ -236,45 +237,45 @@ class Spool:
             yield SampleRun(Series(family, labels), start, end, step, value, None if step else _unpacked(points))
 
     def mark(self, unit: int, day: int, job_id: str, mark: str) -> None:
-        """Note something on a job."""
+        """Store a mark of a job."""
         self._db.execute("INSERT OR IGNORE INTO marks VALUES (?, ?, ?, ?)", (day, job_id, mark, unit))
 
     def marks(self, day: int) -> dict[str, frozenset[str]]:
-        """The notes of a day, by job."""
+        """Return the marks of a day, by job."""
         found: dict[str, set[str]] = {}
         for job_id, mark in self._db.execute("SELECT job_id, mark FROM marks WHERE day = ?", (day,)):
             found.setdefault(job_id, set()).add(mark)
         return {job_id: frozenset(marks) for job_id, marks in found.items()}
 
     def dropped(self, unit: int, counts: Mapping[str, int]) -> None:
-        """What could not be shown, by reason."""
+        """Add dropped values, by reason."""
         self._db.executemany(
             "INSERT INTO dropped VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
             ((reason, unit, count) for reason, count in counts.items() if count),
         )
 
     def all_dropped(self) -> dict[str, int]:
-        """All of that."""
+        """Return the dropped values of all units, by reason."""
         rows = self._db.execute("SELECT reason, sum(count) FROM dropped GROUP BY reason ORDER BY reason")
         return {reason: int(count) for reason, count in rows}
 
     # Days.
 
     def is_written(self, day: int) -> bool:
-        """Whether the day's file is there."""
+        """Return whether the day's file is written."""
         return bool(self._first("SELECT 1 FROM days WHERE day = ?", day))
 
     def written(self, day: int, stage: str) -> None:
-        """Mark the day as written, and delete what its file was made of."""
+        """Mark the day as written, and delete its rows."""
         with self.transaction():
             self._db.execute("INSERT INTO days VALUES (?)", (day,))
             self._db.execute("DELETE FROM pieces WHERE day = ?", (day,))
             self._db.execute("DELETE FROM marks WHERE day = ?", (day,))
-            # What was dropped is reported at the end, whichever unit it was of.
+            # The command reports the dropped values of all units at the end.
             self._db.execute("DELETE FROM units WHERE stage = ?", (stage,))
 
     def _first(self, query: str, *values: object) -> Any:
-        """What the first column of the first row holds; None without a row."""
+        """Return the first column of the first row; None without a row."""
         row = self._db.execute(query, values).fetchone()
         return None if row is None else row[0]
 

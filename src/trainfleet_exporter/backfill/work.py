@@ -1,8 +1,8 @@
-"""The work of a backfill: jobs are found, then day after day is read, unit by unit, and written.
+"""The work of a backfill: find the jobs, then read and write each day, unit by unit.
 
     searches ─► details ─► for each day: readings ─► what is left ─► what records prove ─► the day's file
 
-Each unit is done once, and completely or not at all. A day is written when all of its units are done: failed is not
+Each unit is done once, completely or not at all. A day is written only when all of its units are done: failed is not
 empty.
 """
 
@@ -34,59 +34,59 @@ from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.providers.history import History, Life, Range, Track, Unit
 
 _CALL_SECONDS = 3600.0
-"""Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service asks for. The
-timeout of a single attempt ends what hangs."""
+"""Seconds that one unit may take: a thousand tasks at one call a second, and pauses that the service requests. Each
+attempt has its own, shorter timeout."""
 _PAUSES = (5.0, 30.0, 120.0)
-"""Seconds before a unit that failed is tried again. The transport has tried each call several times by then."""
+"""Seconds before a failed unit is tried again. The transport has already tried each call several times."""
 _OPENINGS = 60
 """How often a unit waits for a host whose circuit is open because of other units."""
 _ENOUGH = 8
-"""Units in a row that failed after all retries: then the units are not the cause."""
+"""Units in a row that failed after all retries. After so many, the cause is not a single unit."""
 _FAILURES_SHOWN = 20
-"""Failures that are listed one by one."""
+"""Failures that are listed."""
 _SEARCH, _DETAIL, _ONCE = "search", "detail", "once"
 _SEARCHED = "searched"
 """The fact that all searches are done."""
 _SAMPLES_BUFFERED = 250_000
-"""Samples that are held before they go to the disk: 4 MB."""
+"""Samples that are buffered before they are written to disk: 4 MB."""
 _RECORDS = 100
-"""Jobs whose records are made into samples in one go."""
+"""Jobs whose records are converted to samples at a time."""
 
 
 class Unfinished(OperatorError):
-    """The work stopped before its end; what is done is kept, and the same command continues."""
+    """The work stopped before its end. The results are kept, and the same command continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is to be done."""
+    """The range of time, the jobs and the intervals of a backfill."""
 
     provider: str
     wanted: Range
     begun: float
-    """When it was first begun (Unix time)."""
+    """Unix time at which the work first began."""
     job_id: str
-    """The only job that is wanted; empty for all."""
+    """The only job to read; empty for all."""
     out: Path
     step: int
-    """Seconds between two samples of what records prove."""
+    """Seconds between two samples of values that records prove."""
     retention: float
     """Seconds for which a job is shown after its end."""
     workers: int
     families: Sequence[MetricFamily]
-    """The table of metrics, with the HELP texts that the files have."""
+    """The table of metrics, with the HELP texts of the files."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome."""
+    """The files and failures of a backfill."""
 
     files: list[Path] = field(default_factory=list)
-    """The days that are written, in earlier runs too."""
+    """The written days, including those of earlier runs."""
     missing: list[str] = field(default_factory=list)
-    """The dates of days that are not."""
+    """The dates of days without a file."""
     failures: list[str] = field(default_factory=list)
-    """Why, in words: some of them."""
+    """Descriptions of some failures."""
 
 
 class Work:
@@ -102,7 +102,8 @@ class Work:
         self._in_a_row = 0
 
     async def learn(self) -> Counter[str]:
-        """Learn what plans are made by; the least calls that the search for jobs takes, by API. Raises Unfinished."""
+        """Read what the plans depend on; return the least number of calls of the search for jobs, by API. Raises
+        Unfinished."""
         order, history = self._order, self._history
         learned = self._spool.recall("learned")
         if learned is None:
@@ -125,8 +126,8 @@ class Work:
 
         self._progress.stage = "finding jobs"
         if spool.recall(_SEARCHED) is None:
-            # Begun again if it was interrupted: a job may have gone from a list that is still to be asked for to one
-            # that was asked for then.
+            # After an interruption, it begins again: since then, a job may have moved from a list that is still to be
+            # read to one that was already read.
             spool.begin_search(_SEARCH)
             for searches in history.searches(order.wanted, order.begun):
                 if not await self._all(_SEARCH, searches):
@@ -140,7 +141,7 @@ class Work:
             raise Unfinished(f"cannot find all jobs: {self._outcome.failures[0]}")
 
     def expected(self) -> Counter[str]:
-        """By API, how many calls the rest of the work is expected to take."""
+        """Return the expected calls of the rest of the work, by API."""
         calls: Counter[str] = Counter()
         seen: set[str] = set()
         for day in days(self._order.wanted):
@@ -155,7 +156,7 @@ class Work:
         return calls
 
     async def run(self) -> Outcome:
-        """Read and write all days. Raises Unfinished where it makes no sense to go on."""
+        """Read and write all days. Raises Unfinished if the work cannot continue."""
         for day in days(self._order.wanted):
             path = self._order.out / f"{self._order.provider}-{name_of(day)}.om"
             if not self._spool.is_written(day.start):
@@ -169,7 +170,7 @@ class Work:
         return self._outcome
 
     async def _day(self, day: Range, path: Path) -> bool:
-        """Whether its file is there."""
+        """Read and write a day; return whether its file exists."""
         history, spool = self._history, self._spool
         if not await self._all(name_of(day), history.readings(day, self._lives), day):
             return False
@@ -212,15 +213,15 @@ class Work:
         spool.done(unit)
 
     async def _all(self, stage: str, units: Iterable[Unit], day: Range | None = None) -> bool:
-        """Do units, some at a time; whether all of them are done. Raises Unfinished."""
+        """Do units, several at a time; return whether all of them are done. Raises Unfinished."""
         source, good = iter(units), True
 
         async def work() -> None:
             nonlocal good
-            for unit in source:  # shared: each unit is taken by one
+            for unit in source:  # shared: only one worker takes each unit
                 where = _ONCE if unit.once else stage
                 if self._spool.is_done(where, unit.key):
-                    self._progress.report()  # it was not expected either
+                    self._progress.report()  # its calls were not expected either
                 elif await self._one(where, unit, day):
                     self._progress.done(0 if day is None else sum(unit.calls.values()))
                 else:
@@ -248,7 +249,7 @@ class Work:
             except AccessDenied as error:
                 raise Unfinished(f"a right is missing, or the cloud rejects the credentials: {error}") from None
             except CloudError as error:
-                # The failures of other units keep this one waiting. They are not its own.
+                # The failures of other units delay this unit; they do not count as its own.
                 waits = isinstance(error, CircuitOpen) and patience > 0
                 patience -= waits
                 pause = _PAUSES[0] if waits else next(pauses, None)
@@ -262,7 +263,7 @@ class Work:
             return True
 
     def _failed(self, unit: Unit, error: CloudError) -> None:
-        """A unit is given up for this run. Raises Unfinished where that seems to be so with all of them."""
+        """Give up a unit for this run. Raises Unfinished if all units seem to fail."""
         self._in_a_row += 1
         if self._in_a_row >= _ENOUGH:
             raise Unfinished(f"{self._in_a_row} failures in a row, the last one: {error}")
@@ -270,7 +271,7 @@ class Work:
             self._outcome.failures.append(f"{unit.key}: {error}")
 
     def _days(self, stage: str, day: Range | None) -> list[Range]:
-        """The days that a unit covers."""
+        """Return the days that a unit covers."""
         if day is None:
             return []
         if stage != _ONCE:
@@ -319,7 +320,7 @@ class _Gathering:
         self._gone.append(job_id)
 
     def end(self) -> None:
-        """Mark the unit as done: its results count now."""
+        """Mark the unit as done: its results count from now on."""
         with self._spool.transaction():
             self._flush()
             self._spool.keep(self._lives)
@@ -347,5 +348,5 @@ class _Gathering:
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Counts by name, for a person."""
+    """Format counts by name for a user."""
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "none"

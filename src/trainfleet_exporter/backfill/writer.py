@@ -1,4 +1,4 @@
-"""A day as a file: OpenMetrics with timestamps, by family, series and time, there as a whole or not at all.
+"""A day as a file: OpenMetrics with timestamps, by family, series and time. A file is written completely or not at all.
 
 https://prometheus.io/docs/prometheus/latest/storage/#backfilling-from-openmetrics-format
 """
@@ -19,10 +19,10 @@ _WRITE_BUFFER = 1024 * 1024
 
 
 def write_day(path: Path, pieces: Iterable[SampleRun], families: Sequence[MetricFamily]) -> int:
-    """Write or replace a file; return how many samples it has. Raises OSError.
+    """Write or replace a file; return its number of samples. Raises OSError.
 
-    The pieces come by family, series and time; `families` is the table that they point into. Of samples that share a
-    series and a time, the first counts.
+    The pieces are sorted by family, series and time. `families` is the table of their places. If samples share a series
+    and a time, the first counts.
     """
     draft = path.with_name(f".{path.name}.part")
     samples = 0
@@ -36,7 +36,7 @@ def write_day(path: Path, pieces: Iterable[SampleRun], families: Sequence[Metric
     draft.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name survives a loss of power, too
+        os.fsync(folder)  # keeps the new name after a loss of power
     finally:
         os.close(folder)
     return samples

@@ -1,8 +1,8 @@
-"""Where credentials come from on AWS: requests for temporary ones, profiles of the shared files, the vendor's chain.
+"""Sources of credentials on AWS: requests for temporary keys, profiles in the shared files, the vendor's chain.
 
-The chain, where the config names no credentials:
+The chain, if the config has no credentials:
 
-    environment ──none──► web identity variables ──none──► profile ──none──► asked when first needed:
+    environment ──none──► web identity variables ──none──► profile ──none──► requested at first use:
                                          the container's endpoint (ECS, EKS Pod Identity), then EC2 metadata
 
 https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
@@ -54,13 +54,13 @@ from trainfleet_exporter.transport import ApiClient, Call, TextForm
 # Requests for temporary keys.
 
 _MARGIN = 900.0
-"""Seconds before their end at which temporary keys are refreshed, as in the vendor's own clients."""
+"""Seconds before their expiration at which temporary keys are refreshed, as in the vendor's own clients."""
 _VERSION = "2011-06-15"
 KEPT: Mapping[str, float] = {
     **dict.fromkeys(("AssumeRole", "AssumeRoleWithWebIdentity"), Session().seconds - _MARGIN),
     **dict.fromkeys(("PutToken", "ListRoles", "GetRoleKeys", "GetContainerKeys"), 6 * 3600 - _MARGIN),
 }
-"""Seconds for which the answer of an operation is used, as a rule."""
+"""Seconds for which the response of an operation is normally used."""
 _XML = TextForm("XML", re.compile(r"(<\?xml[^>]*>\s*)?<AssumeRole[^\x00]*>"))
 _KEY = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken|Expiration)>([^<>&]{1,8192})</")
 _issued = partial(
@@ -80,7 +80,7 @@ async def _assume_role(client: ApiClient, role: AssumedRole, deadline: float) ->
 
 
 async def _assume_role_with_web_identity(client: ApiClient, role: OidcRole, deadline: float) -> Issued[Keys]:
-    """Not signed: the token proves the identity."""
+    """Request keys without a signature: the token proves the identity."""
     token = role.token.reveal()
     form = {"RoleArn": role.role, "WebIdentityToken": token, **_of_session(role.session)}
     return await _ask_sts(client, "AssumeRoleWithWebIdentity", form, (token,), deadline)
@@ -89,7 +89,7 @@ async def _assume_role_with_web_identity(client: ApiClient, role: OidcRole, dead
 async def _ask_sts(
     client: ApiClient, operation: str, form: Mapping[str, str], secrets: tuple[str, ...], deadline: float
 ) -> Issued[Keys]:
-    """STS answers XML. Its four texts hold no character that XML would have to escape."""
+    """Request keys from STS, which responds with XML. The four texts need no XML escapes."""
     body = urlencode({"Action": operation, "Version": _VERSION, **form}).encode()
     call = Call(operation=operation, path="/", method="POST", body=body, secrets=secrets, text=_XML)
     found = dict(_KEY.findall(str(await client.call(call, deadline=deadline))))
@@ -103,10 +103,10 @@ async def _ask_sts(
 
 
 async def _ask_near(client: ApiClient, call: Call, deadline: float) -> Issued[Keys]:
-    """Keys of the metadata service or of the container's endpoint."""
+    """Request keys from the metadata service or from the container's endpoint."""
     answer = await client.call(call, payloads.TemporaryKeys, deadline=deadline)
     if answer.code not in (None, "Success"):
-        # A code is one word. Anything else could be a key in a wrong place.
+        # A code is one word. Another text could be a misplaced key.
         is_word = re.fullmatch("[A-Za-z]{1,40}", answer.code or "") is not None
         raise BadAnswer(f"no keys, but {answer.code if is_word else 'another code'}", operation=call.operation)
     return _issued(answer, call.operation)
@@ -117,7 +117,7 @@ def _of_session(session: Session) -> dict[str, str]:
 
 
 def credential_table(region: str, clock: ServerClock) -> CredentialTable[Never]:
-    """How credentials of a region are requested, by this clock."""
+    """Return how to request credentials of a region. `clock` gives the time of the signatures."""
     return CredentialTable(
         open=lambda api: OpenDialect(api, judge, lambda call: {"content-type": FORM, "accept": "*/*"}),
         signed=lambda api, keys: AwsDialect(api, region, keys, clock),
@@ -152,7 +152,7 @@ def credential_table(region: str, clock: ServerClock) -> CredentialTable[Never]:
     )
 
 
-# Profiles of the shared files: sections `[name]` of `~/.aws/credentials`, which counts first, and `[profile name]` of
+# Profiles of the shared files: sections `[name]` of `~/.aws/credentials`, which has priority, and `[profile name]` of
 # `~/.aws/config`.
 
 Sections: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -160,11 +160,11 @@ _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{1,512}", re.AS
 _SESSION_NAME = re.compile(r"[A-Za-z0-9_=,.@-]{2,64}", re.ASCII)
 _PROFILE_KEYS = ("aws_access_key_id", "aws_secret_access_key")
 _UNSUPPORTED = ("sso_session", "sso_start_url", "credential_process", "credential_source", "login_session")
-"""Keys of ways that are not supported: most need a person or a program."""
+"""Keys of unsupported methods. Most of them need a person or a program."""
 
 
 def is_role_arn(text: str) -> bool:
-    """Whether a text is the ARN of an IAM role."""
+    """Return whether a text is the ARN of an IAM role."""
     return _ROLE_ARN.fullmatch(text) is not None
 
 
@@ -174,7 +174,7 @@ FORMAT: ProfileFormat[Sections] = ProfileFormat(
 
 
 def _files(environ: Environment) -> tuple[ProfileFile[Sections], ProfileFile[Sections]]:
-    """The files of settings and of keys, whether or not they exist."""
+    """Return the paths of the config file and of the credentials file. They may not exist."""
 
     def file(variable: str, name: str) -> ProfileFile[Sections]:
         if path := environ.get(variable):
@@ -185,7 +185,7 @@ def _files(environ: Environment) -> tuple[ProfileFile[Sections], ProfileFile[Sec
 
 
 def find_profile(name: str, environ: Environment, seen: tuple[str, ...] = ()) -> KeySource:
-    """What a profile says. `AccessDenied` says why it cannot be used."""
+    """Return the settings of a profile. AccessDenied, with the reason, if it cannot be used."""
     values: dict[str, str] = {}
     having = keys_file = None
     reasons = []
@@ -214,14 +214,14 @@ def find_profile(name: str, environ: Environment, seen: tuple[str, ...] = ()) ->
 
 
 def read_profile(source: ProfileKeys) -> Keys:
-    """The keys that a profile has now. Raises AccessDenied."""
+    """Return the current keys of a profile. Raises AccessDenied."""
     section = _section(source.file, source.profile)
     key_id, secret = (_needed(source.file, source.profile, section, key) for key in _PROFILE_KEYS)
     return Keys(key_id, secret, section.get("aws_session_token") or None)
 
 
 def _section(file: ProfileFile[Sections], name: str) -> Mapping[str, str]:
-    """What a file says of a profile: `~/.aws/config` has `profile` in front of the names."""
+    """Return the section of a profile. In `~/.aws/config`, its name has the prefix `profile`."""
     sections = file.read()
     for section in (name, f"profile {name}"):
         if section in sections:
@@ -262,13 +262,14 @@ _POD_IDENTITY = "http://[fd00:ec2::23]"
 
 
 def default_chain(environ: Environment) -> KeySource:
-    """What the chain finds, or its links that are left to be asked. Refuses what the environment says wrong."""
+    """Return the source that the environment selects, or the remaining links of the chain. Rejects an invalid
+    environment."""
     found = environ.keys(*_KEYS) or _web_identity(environ) or _profile_of(environ)
     return found or environ.first_of(*_links_of(environ))
 
 
 def needs_session(environ: Environment) -> bool:
-    """Whether a metadata service that has no session tokens may not be asked at all."""
+    """Return whether a metadata service without session tokens must not be used."""
     return environ.is_true("AWS_EC2_METADATA_V1_DISABLED")
 
 
@@ -288,14 +289,14 @@ def _profile_of(environ: Environment) -> KeySource | None:
     try:
         return find_profile(name or "default", environ)
     except AccessDenied as error:
-        if name:  # its author means this profile and no other way
+        if name:  # the user selected this profile: no fallback
             refuse_chain(f"AWS_PROFILE cannot be used: {error.message}")
         environ.passed.append(error.message)
     return None
 
 
 def _container(environ: Environment) -> KeysUri | None:
-    """The endpoint that ECS, or EKS Pod Identity, gives to a container."""
+    """Return the endpoint that ECS or EKS Pod Identity gives to a container."""
     if path := environ.get(_RELATIVE_URI):
         if not re.fullmatch(r"/[!-~]{0,1024}", path, re.ASCII):
             refuse_chain(f"{_RELATIVE_URI} is not a path")

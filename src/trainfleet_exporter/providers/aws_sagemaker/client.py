@@ -1,4 +1,4 @@
-"""SageMaker's API as this exporter calls it, paging through lists until they are whole.
+"""The operations of SageMaker's API. Lists are read to the last page.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Operations_Amazon_SageMaker_Service.html
 """
@@ -18,18 +18,18 @@ from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import PAGE, ApiClient, Call, Priority
 
 PAGE_SIZE = 100
-"""The largest page of every list here."""
+"""The largest page of each list."""
 NAMES_AT_ONCE = 15
-"""Names of jobs that one filter takes: its value has 1,024 characters, a name at most 63."""
+"""Job names in one filter. Its value has at most 1,024 characters, a name at most 63."""
 _MAX_PAGES = 2_000
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Filter = tuple[str, str, str]
-"""Name of a property, operator and value of a search."""
+"""Property, operator and value of a search."""
 
 
 class _Page(Protocol[T_co]):
-    """A page of a list as it is answered."""
+    """A page of a list in a response."""
 
     @property
     def rows(self) -> Sequence[T_co | None] | None: ...
@@ -38,7 +38,7 @@ class _Page(Protocol[T_co]):
 
 
 class SageMakerClient:
-    """The calls that the collectors make. Every one raises CloudError, and ends by its deadline (loop time)."""
+    """The calls of the collectors. Each raises CloudError, and ends by its deadline (loop time)."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -46,13 +46,13 @@ class SageMakerClient:
     async def search_jobs(
         self, filters: Sequence[Filter], *, deadline: float, breaker: str = ""
     ) -> Listing[payloads.Job]:
-        """Search (TrainingJob), oldest first, all pages: whole jobs, 100 a page. `breaker` as in Call."""
+        """Search (TrainingJob), oldest first, all pages of 100 complete jobs. `breaker` as in Call."""
         asked = {**_search(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": PAGE_SIZE}
         rows = await self._all_pages("Search", asked, payloads.SearchPage, deadline, breaker=breaker)
         return _listing([None if row is None else row.training_job for row in rows])
 
     async def count_jobs(self, filters: Sequence[Filter], *, deadline: float) -> int | None:
-        """Search for how many there are: one call however many. None if the service only estimates it."""
+        """Count jobs by Search, in one call. None if the service only estimates the number."""
         asked = {**_search(filters), "MaxResults": 1}
         call = json_call("Search", asked)
         page = await self._client.call(call, payloads.SearchPage, deadline=deadline)
@@ -64,7 +64,7 @@ class SageMakerClient:
         return whole(hits.value)
 
     async def list_jobs(self, status: str, *, since: float | None = None, deadline: float) -> list[payloads.JobSummary]:
-        """ListTrainingJobs of one status, all pages; `since` a Unix time of the last change."""
+        """ListTrainingJobs of one status, all pages. `since` is the Unix time of the last change."""
         asked: dict[str, Any] = {"StatusEquals": status, "SortBy": "CreationTime", "SortOrder": "Ascending"}
         asked |= {"MaxResults": PAGE_SIZE} | ({} if since is None else {"LastModifiedTimeAfter": int(since)})
         rows = await self._all_pages("ListTrainingJobs", asked, payloads.JobsPage, deadline)
@@ -103,14 +103,14 @@ class SageMakerClient:
         found: list[T | None] = []
         async for rows in pages(self._client, json_call(operation, asked, breaker=breaker), asked, into, deadline):
             found += rows
-            del rows  # before the next call
+            del rows  # to free memory before the next call
         return found
 
 
 def json_call(
     operation: str, asked: Mapping[str, Any], *, priority: Priority = Priority.BULK, breaker: str = ""
 ) -> Call:
-    """A call with its parameters as JSON."""
+    """Return a call with its parameters as JSON."""
     body = json.dumps(asked, separators=(",", ":")).encode()
     return Call(
         operation=operation, path="/", method="POST", body=body, priority=priority, limits=PAGE, breaker=breaker
@@ -120,7 +120,7 @@ def json_call(
 async def pages(
     client: ApiClient, call: Call, asked: Mapping[str, Any], into: type[_Page[T]], deadline: float
 ) -> AsyncIterator[Sequence[T | None]]:
-    """The rows of each page, by the token that each answer has for the next. BadAnswer if a page has no list."""
+    """Yield the rows of each page. Each response has the token of the next page. BadAnswer if a page has no list."""
     seen: set[str] = set()
     while True:
         page = await client.call(call, into, deadline=deadline)
@@ -129,7 +129,7 @@ async def pages(
         if rows is None:
             raise BadAnswer("the answer has no list", operation=call.operation)
         yield rows
-        del rows  # before the next call
+        del rows  # to free memory before the next call
         if not token:
             return
         if token in seen or len(seen) == _MAX_PAGES:
@@ -140,7 +140,7 @@ async def pages(
 
 
 def search_time(unix: float) -> str:
-    """A Unix time as a filter of Search takes it: UTC without a zone, whole seconds."""
+    """Format a Unix time as a filter value of Search: UTC without a zone, whole seconds."""
     return datetime.fromtimestamp(int(unix), UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -150,6 +150,6 @@ def _search(filters: Sequence[Filter]) -> dict[str, Any]:
 
 
 def _listing(rows: Sequence[payloads.Job | None]) -> Listing[payloads.Job]:
-    """The jobs by name. A job that moved between pages while they were read is there twice: the later row counts."""
+    """Return the jobs by name. If a job moved between pages, it has two rows, and the later one counts."""
     found = {row.training_job_name: row for row in rows if row is not None and row.training_job_name}
     return Listing(found, sum(row is None or not row.training_job_name for row in rows))

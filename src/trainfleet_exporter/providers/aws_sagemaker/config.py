@@ -1,4 +1,4 @@
-"""What a provider of platform `aws_sagemaker` may say in the config file."""
+"""The keys of a provider of platform `aws_sagemaker` in the config file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainfleet_exporter.providers.credentials import (
 
 _HOSTS = {"sagemaker": "api{}.sagemaker.{}", "cloudwatch": "monitoring{}.{}", "sts": "sts{}.{}"}
 _FIPS_IS_USUAL = {("cloudwatch", "us-gov"), ("sts", "us-gov")}
-"""Where the usual address of a region is that of FIPS."""
+"""APIs and partitions in which the usual address of a region is that of FIPS."""
 _REGION = region(
     "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
     "|wulanchabu|zhangjiakou)(-.+)?|cn-(east|south|southwest)-[0-9]+|cn-north-([2-9]|1[0-9])"
@@ -44,7 +44,7 @@ _REGIONS = (
 
 
 class AwsRule(Wording):
-    """What is wrong with a provider that only this platform has (config.wording)."""
+    """Errors in a provider that only this platform has (config.wording)."""
 
     CREDENTIALS_FORM = (
         "found {found}; allowed: access_key_id and secret_access_key, perhaps with session_token; role_arn, perhaps "
@@ -121,11 +121,11 @@ class Credentials(CredentialsSection):
 
     @classmethod
     def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """What the vendor's chain finds."""
+        """Return the credentials that the vendor's chain finds."""
         return cls.by_default(default_chain(environ))
 
     def find_source(self, environ: Environment) -> KeySource:
-        """The source of the one form that is given."""
+        """Return the source of the form in the config."""
         given = [name for name in type(self).model_fields if getattr(self, name)]
         keys = [name for name in _KEYS if name in given]
         forms = [bool(keys), self.web_identity is not None, self.profile is not None]

@@ -1,4 +1,4 @@
-"""What the machine types of AWS have: vCPUs by their size, accelerators by a table. What is not in it is not known.
+"""Resources of AWS machine types: vCPUs by their size, accelerators by a table. Other types are unknown.
 
 https://aws.amazon.com/sagemaker/pricing/
 https://docs.aws.amazon.com/AWSEC2/latest/InstanceTypes/ac.html
@@ -35,15 +35,15 @@ _GPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "g6e": ("L40S", _G),
     "g7e": ("RTX-PRO-6000", {"2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "12xlarge": 2, "24xlarge": 4, "48xlarge": 8}),
 }
-"""By family: the model of its GPUs, and how many each size has."""
+"""By family: the model of its GPUs, and the number in each size."""
 _NPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "trn1": ("Trainium", {"2xlarge": 1, "32xlarge": 16}),
     "trn1n": ("Trainium", {"32xlarge": 16}),
     "trn2": ("Trainium2", {"3xlarge": 1, "48xlarge": 16}),
 }
-"""The same for chips of AWS' own."""
+"""The same for chips of AWS."""
 _WITHOUT = re.compile(r"ml\.(m|c|r|t|i)[0-9][a-z]*(-flex)?\.[0-9a-z]+", re.ASCII)
-"""General machine types, which have no accelerators."""
+"""General machine types without accelerators."""
 
 
 def _devices() -> Mapping[str, Accelerators]:
@@ -56,18 +56,18 @@ def _devices() -> Mapping[str, Accelerators]:
 
 
 DEVICES: Mapping[str, Accelerators] = _devices()
-"""By machine type, the accelerators of one instance."""
+"""Accelerators of one instance, by machine type."""
 
 
 def accelerators(instance_type: str) -> Accelerators | None:
-    """The accelerators of one instance, 0 of general types; None if that is not known."""
+    """Return the accelerators of one instance: 0 for general types, None if unknown."""
     if instance_type in DEVICES:
         return DEVICES[instance_type]
     return Accelerators("gpu", "", 0.0) if _WITHOUT.fullmatch(instance_type) else None
 
 
 def cpu_cores(instance_type: str) -> float | None:
-    """The vCPUs of one instance: four for each `xlarge` in its name, two of a `large`. None if that is not known."""
+    """Return the vCPUs of one instance: four for each `xlarge` in its name, two for a `large`. None if unknown."""
     if instance_type in _ODD_CPUS:
         return _ODD_CPUS[instance_type]
     if _LARGE.fullmatch(instance_type):

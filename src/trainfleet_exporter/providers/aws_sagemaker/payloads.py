@@ -1,6 +1,6 @@
-"""What the APIs of SageMaker and CloudWatch answer, as far as it is read (transport.payload).
+"""Responses of SageMaker and CloudWatch, with the fields that the exporter reads (transport.payload).
 
-Every field may be absent or null. Times are Unix seconds. Tags are in the answers of Search only.
+Every field may be absent or null. Times are Unix seconds. Only Search returns tags.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, field
 
 
 class InstanceGroup(Struct, rename="pascal", gc=False):
-    """Instances of one type in a job of several (InstanceGroup)."""
+    """Instances of one type in a job with several types (InstanceGroup)."""
 
     instance_type: str | None = None
     instance_count: float | None = None
@@ -29,7 +29,7 @@ class ResourceConfig(Struct, rename="pascal", gc=False):
 
 
 class Transition(Struct, rename="pascal", gc=False):
-    """A secondary status that a job had (SecondaryStatusTransition)."""
+    """An earlier or the current secondary status of a job (SecondaryStatusTransition)."""
 
     status: str | None = None
     start_time: float | None = None
@@ -37,7 +37,7 @@ class Transition(Struct, rename="pascal", gc=False):
 
 
 class WarmPoolStatus(Struct, rename="pascal", gc=False):
-    """The instances that a job left behind for the next one (WarmPoolStatus)."""
+    """The instances that a job keeps for the next job (WarmPoolStatus)."""
 
     status: str | None = None
 
@@ -50,7 +50,7 @@ class Tag(Struct, rename="pascal", gc=False):
 
 
 class Job(Struct, rename="pascal", gc=False):
-    """A training job (TrainingJob): of Search, or the answer of DescribeTrainingJob. The duration is in seconds."""
+    """A training job (TrainingJob) of Search, or the response of DescribeTrainingJob. The duration is in seconds."""
 
     training_job_name: str | None = None
     training_job_status: str | None = None
@@ -78,7 +78,7 @@ class SearchRecord(Struct, rename="pascal", gc=False):
 
 
 class TotalHits(Struct, rename="pascal", gc=False):
-    """How many results a search has (TotalHits), or at least has."""
+    """The number of results of a search, or a lower bound (TotalHits)."""
 
     value: float | None = None
     relation: str | None = None
@@ -117,7 +117,7 @@ class ClusterGroup(Struct, rename="pascal", gc=False):
 
 
 class Cluster(Struct, rename="pascal", gc=False):
-    """The answer of DescribeCluster, or a row of ListClusters, which has the name alone."""
+    """The response of DescribeCluster, or a row of ListClusters, which has only the name."""
 
     cluster_name: str | None = None
     instance_groups: list[ClusterGroup | None] | None = None
@@ -203,7 +203,7 @@ class MetricData(Struct, rename="pascal", gc=False):
 
 
 class TemporaryKeys(Struct, rename="pascal", gc=False):
-    """Keys for a while. The expiration is an ISO 8601 text. Only the metadata service has a code."""
+    """Temporary keys. The expiration is an ISO 8601 text. Only the metadata service sends a code."""
 
     access_key_id: str | None = None
     access_key_secret: str | None = field(name="SecretAccessKey", default=None)

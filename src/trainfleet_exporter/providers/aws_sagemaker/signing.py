@@ -1,7 +1,7 @@
-"""How requests to AWS are signed, and what its answers mean.
+"""Signatures of requests to AWS, and the meaning of responses.
 
-Signature Version 4: `sign` is pure, the time comes from its caller. SageMaker and CloudWatch take JSON, STS takes
-forms. Errors have an HTTP status and a code, which JSON has in `__type` and XML in `Code`.
+Signature Version 4: `sign` is a pure function, and its caller passes the time. SageMaker and CloudWatch accept JSON,
+STS accepts forms. Errors have an HTTP status and a code, which is in `__type` of JSON and in `Code` of XML.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
@@ -52,16 +52,16 @@ def sign(
     session_token: str | None = None,
     body: bytes = b"",
 ) -> Signed:
-    """Sign a request with exactly these `headers`, `host` among them, and those that are added: date and token.
+    """Sign a request with exactly these `headers`, including `host`, and return the additional ones: date and token.
 
     `path` is already percent-encoded; `now` is an aware datetime or Unix seconds.
     """
     moment = now.astimezone(UTC) if isinstance(now, datetime) else datetime.fromtimestamp(now, UTC)
     date = moment.strftime("%Y%m%dT%H%M%SZ")
     signed = {**headers, "x-amz-date": date} | ({"x-amz-security-token": session_token} if session_token else {})
-    # Spaces within a value count as one.
+    # Several spaces within a value count as one.
     spaced = {name: " ".join(value.split()) for name, value in signed.items()}
-    # Sorted as they are encoded.
+    # Sorted by their encoded form.
     pairs = sorted(canonical_query(query).split("&"), key=lambda pair: pair.partition("="))
     request = canonical_request(
         method=method, path=path, query="&".join(pairs), headers=spaced, body_sha256=sha256(body)
@@ -79,22 +79,22 @@ def sign(
 
 
 SERVICES = {"sagemaker": "sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
-"""By API, the name of the service that signatures are for."""
+"""Service names in signatures, by API."""
 _JSON = {
     "sagemaker": ("application/x-amz-json-1.1", "SageMaker"),
     "cloudwatch": ("application/x-amz-json-1.0", "GraniteServiceVersion20100801"),
 }
-"""By API, the type of its bodies and what stands before the operation in `x-amz-target`."""
+"""By API: the content type of its bodies, and the prefix of the operation in `x-amz-target`."""
 FORM = "application/x-www-form-urlencoded"
 _SKEW = 60.0
-"""Seconds by which the clock here is off before a refusal is taken for one of the date. The services allow minutes."""
+"""If our clock differs by more than these seconds, the date is the cause of a rejection. The services allow minutes."""
 _CLOCK_CODES = ("RequestTimeTooSkewed", "RequestExpired", "InvalidSignature", "SignatureDoesNotMatch", "AuthFailure")
-"""Codes of refusals that a wrong date can have."""
+"""Codes of rejections that a wrong date can cause."""
 _KEY_CODES = (
     *("ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId"),
     *("InvalidAccessKeyId", "InvalidSignature", "SignatureDoesNotMatch", "AuthFailure"),
 )
-"""Codes of refusals that are about the key or its token."""
+"""Codes of rejections that are about the key or its token."""
 _ACCESS_CODES = (
     *("RequestTimeTooSkewed", "RequestExpired", "AccessDenied", "NotAuthorized", "MissingAuthenticationToken"),
     *("IncompleteSignature", "OptInRequired", "InvalidIdentityToken", "IDPRejectedClaim", "RegionDisabled"),
@@ -102,25 +102,25 @@ _ACCESS_CODES = (
 )
 _THROTTLED_CODES = ("Throttl", "TooManyRequests", "RequestLimitExceeded", "PriorRequestNotComplete")
 _NOT_FOUND = ("requested resource not found", "could not find", "does not exist")
-"""How SageMaker says with a ValidationException that an object does not exist."""
+"""Texts of a ValidationException by which SageMaker reports that an object does not exist."""
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 
 @dataclass(slots=True)
 class ServerClock:
-    """The clock of the cloud, as its refusals have it. One for all APIs of a provider. `ahead` is in seconds."""
+    """The clock of the cloud, by the dates of its errors. All APIs of a provider share it. `ahead` is in seconds."""
 
     ahead: float = 0.0
 
     def now(self) -> float:
-        """Unix seconds."""
+        """Return the time in Unix seconds."""
         return time.time() + self.ahead
 
 
 class AwsDialect(SignedDialect[Keys]):
-    """How an API of one region is signed, and how its answers are judged (transport.Dialect).
+    """Signs the requests of an API in one region, and judges its responses (transport.Dialect).
 
-    A request that is refused for its date is signed once more, by the date of the answer.
+    If a request is rejected because of its date, it is signed once more, by the date of the response.
     """
 
     def __init__(self, api: str, region: str, credential: Credential[Keys], clock: ServerClock) -> None:
@@ -129,11 +129,11 @@ class AwsDialect(SignedDialect[Keys]):
         self._clock = clock
 
     async def prepare(self, call: Call, deadline: float) -> object:
-        """Make the credential valid. The mark has the clock by which the call is signed."""
+        """Make the credential valid. The returned mark has the clock that signs the call."""
         return self._clock.ahead, await self.credential.prepare(deadline)
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
-        """Whether the clock was corrected since, or there is another credential to try."""
+        """Return whether the clock was corrected after the mark, or another credential is left to try."""
         assert isinstance(mark, tuple)
         ahead, edition = mark
         if error.code.startswith(_CLOCK_CODES) and ahead != self._clock.ahead:
@@ -162,19 +162,19 @@ class AwsDialect(SignedDialect[Keys]):
             now=self._clock.now(),
             body=call.body,
         )
-        # STS answers XML to a caller that does not ask for JSON. Accept is not signed: proxies may change it.
+        # STS sends XML to a caller that does not accept JSON. Accept is not signed, because proxies may change it.
         sent = signed.headers if self.api in _JSON else signed.headers | {"accept": "*/*"}
         return SignedRequest(call.method, call.path, sent, call.body, keys.quotable(), signed.proofs)
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer (transport.Dialect)."""
+        """Return None for a good response (transport.Dialect)."""
         error = judge(answer)
         if isinstance(error, AccessDenied) and error.code.startswith(_CLOCK_CODES):
             self._compare_clocks(answer.headers.get("date", ""), error)
         return error
 
     def blames_credential(self, error: AccessDenied) -> bool:
-        """Whether the refusal is about the key or its token."""
+        """Return whether the rejection is about the key or its token."""
         return error.code.startswith(_KEY_CODES)
 
     def _compare_clocks(self, date: str, error: AccessDenied) -> None:
@@ -191,10 +191,10 @@ class AwsDialect(SignedDialect[Keys]):
 
 
 def judge(answer: HttpAnswer) -> CloudError | None:
-    """None for a good answer; else what went wrong, by its code first and its HTTP status second."""
+    """Return None for a good response, else the error, by its code first and its HTTP status second."""
     status = answer.status
     if 200 <= status < 400:
-        return None  # a redirect: the transport says so
+        return None  # a redirect: the transport reports it
     code, message, request_id = _said(answer)
     facts: dict[str, Any] = {
         "status": status,
@@ -206,7 +206,7 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     if code.startswith(_THROTTLED_CODES) or status == 429 or "rate exceeded" in message.lower():
         return Throttled(message or "too many requests", **facts)
     if code.startswith(("SignatureDoesNotMatch", "InvalidSignature")):
-        # The service's own message may quote the string that it signed.
+        # The service's own message may quote the text that it signed.
         return AccessDenied("the signature was refused: is the secret access key the right one?", **facts)
     if code.startswith(_ACCESS_CODES) or status in (401, 403):
         return AccessDenied(message or "access denied", **facts)
@@ -222,13 +222,13 @@ def judge(answer: HttpAnswer) -> CloudError | None:
 
 
 def _said(answer: HttpAnswer) -> tuple[str, str, str]:
-    """Code, message and id of the request: from JSON, or from the XML of STS."""
+    """Return the code, the message and the id of the request from JSON, or from the XML of STS."""
     if isinstance(answer.payload, dict):
         payload = answer.payload
         code = answer.headers.get("x-amzn-errortype", "") or text(payload, "__type") or text(payload, "code")
         message = text(payload, "message") or text(payload, "Message")
         request_id = answer.headers.get("x-amzn-requestid", "")
-        # `com.amazonaws.sagemaker#ThrottlingException`, and in a header `ThrottlingException:http://...`.
+        # `com.amazonaws.sagemaker#ThrottlingException`; in a header, `ThrottlingException:http://...`.
         return code.rpartition("#")[2].partition(":")[0].strip(), message, request_id
     found = dict(_XML.findall(answer.body[:65536].decode("utf-8", errors="replace")))
     request_id = answer.headers.get("x-amzn-requestid", "") or found.get("RequestId", "")

@@ -1,7 +1,4 @@
-"""What feeds each family: APIs and fields of SageMaker and CloudWatch. HELP texts are made from this.
-
-And what each operation needs: the actions of IAM.
-"""
+"""The sources of each family, which complete the HELP texts, and the IAM actions of each operation."""
 
 from __future__ import annotations
 
@@ -76,12 +73,12 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_job_startup_seconds": [f"{_HISTORY}.Status, StartTime, EndTime"],
     }
 )
-"""By family, the source of its values: API and fields."""
+"""By family: the API and fields of its values."""
 
 EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {"trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators"}
 )
-"""By family, what is unproven about it."""
+"""By family: what is unproven about it."""
 
 PERMISSIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -96,4 +93,4 @@ PERMISSIONS: Mapping[str, str] = MappingProxyType(
         "AssumeRole": "sts:AssumeRole",
     }
 )
-"""By operation, the action of IAM."""
+"""IAM actions by operation."""

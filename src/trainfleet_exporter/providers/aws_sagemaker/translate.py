@@ -1,4 +1,4 @@
-"""From the payloads of SageMaker's training jobs to the model: pure functions. What has no name becomes None.
+"""From the payloads of SageMaker's training jobs to the model: pure functions. Values without a name become None.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingJob.html
 """
@@ -18,7 +18,7 @@ from trainfleet_exporter.providers.values import amount, unix_time
 
 DEFAULT_WORKSPACE = "default"
 WORKSPACE = Workspace(DEFAULT_WORKSPACE, DEFAULT_WORKSPACE)
-"""The only one: AWS has none."""
+"""The only workspace: AWS has none."""
 IN_PROGRESS = "InProgress"
 JOB_STATUS: Mapping[str, Status] = {
     "Stopping": Status.STOPPING,
@@ -26,7 +26,7 @@ JOB_STATUS: Mapping[str, Status] = {
     "Failed": Status.FAILED,
     "Stopped": Status.STOPPED,
 }
-"""By TrainingJobStatus. SecondaryStatus decides on the rest."""
+"""By TrainingJobStatus. For the others, SecondaryStatus decides."""
 PROGRESS: Mapping[str, Status] = {
     "Starting": Status.STARTING,
     "Pending": Status.STARTING,
@@ -45,7 +45,7 @@ LIVE_STATUSES = (IN_PROGRESS, "Stopping")
 TERMINAL_STATUSES = ("Completed", "Failed", "Stopped")
 _HOLDING = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _WARM = frozenset({"Available", "InUse"})
-"""Statuses of a warm pool in which a job that has ended still holds its instances."""
+"""Statuses of a warm pool in which an ended job still holds its instances."""
 _WAITS = frozenset({"Pending", "Interrupted"})
 """Secondary statuses of a job that waits for capacity."""
 _RUNS = frozenset({"Training", "Uploading", "Updating"})
@@ -58,21 +58,21 @@ _NO_CONFIG = payloads.ResourceConfig()
 
 
 def job_status(primary: str, secondary: str = "") -> Status:
-    """The common word for a job's two statuses."""
+    """Return the common status of a job's two statuses."""
     if primary == IN_PROGRESS:
         return PROGRESS.get(secondary, Status.UNKNOWN)
     return JOB_STATUS.get(primary, Status.UNKNOWN)
 
 
 class Instances(Struct, frozen=True, gc=False):
-    """Instances of one type; None where that is not known."""
+    """Instances of one type. Unknown values are None."""
 
     type: str
     count: float | None
 
 
 def instances(row: payloads.Job) -> tuple[Instances, ...]:
-    """What a job runs on: groups, or one type that the job asked for or that SageMaker chose."""
+    """Return the instances of a job: groups, or one type that the job requested or SageMaker chose."""
     config = row.resource_config or _NO_CONFIG
     if config.instance_groups:
         groups = readable(config.instance_groups)
@@ -86,7 +86,7 @@ def instances(row: payloads.Job) -> tuple[Instances, ...]:
 
 
 def job(row: payloads.Job) -> Job | None:
-    """A job as Search, DescribeTrainingJob or ListTrainingJobs shows it."""
+    """Translate a job of Search, DescribeTrainingJob or ListTrainingJobs."""
     if not row.training_job_name:
         return None
     primary, secondary = row.training_job_status or "", row.secondary_status or ""
@@ -121,24 +121,24 @@ def job(row: payloads.Job) -> Job | None:
 
 
 def pods(job_id: str, nodes: float | None) -> list[Pod]:
-    """The instances of a job, each as a pod: their names, without their states."""
+    """Return the instances of a job as pods, with their names and without their states."""
     return [Pod(job_id=job_id, pod_id=name, role=_POD_ROLE) for name in hosts(nodes)]
 
 
 def hosts(nodes: float | None) -> list[str]:
-    """The names of a job's instances."""
+    """Return the names of a job's instances."""
     return [f"{_POD_ROLE}-{number}" for number in range(1, min(int(nodes or 0), _MOST_PODS) + 1)]
 
 
 def plan_name(arn: str | None) -> str:
-    """The name of a training plan, by its ARN."""
+    """Return the name of a training plan from its ARN."""
     return (arn or "").rpartition("/")[2]
 
 
 def _holds(row: payloads.Job, status: Status) -> bool | None:
-    """Whether a job has instances: a warm pool's, or its own, which AWS bills from the start of training on.
+    """Return whether a job holds instances: those of a warm pool, or its own, which AWS bills when training starts.
 
-    None for a starting job of ListTrainingJobs, which does not say when training started.
+    None for a starting job of ListTrainingJobs, which does not have the start of training.
     """
     if status in FINISHED:
         return row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
@@ -151,7 +151,7 @@ def _holds(row: payloads.Job, status: Status) -> bool | None:
 
 def _job_type(row: payloads.Job) -> str:
     if isinstance(row, payloads.JobSummary):
-        return ""  # the list does not say what started a job
+        return ""  # the list does not have the cause of a start
     if row.tuning_job_arn:
         return "HyperParameterTuningJob"
     if row.auto_ml_job_arn:
@@ -168,14 +168,15 @@ def _payment_type(row: payloads.Job, config: payloads.ResourceConfig) -> str:
 
 
 def _reason(row: payloads.Job, primary: str, secondary: str) -> str:
-    """The code in front of a failure's text (`ClientError: ...`), or why the job was stopped (`MaxRuntimeExceeded`)."""
+    """Return the code at the start of a failure's text (`ClientError: ...`), or the cause of a stop
+    (`MaxRuntimeExceeded`)."""
     if row.failure_reason:
         return code(row.failure_reason.partition(":")[0].strip())
     return code(secondary) if primary == "Stopped" and secondary != primary else ""
 
 
 def _finished(row: payloads.Job) -> float | None:
-    """The end of training; of a job that was stopped before it trained, the end of its last status."""
+    """Return the end of training. For a job that was stopped before training, it is the end of its last status."""
     end = unix_time(row.training_end_time)
     if end is None:
         times = [unix_time(item.end_time) or unix_time(item.start_time) for item in _transitions(row)]
@@ -184,7 +185,7 @@ def _finished(row: payloads.Job) -> float | None:
 
 
 def _restarts(row: payloads.Job) -> int | None:
-    """Runs after the first: how often training began again after another status. None if a status is not known."""
+    """Count the runs after the first: how often training began again after another status. None if one is unknown."""
     stages = _transitions(row)
     if row.secondary_status_transitions is None or any(item.status not in _STAGES for item in stages):
         return None
@@ -200,13 +201,13 @@ def _transitions(row: payloads.Job) -> list[payloads.Transition]:
 
 
 def _total(amounts: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum over groups of instances times what each has; None if it is not known of every group."""
+    """Return the sum over groups: instances times the amount of one instance. None if an amount is unknown."""
     found = [count * each for count, each in amounts if count is not None and each is not None]
     return math.fsum(found) if found and len(found) == len(amounts) else None
 
 
 def _accelerators(groups: Sequence[Instances]) -> tuple[Accelerators, ...]:
-    """By kind and model, over all groups; none where it is not known of every group."""
+    """Return the accelerators of all groups by kind and model; empty if those of a group are unknown."""
     counts: dict[tuple[Accelerator, str], float] = {}
     for group in groups:
         each = accelerators(group.type)

@@ -28,17 +28,17 @@ PHASES: Mapping[str, Phase] = {
     "Interrupted": "recovering",
     "Restarting": "recovering",
 }
-"""By secondary status, what the time in it is spent on. A job that stops or has ended spends its time on nothing."""
+"""Phases by secondary status. A job that stops or has ended is in no phase."""
 CAUSES: Mapping[str, Cause] = {"Interrupted": "preempted", "Restarting": "other"}
-"""By the secondary status that follows a fault. A restart after an interruption is of the same fault."""
+"""Causes by the secondary status that follows a fault. A restart after an interruption belongs to the same fault."""
 
 _ENDED = ("Failed", "Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded")
 Stage = tuple[str, float, float | None]
-"""A secondary status, when it began and when it ended."""
+"""A secondary status, its beginning and its end."""
 
 
 def records(row: payloads.Job) -> Records | None:
-    """The history of a job; None if the answer has none."""
+    """Return the history of a job; None if the response has none."""
     if row.secondary_status_transitions is None:
         return None
     stages = list(_stages(row.secondary_status_transitions))
@@ -50,7 +50,7 @@ def records(row: payloads.Job) -> Records | None:
 
 
 def _stages(given: Sequence[payloads.Transition | None]) -> Iterator[Stage]:
-    """In their order. A status without an end lasts until the next one, the last one until now."""
+    """Sort the stages. A status without an end lasts until the next one, and the last one until now."""
     found = [
         (item.status or "", start, unix_time(item.end_time))
         for item in readable(given)
@@ -80,7 +80,7 @@ def _faults(stages: Sequence[Stage]) -> Iterator[JobFault]:
 
 
 def _recoveries(stages: Sequence[Stage]) -> Iterator[Recovery]:
-    """From each fault until training begins again, or until the job has ended without."""
+    """Return the times from each fault until training begins again, or until the job ends."""
     began: float | None = None
     for status, start, _ in stages:
         if status in CAUSES:

@@ -1,7 +1,7 @@
 """From HyperPod clusters and training plans to the model: pure functions.
 
-An instance group of a cluster is a pool, and so is a training plan. A group whose instances come from a plan is the
-plan's child, so that sums over pools without a parent count each instance once.
+An instance group of a cluster is a pool, and so is a training plan. If the instances of a group are from a plan, the
+group is a child of the plan. So sums over pools without a parent count each instance once.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupDetails.html
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummary.html
@@ -27,7 +27,7 @@ GROUP_STATUS: Mapping[str, PoolStatus] = {
     "Failed": PoolStatus.ABNORMAL,
     "Deleting": PoolStatus.DELETING,
 }
-"""By status of an instance group (InstanceGroupStatus). The nodes of a group serve on while it is updated."""
+"""By status of an instance group (InstanceGroupStatus). During an update, the nodes of a group still serve."""
 NODE_STATUS: Mapping[str, PoolStatus] = {
     "Running": PoolStatus.READY,
     "Pending": PoolStatus.CREATING,
@@ -57,14 +57,14 @@ _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
 
 
 def pool_id(cluster: str, group: str) -> str:
-    """The id of the pool that an instance group is."""
+    """Return the pool id of an instance group."""
     return f"{cluster}/{group}"
 
 
 def group_pool(
     cluster: str, group: payloads.ClusterGroup, nodes: Iterable[payloads.Node], plans: Mapping[str, str]
 ) -> tuple[Pool, PoolAmounts] | None:
-    """An instance group with what it has, given the nodes of its cluster; None if it has no name.
+    """Translate an instance group, with the nodes of its cluster; None if it has no name.
 
     `plans` has the names of training plans by ARN.
     """
@@ -91,9 +91,9 @@ def group_pool(
 
 
 def plan_pool(row: payloads.TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
-    """A training plan as a pool, with what it has and what of it is in use; None if it has no name.
+    """Translate a training plan to a pool, with its capacity and use; None if it has no name.
 
-    Only an active plan has its instances: others wait for it, or got none.
+    Only an active plan has instances. Other plans wait for theirs, or got none.
     """
     if not row.training_plan_name:
         return None
@@ -117,7 +117,7 @@ def plan_pool(row: payloads.TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
 
 
 def node(cluster: str, row: payloads.Node, ends: Mapping[str, float]) -> Node | None:
-    """A row of ListClusterNodes. `ends` has for each pool of a training plan when that ends (Unix seconds)."""
+    """Translate a row of ListClusterNodes. `ends` has the end of the training plan by pool (Unix seconds)."""
     if not row.instance_id or not row.instance_group_name:
         return None
     kind, status, pool = row.instance_type or "", node_status(row), pool_id(cluster, row.instance_group_name)
@@ -134,7 +134,7 @@ def node(cluster: str, row: payloads.Node, ends: Mapping[str, float]) -> Node | 
 
 
 def node_status(row: payloads.Node) -> PoolStatus:
-    """The common word for the status of a node."""
+    """Return the common status of a node."""
     return NODE_STATUS.get(_word(row), PoolStatus.UNKNOWN)
 
 

@@ -1,1 +1,1 @@
-"""SageMaker's collectors, one module each, over what they share of one provider."""
+"""SageMaker's collectors, one module each."""

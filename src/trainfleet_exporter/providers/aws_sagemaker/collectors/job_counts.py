@@ -1,4 +1,4 @@
-"""Finished jobs by status (Search, TotalHits of a page of one): three calls, however many jobs."""
+"""Finished jobs by status (Search, TotalHits of a page with one job): three calls for any number of jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 
 
 class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
-    """One part. Jobs count that were created within the last `window` seconds."""
+    """One part: jobs that were created within the last `window` seconds."""
 
     def __init__(self, shared: SageMakerShared, interval: float, *, window: float) -> None:
         super().__init__("job_counts", shared, interval)
         self._window = window
 
     async def read(self, part: Part) -> None:
-        """Count the jobs; none where a policy refuses Search, which alone counts."""
+        """Count the jobs. If a policy denies Search, there are no counts, because only Search has them."""
         try:
             counts = await self._counts(part)
         except AccessDenied as error:
@@ -32,7 +32,7 @@ class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
         await part.publish(counts)
 
     async def _counts(self, part: Part) -> list[JobCount]:
-        """By status. Search only estimates a large number: such a status is left out."""
+        """Return the counts by status. Search only estimates large numbers: such a status is left out."""
         counts = []
         since = search_time(time.time() - self._window)
         for word in translate.TERMINAL_STATUSES:

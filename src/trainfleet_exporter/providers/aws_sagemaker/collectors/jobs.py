@@ -1,10 +1,11 @@
-"""Live jobs and the ends of jobs, by Search: whole descriptions of 100 jobs a call.
+"""Live jobs and the ends of jobs by Search, which has complete descriptions of 100 jobs a call.
 
-Cost of a poll: one call for each of the two live statuses and each further 100 jobs in it, one for what finished since
-the last poll, and a few for jobs that are in neither. A job that has ended and keeps a warm pool is looked up.
+A poll makes one call for each of the two live statuses, and one for each further 100 jobs in it. It makes one call for
+jobs that finished since the last poll, and a few calls for jobs in neither list. It looks up a job that has ended and
+keeps a warm pool.
 
-Where the identity may not call Search, jobs come from ListTrainingJobs, and DescribeTrainingJob for each that changed.
-A listed job without a description is shown as the list has it: failed is not empty.
+If a policy denies Search, jobs are from ListTrainingJobs, and from DescribeTrainingJob for each job that changed. A
+listed job without a description has only the fields of the list: failed is not empty.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.values import amount
 
 _ONE_BY_ONE = 10
-"""Up to so many missing jobs are looked up by DescribeTrainingJob, which is exact; more of them by Search."""
+"""Up to this number, DescribeTrainingJob looks up missing jobs, which is exact. Search looks up more of them."""
 _TRIED_AGAIN = 3600.0
-"""Seconds after which Search is tried again that was refused: a policy may have been changed."""
+"""Seconds after which a denied Search is tried again: the policy may have changed."""
 
 
 class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
-    """The jobs in one poll."""
+    """Reads the jobs in one poll."""
 
     live_states = (*((status, word) for word, status in translate.PROGRESS.items()), (Status.STOPPING, "Stopping"))
     lists_ended = True
@@ -39,19 +40,19 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
     def __init__(self, shared: SageMakerShared, part: Part) -> None:
         super().__init__(shared, part)
         self._names: set[str] = set()
-        """Where Search is refused: the jobs that this poll has listed."""
+        """If Search is denied: the jobs that this poll has listed."""
 
     async def read_live(self) -> None:
-        """One list for each live status."""
+        """Yield one list for each live status."""
         for status in translate.LIVE_STATUSES:
             listing = await self._search([("TrainingJobStatus", "Equals", status)], self.part.deadline)
             if listing is None:
                 listing = await self._describe_each(status, None, self.part.deadline)
             await self.take(listing)
-            del listing  # before the next call
+            del listing  # to free memory before the next call
 
     async def read_ended(self, start: float, end: float, deadline: float) -> None:
-        """What changed since `start` and is not in progress: one list."""
+        """Yield one list: jobs that changed since `start` and are not in progress."""
         filters = [
             ("LastModifiedTime", "GreaterThanOrEqualTo", search_time(start)),
             ("TrainingJobStatus", "NotEquals", translate.IN_PROGRESS),
@@ -64,11 +65,11 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
             await self.take(await self._describe_each(status, start, deadline), lambda job: job.status in FINISHED)
 
     def look_up_size(self, count: int) -> int:
-        """One by one while they are few, or where Search is refused."""
+        """Return one while there are few jobs, or if Search is denied."""
         return NAMES_AT_ONCE if count > _ONE_BY_ONE and self._may_search() else 1
 
     async def look_up(self, job_ids: Sequence[str], deadline: float) -> Listing[payloads.Job]:
-        """A search for these names; DescribeTrainingJob for a single one, or where Search is refused."""
+        """Search for these names. Use DescribeTrainingJob for a single job, or if Search is denied."""
         if len(job_ids) > 1:
             listing = await self._search([("TrainingJobName", "In", ",".join(job_ids))], deadline)
             if listing is not None:
@@ -80,35 +81,35 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
         return Listing(rows)
 
     def translate(self, row: payloads.Job) -> Job | None:
-        """A row of Search or ListTrainingJobs, or an answer of DescribeTrainingJob."""
+        """Translate a row of Search or ListTrainingJobs, or a response of DescribeTrainingJob."""
         return translate.job(row)
 
     def records(self, row: payloads.Job) -> Records | None:
-        """Its secondary statuses."""
+        """Translate the secondary statuses."""
         return translate_history.records(row)
 
     def has_history_of(self, row: payloads.Job, before: payloads.Job) -> bool:
-        """Whether the secondary statuses are the same."""
+        """Return whether the secondary statuses are the same."""
         return row.secondary_status_transitions == before.secondary_status_transitions
 
     def timed(self, row: payloads.Job) -> payloads.Job:
-        """The row itself."""
+        """Return the row itself."""
         return row
 
     def duration(self, row: payloads.Job) -> float | None:
-        """Seconds."""
+        """Return the duration in seconds."""
         return amount(row.duration)
 
     def details(self, job: Job) -> Iterable[object]:
-        """The instances of the job, without their states."""
+        """Return the instances of the job, without their states."""
         return translate.pods(job.job_id, job.nodes)
 
     def of_workspace(self) -> Iterable[object]:
-        """The only workspace, which no call lists."""
+        """Return the only workspace, which no call lists."""
         return (translate.WORKSPACE,)
 
     def settled(self) -> None:
-        """Forget the descriptions of jobs that are not live any more."""
+        """Delete the descriptions of jobs that are no longer live."""
         known = self.shared.described
         kept = self._names | self.jobs.live.keys()
         self.shared.described = {name: known[name] for name in kept if name in known}
@@ -119,7 +120,7 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
     async def _search(
         self, filters: Sequence[Filter], deadline: float, breaker: str = ""
     ) -> Listing[payloads.Job] | None:
-        """None where Search is refused."""
+        """Search; None if Search is denied."""
         if not self._may_search():
             return None
         try:

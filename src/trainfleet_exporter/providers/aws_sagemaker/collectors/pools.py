@@ -1,5 +1,7 @@
-"""Pools: HyperPod clusters, a call for all and two for each cluster and each further 100 of its nodes; and one call for
-training plans. The nodes themselves, off by default: one call for each 100 nodes of a cluster.
+"""Pools: instance groups of HyperPod clusters, and training plans.
+
+A poll makes one call for all clusters, two for each cluster, and one for each further 100 of its nodes. It makes one
+call for the training plans. The nodes themselves are off by default: one call for each 100 nodes of a cluster.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from trainfleet_exporter.providers.values import unix_time
 
 _PLANS = "training plans"
 _PLANS_SHARE = 0.4
-"""How much of the time of a poll the plans may take."""
+"""Share of the time of a poll that the plans may take."""
 _NOT_SERVED = "UnknownOperation"
-"""The code of what a region does not serve."""
+"""The error code if a region does not serve an operation."""
 _CLUSTER = "cluster "
-"""The prefix of the part of a cluster."""
+"""Prefix of the key of a cluster's part."""
 
 
 class PoolsCollector(BulkCollector):
@@ -32,15 +34,15 @@ class PoolsCollector(BulkCollector):
         self._shared = shared
         self._queue = FairQueue()
         self._plans: dict[str, str] = {}
-        """The plans that are shown: names by ARN."""
+        """Names of the shown plans, by ARN."""
         self._plan_ends: dict[str, float | None] = {}
-        """By name, when they end (Unix seconds)."""
+        """Ends of the plans by name (Unix seconds)."""
 
     async def poll(self, poll: Poll) -> None:
         """Read the plans first, because clusters name them."""
         clusters = self._shared.clusters
         with clusters.polling():
-            # A call for plans that hangs must leave time for the clusters.
+            # If the call for plans hangs, enough time must be left for the clusters.
             now = asyncio.get_running_loop().time()
             async with poll.part(_PLANS, deadline=now + _PLANS_SHARE * (poll.deadline - now)) as part:
                 await self._read_plans(part)
@@ -125,5 +127,5 @@ class NodesCollector(PerPoolCollector[SageMakerShared]):
 
 
 def _is_not_served(error: RequestRefused) -> bool:
-    """Whether the region does not have the operation."""
+    """Return whether the region does not serve the operation."""
     return error.code.startswith(_NOT_SERVED) or error.status == 404

@@ -1,4 +1,4 @@
-"""What the collectors of one SageMaker provider share."""
+"""The state that the collectors of one SageMaker provider share."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from trainfleet_exporter.providers.registry import BuildContext
 
 
 class SageMakerShared(Shared):
-    """Kept as long as the provider."""
+    """Lives as long as the provider."""
 
     def __init__(self, config: AwsSageMakerConfig, context: BuildContext, client: SageMakerClient) -> None:
         super().__init__(config, context)
         self.client = client
-        # No call lists workspaces. A collector that makes none would succeed while the cloud cannot be reached.
+        # No call lists workspaces. A collector without calls would succeed even if the cloud cannot be reached.
         self.workspaces.publish((DEFAULT_WORKSPACE,))
         self.clusters: Topic[tuple[str, ...]] = Topic("clusters", ())
-        """Published by the collector of pools: the names of the HyperPod clusters."""
+        """Names of the HyperPod clusters, published by the collector of pools."""
         self.pool_ends: dict[str, float] = {}
-        """Kept by the same: by pool of a training plan, when the plan ends (Unix seconds)."""
+        """Ends of training plans by pool (Unix seconds), set by the collector of pools."""
         self.chosen_clusters = None if config.clusters == "all" else config.clusters
-        """The names that the config gives; None for all that the cloud lists."""
+        """Names in the config; None for all clusters that the cloud lists."""
         self.described: dict[str, tuple[float | None, payloads.Job]] = {}
-        """Jobs by name where Search is refused: the time of the last change, and the answer of then."""
+        """If Search is denied: jobs by name, with the time of the last change and the response at that time."""
         self.search_refused_until = float("-inf")
-        """The loop time until which Search is not tried again."""
+        """Loop time until which Search is not tried again."""
 
 
 def lacks_permission(error: AccessDenied) -> bool:
-    """Whether a policy refuses the call; other refusals are of the key or the date."""
+    """Return whether a policy denies the call. Other rejections are about the key or the date."""
     return error.code.startswith("AccessDenied")

@@ -1,7 +1,7 @@
 """Usage by CloudWatch: each metric of each instance of the running jobs, 500 of them a call.
 
-Nothing is asked while no job runs, nor for what is kept from being exposed. Each metric is a part of its own, and feeds
-the families of instances and of jobs.
+The collector makes no calls if no job runs, or for families that are not exposed. Each metric is a part, and feeds the
+families of instances and of jobs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from trainfleet_exporter.providers.usage.staleness import count, publish_until_s
 
 SOURCE = "cloudwatch"
 _SOURCES = "sources"
-"""The part that says for each job where its usage came from."""
+"""The key of the part that has the source of each job's usage."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _LONGEST = 900.0
-"""How far back a call looks for a point, in seconds: points come a minute apart, and some minutes late."""
+"""Seconds back in which a call looks for a point. Points are a minute apart, and some are minutes late."""
 
 
 class CloudWatchCollector(BulkCollector):
-    """The running jobs. `deny` are globs of families that are not exposed."""
+    """Polls the running jobs. `deny` are globs of families that are not exposed."""
 
     def __init__(self, shared: SageMakerShared, interval: float, cloudwatch: CloudWatch, deny: Sequence[str]) -> None:
         super().__init__("usage", interval)
@@ -44,16 +44,16 @@ class CloudWatchCollector(BulkCollector):
         }
         self._entities = Entities()
         self._shown: dict[str, Shown] = {}
-        """By metric, what its last good answer showed."""
+        """By metric: the values of its last good response."""
         self._read_at: dict[str, Sequence[Column]] = {}
-        """By metric, what is shown: each column has the times of its readings."""
+        """By metric: the shown columns, each with the times of its readings."""
 
     def expired(self, key: str) -> None:
-        """A metric's last good answer was kept long enough (polling.BulkCollector)."""
+        """Forget a metric whose last good response is too old (polling.BulkCollector)."""
         self._read_at.pop(key, None)
 
     async def poll(self, poll: Poll) -> None:
-        """Ask for all metrics, then show each."""
+        """Request all metrics, then show each."""
         await self._shared.jobs.wait(poll.deadline)
         jobs = [job for job in self._shared.jobs.listed_jobs() if job.status in _MEASURED]
         self._entities.keep_if(self._shared.jobs.listed().__contains__)
@@ -72,7 +72,7 @@ class CloudWatchCollector(BulkCollector):
             await self._publish_sources(part)
 
     async def _read(self, poll: Poll, jobs: Sequence[Job]) -> tuple[dict[str, Newest], dict[str, CloudError]]:
-        """The newest readings by metric; and the metrics that some call failed for, with the first error."""
+        """Return the newest readings by metric, and the first error of each metric that failed."""
         now = time.time()
         age = max(self._max_data_age, 2 * poll.interval)
         scope = Scope(frozenset(job.job_id for job in jobs), self._is_known)
@@ -95,7 +95,7 @@ class CloudWatchCollector(BulkCollector):
                             found[name].take(Batch(keys, [values], [reading.time for reading in own]))
                         await yield_to_loop()
                 except CloudError as error:
-                    lean = error.with_traceback(None)  # which holds the answer
+                    lean = error.with_traceback(None)  # the traceback holds the response
                     for name in {query.metric.name for query in some}:
                         failed.setdefault(name, lean)
 

@@ -1,6 +1,6 @@
-"""CloudWatch as usage is read from it: GetMetricData, 500 metrics a call.
+"""Usage from CloudWatch: GetMetricData, 500 metrics a call.
 
-AWS charges for each metric that is asked for, and not for the call.
+AWS charges for each requested metric, not for the call.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 """
@@ -22,14 +22,14 @@ from trainfleet_exporter.transport import ApiClient
 from trainfleet_exporter.transport.payload import decode_value
 
 AT_ONCE = 500
-"""The most metrics of a call."""
+"""The maximum number of metrics in a call."""
 PERIOD = 60
 """Seconds between two points."""
 _FAILURES: Mapping[str, tuple[type[CloudError], str]] = {
     "InternalError": (ServerTrouble, "the service could not read a metric"),
     "Forbidden": (AccessDenied, "the identity may not read a metric"),
 }
-"""By StatusCode of a result without its points. A result with PartialData goes on in the next page."""
+"""Errors by StatusCode of a result without points. The next page continues a result with PartialData."""
 
 
 class Query(NamedTuple):
@@ -39,7 +39,7 @@ class Query(NamedTuple):
     job_id: str
     host: str
     parts: float
-    """Over how many things the metric is the sum."""
+    """Number of things that the metric sums up."""
 
 
 class Reading(NamedTuple):
@@ -51,8 +51,11 @@ class Reading(NamedTuple):
 
 
 def queries(metrics: Sequence[Metric], jobs: Sequence[Job]) -> Iterator[Query]:
-    """What is asked for, metric by metric. A job of several machine types has only what needs no number of parts:
-    CloudWatch does not say which host is of which type."""
+    """Return the queries, metric by metric.
+
+    For a job with several machine types, they have only metrics that need no number of parts: CloudWatch does not
+    report the type of a host.
+    """
     for metric in metrics:
         for job in jobs:
             parts = metric.parts(job.resource_type)
@@ -62,7 +65,7 @@ def queries(metrics: Sequence[Metric], jobs: Sequence[Job]) -> Iterator[Query]:
 
 
 class CloudWatch:
-    """The call that the usage collector makes. It raises CloudError, and ends by its deadline (loop time)."""
+    """The call of the usage collector. It raises CloudError, and ends by its deadline (loop time)."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -70,9 +73,10 @@ class CloudWatch:
     async def newest(
         self, asked: Sequence[Query], failed: dict[str, CloudError], *, start: float, end: float, deadline: float
     ) -> AsyncIterator[list[Reading]]:
-        """The newest points between two Unix times of up to 500 metrics, page by page, of those that have any.
+        """Return the newest points of up to 500 metrics between two Unix times, page by page. Metrics without points
+        are left out.
 
-        `failed` gets the first error of each metric, by its name, that a result is without.
+        `failed` gets the first error of each metric without a result, by its name.
         """
         body = {
             "MetricDataQueries": [_query(number, query) for number, query in enumerate(asked)],
@@ -86,9 +90,9 @@ class CloudWatch:
         async for rows in pages(self._client, call, body, MetricData, deadline):
             results = [None if row is None else decode_value(row, MetricResult) for row in rows]
             yield [reading for result in results if (reading := _reading(result, by_id)) is not None]
-            # A later page may have what an earlier one failed to read.
+            # A later page may have a result that an earlier page failed to read.
             statuses |= {result.id or "": result.status_code or "" for result in results if result is not None}
-            del rows, results  # before the next call
+            del rows, results  # to free memory before the next call
         for key, status in statuses.items():
             if status in _FAILURES and key in by_id:
                 kind, message = _FAILURES[status]
@@ -102,7 +106,7 @@ def _query(number: int, query: Query) -> dict[str, Any]:
 
 
 def _reading(result: MetricResult | None, by_id: dict[str, Query]) -> Reading | None:
-    """The newest point of a result; None if it has none, or is of nothing that was asked for."""
+    """Return the newest point of a result; None if it has none, or if it is not of a requested metric."""
     query = None if result is None else by_id.get(result.id or "")
     if result is None or query is None:
         return None

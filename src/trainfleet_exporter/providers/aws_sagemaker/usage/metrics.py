@@ -1,7 +1,7 @@
-"""Which metrics of CloudWatch feed which families, and what of each instance they add up.
+"""The metrics of CloudWatch, the families that they feed, and the parts of an instance that they sum up.
 
-Each metric is of one host, in percent. Those of CPUs and GPUs are sums over all vCPUs and GPUs of the instance: four of
-them that are busy have 400. There is no family for the use of disks (DiskUtilization).
+Each metric is of one host, in percent. Those of CPUs and GPUs are sums over all vCPUs and GPUs of the instance: four
+busy ones have 400. No family exists for the use of disks (DiskUtilization).
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html (job metrics)
 """
@@ -23,20 +23,20 @@ _LEVELS: tuple[Level, ...] = ("pod", "job")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric, the measure that it feeds, and over how many things of an instance type it is the sum."""
+    """A metric, the measure that it feeds, and how many things of an instance type it sums up."""
 
     name: str
     suffix: str
     parts: Callable[[str], float | None]
-    """None if the type has none, or it is not known how many."""
+    """None if the type has none, or if their number is unknown."""
 
     @property
     def families(self) -> list[Family]:
-        """The families of instances and jobs."""
+        """Return the families of instances and jobs."""
         return [family for level in _LEVELS if (family := MEASURES[self.suffix].at(level)) is not None]
 
     def targets(self, deny: Sequence[str]) -> list[Target]:
-        """What it feeds of what is exposed."""
+        """Return the exposed families that the metric feeds."""
         return [Target(family, _PERCENT) for family in exposed(self.families, deny)]
 
 
