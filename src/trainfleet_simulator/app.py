@@ -23,7 +23,7 @@ from trainfleet_simulator.wire import connection_of
 
 
 class CloudApp:
-    """Passes requests to the clouds, and records their answers. A request that no cloud takes goes to the last."""
+    """Passes requests to the clouds, and records their responses. The last cloud gets requests that no cloud takes."""
 
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()
@@ -92,7 +92,7 @@ class CloudApp:
 
 
 async def _wait(request: Request, seconds: float) -> bool:
-    """Let so much time pass; whether the client has waited for it, as far as can be seen."""
+    """Wait so many seconds; return False if the client has gone in that time."""
     if not seconds:
         return True
     connection = connection_of(request.scope)

@@ -32,12 +32,12 @@ _UNITS = {
     "many_nans": (b"NaN,", b"NaN"),
     "many_surrogates": (b"[],", _HALF),
 }
-"""What is repeated, and what stands at the end."""
+"""The repeated text, and the text at the end."""
 _PADDING = b'{"padding":[%b%b%b%b],' % (b"[]," * 40_000, b'{"a":1},' * 40_000, b"NaN," * 80_000, _HALF)
 
 
 def break_body(kind: str, answer: Response) -> Response | None:
-    """What becomes of a true answer; None if the kind has nothing to break in it."""
+    """Break a true response; None if it has nothing that this kind breaks."""
     match kind:
         case "html":
             return HTMLResponse(LOGIN)
@@ -56,7 +56,7 @@ def break_body(kind: str, answer: Response) -> Response | None:
             return with_content(_with_bad_bytes(bytes(answer.body)), answer)
     try:
         body = read(answer)
-    except ValueError:  # a text, or nothing: there is no JSON to break
+    except ValueError:  # a text or nothing: there is no JSON to break
         return None
     return _of_json(kind, body, answer)
 
@@ -86,7 +86,7 @@ def _of_json(kind: str, body: Any, answer: Response) -> Response | None:
 
 
 def other_types(value: Any) -> Any:
-    """An object's fields with values of other types; of anything else another type."""
+    """Return an object whose fields have values of other types; for other values, a value of another type."""
     if isinstance(value, dict) and not is_text(value):
         return {name: _of_another_type(inner) for name, inner in value.items()}
     return _of_another_type(value)
@@ -107,7 +107,7 @@ def _of_another_type(value: Any) -> Any:
 
 
 def _with_bad_bytes(body: bytes) -> bytes:
-    """In the first value that is a text, or in front of everything."""
+    """Insert invalid bytes into the first text, or at the start."""
     place = max(body.find(b'":"') + 3, 0) if b'":"' in body else 0
     return body[:place] + b"\xff\xfe\xc3(" + body[place:]
 
@@ -122,7 +122,7 @@ def _oversized() -> Response:
             chunk = _CHUNK[:left]
             left -= len(chunk)
             yield chunk
-            await asyncio.sleep(0)  # a client that has had enough is noticed
+            await asyncio.sleep(0)  # notices that the client has gone
         yield tail
 
     headers = {"content-length": str(_OVERSIZED)}
@@ -145,7 +145,7 @@ def _many(kind: str) -> bytes:
 
 @functools.cache
 def _bomb() -> bytes:
-    """A gigabyte of blanks and an empty object, of one block that is compressed once and repeated."""
+    """Compress a gigabyte of blanks and an empty object. One block is compressed once and repeated."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = deflate.compress(_BOMB_BLOCK) + deflate.flush(zlib.Z_FULL_FLUSH)
     end = deflate.compress(b"{}") + deflate.flush()

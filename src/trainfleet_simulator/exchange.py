@@ -13,12 +13,12 @@ from trainfleet_simulator.world.fleet import World
 
 
 def utc_text(at: float) -> str:
-    """Unix seconds as both clouds write most times."""
+    """Format Unix seconds as the clouds write most times."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ApiError(Exception):
-    """An answer that refuses, with the service's own code."""
+    """A rejection, with the service's own code."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(code)
@@ -27,7 +27,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request as it came: path as on the wire, query decoded, header names in lower case."""
+    """One received request: path as on the wire, query decoded, header names in lower case."""
 
     method: str
     path: str
@@ -38,7 +38,7 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The operation that a request calls, as `/truth` and `/faults` name it, and its parameters."""
+    """The operation of a request, with its name in `/truth` and `/faults`, and its parameters."""
 
     api: str
     name: str
@@ -47,17 +47,17 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that is no error, and what `/truth` notes of it."""
+    """A response without an error, and the fields that `/truth` records of it."""
 
     body: dict[str, Any] | None
     total: int | None = None
     rows: list[list[Any]] = field(default_factory=list)
     no_data: bool = False
-    """A well-formed answer that holds nothing."""
+    """Whether a well-formed response has no data."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
-    """What is sent as plain text instead of a body."""
+    """Plain text that is sent instead of a body."""
 
 
 class Cloud(Protocol):
@@ -66,37 +66,37 @@ class Cloud(Protocol):
     world: World
 
     def takes(self, request: ApiRequest) -> bool:
-        """Whether a request is meant for this cloud."""
+        """Return whether a request is for this cloud."""
         ...
 
     def identify(self, request: ApiRequest) -> Operation:
-        """The operation that a request calls; its name is `unknown` if this cloud has no such operation."""
+        """Return the operation of a request. Its name is `unknown` if this cloud does not have it."""
         ...
 
     def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
-        """Check who asks, and answer. Raises ApiError."""
+        """Check the identity, and respond. Raises ApiError."""
         ...
 
     def respond(self, answer: Answer, request_id: str) -> Response:
-        """An answer as this cloud sends it."""
+        """Return a response in this cloud's form."""
         ...
 
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        """A refusal as this cloud sends it."""
+        """Return a rejection in this cloud's form."""
         ...
 
     def usual(self, status: int) -> ApiError:
-        """What this cloud says with such a status, where a fault does not say it."""
+        """Return the error that this cloud usually sends with a status."""
         ...
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-        """What this cloud says when it refuses for a named reason; None if the operation knows no such reason."""
+        """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
         ...
 
     def hint(self, seconds: int) -> Mapping[str, str]:
-        """The headers, besides Retry-After, in which this cloud says how long to wait."""
+        """Return the headers, besides Retry-After, with the seconds to wait."""
         ...
 
     def code(self, body: Any) -> str:
-        """The error code in the body of a refusal."""
+        """Return the error code in the body of a rejection."""
         ...

@@ -66,17 +66,17 @@ IDENTITY: Mapping[str, str] = {
     "revoked_credentials": "the cloud's own refusal of credentials that are no longer there",
 }
 KINDS: Mapping[str, str] = {**WIRE, **HTTP, **BODY, **PAGING, **VALUES, **IDENTITY}
-"""Every kind by its name."""
+"""Every kind by name."""
 
 _MAY_BE_EMPTY = frozenset({"ShowTrainingJobMetrics", "ShowPodMetricStatistic"})
 _STILL_AN_ANSWER = (PAGING.keys() | VALUES.keys() | {"one_bad_row", "padded"}) - {"no_list"}
 
 
 def outcome_of_kind(kind: str, operation: str) -> str:
-    """The contract's word for an answer that a kind has broken; empty if it is what it was without.
+    """Return the outcome that a client must count for a broken response; empty if the kind does not change it.
 
-    An answer is bad whose body as a whole is not what the operation promises. One whose rows or values are wrong is an
-    answer: what is wrong with it is found later.
+    If the whole body is invalid, the response is bad. If only rows or values are wrong, the client accepts the response
+    and finds them later.
     """
     if kind in WIRE:
         return "timeout" if kind in {"hang", "drip"} else "network"

@@ -1,4 +1,4 @@
-"""Rules that make chosen calls fail or delay them: which calls, how, how often and when."""
+"""Rules that delay chosen calls or make them fail."""
 
 from __future__ import annotations
 
@@ -13,22 +13,28 @@ from trainfleet_simulator.fault_kinds import KINDS
 
 @dataclass(slots=True)
 class Fault:
-    """What to do to the calls that match.
+    """A fault, and the calls that it applies to.
 
-    `match` compares `api`, `operation`, `connection` (`new`, or `kept` from an earlier call), what the path names
-    (`JobId`, `TaskId`, `PoolId`), any query parameter, or a field or filter of a ModelArts job search (`workspace_id`,
-    `phase`) with one value; all must agree. Then one of two:
+    `match` has names and values that must all agree:
 
-    * `status` is the HTTP status to answer with; `body` is sent as JSON, or as it is where it is text (None: what the
-      cloud says with that status);
-    * `kind` is one of KINDS, which says what happens. A kind that makes no sense for an operation (rows twice where
-      there are none) gives the true answer.
+    - `api` and `operation`
+    - `connection`: `new`, or `kept` from an earlier call
+    - names in the path: `JobId`, `TaskId`, `PoolId`
+    - any query parameter
+    - a field or filter of a ModelArts job search, such as `workspace_id` or `phase`
 
-    With neither there is only the delay, and then the true answer. `headers` are added to what is answered; `delay` is
-    the seconds before anything happens. `skip` is how many matching calls are let through first, `times` how often it
-    happens after that (None: for ever). `after` and `lasts` are seconds by the cloud's clock, counted from when the
-    fault was added: it begins so late, and is over so much later (None: never). Rules are tried in the order in which
-    they were added, and the first one that applies is the only one.
+    The fault is one of the following:
+
+    - `status` is the HTTP status of the response. `body` is sent as JSON, or unchanged if it is a text. None: the
+      cloud's own error with that status.
+    - `kind` is one of KINDS. If an operation cannot have this kind (duplicate rows without a list), the response is
+      the true one.
+    - With neither, the true response follows after the delay.
+
+    `headers` are added to the response. `delay` is the number of seconds before it. `skip` is the number of matching
+    calls that pass first. `times` is the number of calls that then fail (None: all). `after` and `lasts` are seconds
+    by the cloud's clock: the fault begins `after` seconds after it was added, and ends `lasts` seconds later (None:
+    never). Rules are tried in the order in which they were added. Only the first one that applies is used.
     """
 
     match: Mapping[str, str]
@@ -43,7 +49,7 @@ class Fault:
     lasts: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a kind that there is not, or that contradicts the rest."""
+        """Raises ValueError if the kind is unknown, or contradicts other fields."""
         if self.kind and self.kind not in KINDS:
             raise ValueError(f"unknown kind {self.kind!r}; there are: {', '.join(KINDS)}")
         if self.kind and (self.status is not None or self.body is not None):
@@ -51,12 +57,12 @@ class Fault:
 
     @property
     def word(self) -> str:
-        """What the log of answers calls it; empty for a mere delay."""
+        """Return the name in the log of responses; empty if there is only a delay."""
         return self.kind or ("" if self.status is None else "status")
 
     @classmethod
     def of(cls, given: Any) -> Fault:
-        """Build one of decoded JSON. Raises ValueError that says what is wrong."""
+        """Build a fault from decoded JSON. Raises ValueError with the reason."""
         known = sorted(one.name for one in fields(cls))
         if not isinstance(given, dict) or set(given) - set(known) or not isinstance(given.get("match"), dict):
             raise ValueError(f"a fault is an object with `match` and some of: {', '.join(known)}")
@@ -92,22 +98,22 @@ _WANTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class Faults:
-    """The rules in force; the first that matches a call is applied. `clock` is the cloud's."""
+    """The rules in use. The first one that matches a call applies. `clock` is the cloud's."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._rules: list[tuple[Fault, float]] = []
 
     def add(self, fault: Fault) -> None:
-        """One more rule, behind the others. Its time counts from now."""
+        """Add a rule behind the others. Its time begins now."""
         self._rules.append((fault, self._clock()))
 
     def clear(self) -> None:
-        """Everything works again."""
+        """Remove all rules."""
         self._rules.clear()
 
     def replace(self, faults: Iterable[Fault]) -> None:
-        """These rules and no others. Their time counts from now."""
+        """Replace all rules. Their time begins now."""
         now = self._clock()
         self._rules[:] = [(fault, now) for fault in faults]
 
@@ -115,7 +121,7 @@ class Faults:
         return len(self._rules)
 
     def take(self, facts: Mapping[str, str]) -> Fault | None:
-        """The fault for a call, counted as used."""
+        """Return the fault for a call, and count it as used."""
         now = self._clock()
         for fault, added in self._rules:
             if fault.times == 0 or not _in_time(fault, now - added):

@@ -42,7 +42,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, the cloud that takes it, and the operation that it calls."""
+    """One request, its cloud and its operation."""
 
     cloud: Cloud
     request: ApiRequest
@@ -51,7 +51,7 @@ class Call:
     now: float
 
     def true(self) -> Reply:
-        """The cloud's own reply."""
+        """Return the cloud's own reply."""
         try:
             answer = self.cloud.answer(self.request, self.operation, self.now)
         except ApiError as error:
@@ -60,7 +60,7 @@ class Call:
         return Reply(response, "no_data" if answer.no_data else outcome_of(response.status_code, ""), answer=answer)
 
     def refused(self, error: ApiError) -> Reply:
-        """A refusal in the cloud's own form."""
+        """Return a rejection in the cloud's own form."""
         response = self.cloud.refuse(error, self.request, self.operation, self.request_id)
         return Reply(response, outcome_of(error.status, error.code))
 
@@ -73,7 +73,7 @@ class FaultInjector:
     _paging: Paging = field(default_factory=Paging)
 
     def reply(self, call: Call, fault: Fault | None) -> Reply:
-        """The answer of the cloud, or what the fault makes of it."""
+        """Return the response of the cloud, or the response that the fault makes of it."""
         if fault is None or not fault.word:
             return call.true()
         reply = self._instead(call, fault) or self._broken(call, fault, call.true())
@@ -82,7 +82,7 @@ class FaultInjector:
         return reply
 
     def _instead(self, call: Call, fault: Fault) -> Reply | None:
-        """What is said without asking the cloud; None if it has to be asked."""
+        """Return the response of a fault that needs none of the cloud; None if it needs one."""
         kind = fault.kind
         if fault.status is not None:
             return _by_status(call, fault, fault.status)
@@ -112,11 +112,11 @@ class FaultInjector:
         return None
 
     def _broken(self, call: Call, fault: Fault, true: Reply) -> Reply:
-        """What becomes of the true answer; itself where there is nothing of the sort to break."""
+        """Break the true response; return it unchanged if there is nothing to break."""
         kind = fault.kind
         if kind in WIRE:
             return _faulty(kind, Breaking(kind, true.response), call.operation)
-        if true.answer is None:  # a refusal
+        if true.answer is None:  # a rejection
             return true
         if kind in BODY:
             broken = break_body(kind, true.response)
@@ -152,7 +152,7 @@ def _refusal(kind: str, call: Call) -> Reply | None:
 
 
 def _by_status(call: Call, fault: Fault, status: int) -> Reply:
-    """The answer that a fault spells out."""
+    """Return the response that the fault defines."""
     error = call.cloud.usual(status)
     usual = call.refused(error)
     usual.fault = fault.word
@@ -170,5 +170,5 @@ def _by_status(call: Call, fault: Fault, status: int) -> Reply:
 
 
 def facts_of(operation: Operation) -> Mapping[str, Any]:
-    """What faults are matched with."""
+    """Return the facts that `match` of a fault is compared with."""
     return {**operation.parameters, "api": operation.api, "operation": operation.name}

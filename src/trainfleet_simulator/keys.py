@@ -1,4 +1,4 @@
-"""The keys that open a simulated cloud, permanent and temporary, and tokens that expire."""
+"""The keys that a simulated cloud accepts, permanent and temporary, and tokens that expire."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Key:
-    """A key pair. A temporary one has a security token and a time from which it is refused; times are Unix seconds.
+    """A key pair. A temporary one has a security token and the time of its expiration (Unix seconds).
 
-    `role` is the role or agency that it acts as. `via` says who issued it: `AssumeRole`, `AssumeRoleWithOIDC`, `sts`,
-    `metadata` or `credentials_uri`.
+    `role` is its role or agency. `via` is its issuer: `AssumeRole`, `AssumeRoleWithOIDC`, `sts`, `metadata` or
+    `credentials_uri`.
     """
 
     access_key_id: str
@@ -25,12 +25,12 @@ class Key:
     revoked: bool = False
 
     def has_expired(self, now: float) -> bool:
-        """Whether it is refused because of its age."""
+        """Return whether it is rejected because of its age."""
         return now >= self.expires
 
 
 class Keys:
-    """Every key by its id. `issued` are the temporary ones, oldest first; a new one leaves the older ones valid."""
+    """Every key by id. `issued` are the temporary ones, oldest first. After a new one, the older ones stay valid."""
 
     def __init__(self, permanent: Key) -> None:
         self.issued: list[Key] = []
@@ -38,24 +38,24 @@ class Keys:
         self._by_id = {permanent.access_key_id: permanent}
 
     def replace(self, permanent: Key) -> None:
-        """Accept this permanent key from now on, and no longer the one before."""
+        """Accept this permanent key in place of the previous one."""
         del self._by_id[self._permanent.access_key_id]
         self._permanent = permanent
         self._by_id[permanent.access_key_id] = permanent
 
     def find(self, key_id: str) -> Key | None:
-        """The key with this id, expired or not; None for an unknown or revoked one."""
+        """Return the key with this id, expired or not; None if it is unknown or revoked."""
         key = self._by_id.get(key_id)
         return None if key is None or key.revoked else key
 
     def add(self, key: Key) -> Key:
-        """Accept a temporary key, which is returned."""
+        """Accept a temporary key, and return it."""
         self.issued.append(key)
         self._by_id[key.access_key_id] = key
         return key
 
     def revoke(self, key_id: str | None = None) -> int:
-        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        """Revoke one temporary key, or all that were issued so far; return their number."""
         found = [key for key in self.issued if key_id in {None, key.access_key_id} and not key.revoked]
         for key in found:
             key.revoked = True
@@ -63,9 +63,9 @@ class Keys:
 
 
 class Tokens:
-    """Tokens of one kind, each valid for a while; a new one leaves the older ones valid.
+    """Tokens of one kind that expire. After a new one, the older ones stay valid.
 
-    `make` writes a token of the number of those before it and the Unix time. `lifetime` is in seconds.
+    `make` builds a token from the number of earlier tokens and the Unix time. `lifetime` is in seconds.
     """
 
     def __init__(self, make: Callable[[int, float], str], lifetime: float = 86400.0) -> None:
@@ -75,19 +75,19 @@ class Tokens:
 
     @property
     def issued(self) -> list[str]:
-        """Every token so far, oldest first."""
+        """Return every token so far, oldest first."""
         return list(self._expiry)
 
     def issue(self, now: float, lifetime: float | None = None) -> str:
-        """A new token, valid for so many seconds."""
+        """Issue a token that is valid for so many seconds."""
         token = self._make(len(self._expiry), now)
         self._expiry[token] = now + (self.lifetime if lifetime is None else lifetime)
         return token
 
     def is_valid(self, token: str, now: float) -> bool:
-        """Whether the token was issued here and has not expired."""
+        """Return whether the token was issued here and has not expired."""
         return now < self._expiry.get(token, now)
 
     def revoke_all(self) -> None:
-        """Refuse every token that was issued so far."""
+        """Revoke every token that was issued so far."""
         self._expiry = dict.fromkeys(self._expiry, 0.0)

@@ -12,15 +12,15 @@ from uvicorn.server import ServerState
 from trainfleet_simulator.wire import Connection
 
 _IDLE = 77
-"""Seconds that a connection may be idle: longer than clients keep one. In stepped time a client keeps it for ever, and
-must not meet its end. So this is no multiple of a usual poll interval."""
-_LONGEST_END = 1.0  # seconds that requests have to end in when their connections are gone
+"""Seconds that a connection may be idle: longer than clients keep one. In stepped time, a client never closes it, so
+the value is no multiple of a usual poll interval."""
+_LONGEST_END = 1.0  # seconds in which requests must end after their connections are closed
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that has the address, and does not listen yet; port 0 takes any free one. Raises OSError."""
+    """Return a socket with the address that does not listen yet. Port 0 takes any free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP; else kept connections lag by 40 ms.
+    # asyncio turns off Nagle's algorithm only for sockets that declare TCP; otherwise kept connections lag by 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -32,7 +32,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes any free one. Raises OSError."""
+    """Return a listening socket. Port 0 takes any free one. Raises OSError."""
     sock = bound(host, port)
     try:
         sock.listen(1024)
@@ -44,12 +44,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, sock: socket.socket) -> str:
-    """The base URL of what listens there."""
+    """Return the base URL of a socket."""
     return f"http://{f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}"
 
 
 def uvicorn_config(app: ASGIApp) -> uvicorn.Config:
-    """uvicorn as the simulator wants it."""
+    """Return the configuration of uvicorn."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -75,7 +75,7 @@ class Listener:
         self._state = ServerState()
         self._loop = asyncio.get_running_loop()
         self._arriving: set[asyncio.Task[None]] = set()
-        # A bound socket that does not listen refuses connections and keeps the port while the listener is closed.
+        # While the listener is closed, a bound socket that does not listen refuses connections and keeps the port.
         self._reserved = bound(host, port)
         self._url = url_of(host, self._reserved)
         self._listening: socket.socket | None = None
@@ -87,12 +87,12 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """The base URL; it never changes."""
+        """Return the base URL, which never changes."""
         return self._url
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """Return the number of open connections."""
         return len(self._state.connections)
 
     def shut(self) -> None:
@@ -114,7 +114,7 @@ class Listener:
         self._loop.add_reader(sock, self._accept, sock)
 
     async def aclose(self) -> None:
-        """Close, release the address, and wait for the requests that are under way."""
+        """Close, release the address, and wait for requests in flight."""
         self.shut()
         self._reserved.close()
         under_way = {*self._arriving, *self._state.tasks}
@@ -131,12 +131,12 @@ class Listener:
                 task = self._loop.create_task(self._connect(sock, client))
                 self._arriving.add(task)
                 task.add_done_callback(self._arriving.discard)
-        except (BlockingIOError, ConnectionAbortedError):  # no more are waiting, or one has gone already
+        except (BlockingIOError, ConnectionAbortedError):  # no more are waiting, or one has gone
             return
 
     async def _connect(self, by: socket.socket, client: socket.socket) -> None:
         transport, _ = await self._loop.connect_accepted_socket(
             lambda: Connection(config=self._config, server_state=self._state, app_state={}, _loop=self._loop), client
         )
-        if self._listening is not by:  # closed meanwhile
+        if self._listening is not by:  # closed in the meantime
             transport.abort()

@@ -41,7 +41,7 @@ _PAGED_BY_TOKEN = {
     "ListTrainingPlans",
     "GetMetricData",
 }
-"""Of AWS, where a list of ModelArts has the same name as one of these."""
+"""AWS lists. A list of ModelArts has the same name as one of them."""
 _TOKENS = frozenset({"NextToken", "continue"})
 _FIRST = {"PageNumber": {"", "1"}, "page": {"", "0", "1"}, "offset": {"", "0"}, "NextToken": {""}, "continue": {""}}
 _OWN_IDS = (
@@ -50,18 +50,18 @@ _OWN_IDS = (
     *(("pod",), ("jobId",), ("nodeId",), ("quotaId",), ("job_id",), ("version_id",), ("metadata", "id")),
     *(("uid",), ("metadata", "name"), ("id",), ("Id",), ("UserId",)),
 )
-"""Where a row's own id is, the first one that it has."""
+"""Fields of a row's own id. The first existing one counts."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """The true rows of the pages of one list, as far as they were read, by their numbers, offsets or tokens."""
+    """The true rows of the pages of one list that were read, by numbers, offsets or tokens."""
 
     pages: OrderedDict[str, list[Any]] = field(default_factory=OrderedDict)
 
 
 class Paging:
-    """Warps lists, and remembers for that what of them was read."""
+    """Changes lists, and remembers the rows that were read."""
 
     def __init__(self) -> None:
         self._readings: OrderedDict[Hashable, _Reading] = OrderedDict()
@@ -69,7 +69,7 @@ class Paging:
         self._made = 0
 
     def warp(self, kind: str, operation: Operation, body: Any) -> bool:
-        """Change a decoded answer as the kind says; False if it has no rows, or no pages, of that sort."""
+        """Change a decoded response as the kind says; return False if it has no such rows or pages."""
         found = rows_of(body)
         if found is None:
             return False
@@ -86,14 +86,14 @@ class Paging:
             case "duplicate_rows":
                 found.replace([row for row in found.all for _ in range(2)])
                 return True
-            case _:  # half_list; without a total this could not be noticed
+            case _:  # half_list; without a total, a client could not notice it
                 if found.total is None:
                     return False
                 found.replace(found.all[: len(found.all) // 2])
                 return True
 
     def rest(self, operation: Operation) -> Any:
-        """The true body from which the answer to a token of ours is to be made; None for any other call."""
+        """Return the true body for a call with a token of ours; None for other calls."""
         by = _paged_by(operation)
         body = self._templates.get(("token", operation.parameters.get(by, ""))) if by in _TOKENS else None
         return None if body is None else copy.deepcopy(body)
@@ -122,7 +122,7 @@ class Paging:
         return True
 
     def _another(self, row: Any) -> Any:
-        """A row like this one, under a new id."""
+        """Return a row like this one with a new id."""
         self._made += 1
         made = copy.deepcopy(row)
         for path in _OWN_IDS:
@@ -156,7 +156,7 @@ class Paging:
             found.replace([before[-1][-1], *found.all])
             return True
         size = _size(operation, len(before[0]) if before else 0)
-        if not moved or size < 2:  # pages of one row would never get past the first
+        if not moved or size < 2:  # pages of one row would never get past the first one
             return False
         rows = [row for page in (*before, found.all) for row in page]
         start = moved * (size - 1)

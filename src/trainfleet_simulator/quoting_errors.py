@@ -1,6 +1,6 @@
-"""Errors that quote the request, as services return when a signature does not match.
+"""Errors that quote the request, as services return them for a wrong signature.
 
-Every secret of the request is quoted as it is, percent-encoded, in base64, and cut.
+Every secret of the request is quoted unchanged, percent-encoded, in base64, and cut.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trainfleet_simulator.sagemaker import auth as aws
 _AUTHORIZATION = re.compile(r"SignedHeaders=([^,\s]+), ?Signature=(\w+)")
 _KEPT = 400
 _FILLER = 268
-"""Characters of the text in front of a long refusal's first quote, so that a client cuts it when it shows 300."""
+"""Characters before the first quote of a long error, so that a client that shows 300 characters cuts the quote."""
 _DETAILS = "x" * 20_000
-"""More than some clients read of a refusal."""
+"""More than some clients read of an error."""
 
 
 class QuotingErrors:
-    """Makes refusals that quote. `quoted` are the last requests that were quoted."""
+    """Creates errors that quote. `quoted` are the last requests that were quoted."""
 
     def __init__(self) -> None:
         self.quoted: deque[ApiRequest] = deque(maxlen=_KEPT)
@@ -41,10 +41,11 @@ class QuotingErrors:
     def refuse(
         self, cloud: Cloud, request: ApiRequest, operation: Operation, request_id: str, *, at_length: bool
     ) -> Response:
-        """A refusal with 400; `at_length` with more than 16 KiB, and with 200 where the API has such refusals."""
+        """Return a rejection with 400. With `at_length`, it has more than 16 KiB, and status 200 if the API has such
+        rejections."""
         self.quoted.append(request)
         parts = list(_parts(request))
-        first = self._turn % len(parts)  # clients show the beginning of a text
+        first = self._turn % len(parts)  # clients show the start of a text
         self._turn += 1
         text = "; ".join((*parts[first:], *parts[:first]))
         usual = cloud.usual(400)
@@ -58,7 +59,7 @@ class QuotingErrors:
 
 
 def string_to_sign(request: ApiRequest) -> str:
-    """What a signed request signs, as the service calculates it; empty for a request that is not signed."""
+    """Return the text that a signed request signs, as the service calculates it; empty without a signature."""
     authorization = request.headers.get("authorization", "")
     if authorization.startswith(aws.ALGORITHM):
         return aws.string_to_sign(request)
@@ -107,7 +108,7 @@ def _parts(request: ApiRequest) -> Iterator[str]:
         yield f"got {quote(secret, safe='')}"
         yield base64.b64encode(f"user:{secret}".encode()).decode()
         yield f"got {secret[: max(16, len(secret) // 2)]}..."
-    body = request.body.decode("utf-8", "replace")  # a password or an ID token, where nothing is signed
+    body = request.body.decode("utf-8", "replace")  # a password or an ID token of an unsigned request
     yield f"the body {body} of {request.method} {request.path}"
     if body:
         yield quote(body, safe="")

@@ -1,4 +1,4 @@
-"""The rows of an answer, whatever the operation calls them, and JSON that holds JSON as text."""
+"""The rows of a response of any operation, and JSON that contains JSON as text."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _ROWS = (
     *("items", "workspaces", "jobs", "versions", "projects", "quotas", "metrics", "log_file_list", "result", "data"),
     "events",
 )
-"""What the operations call their lists."""
+"""The operations' names of their lists."""
 _HOLDERS = ("Resources", "statistics", "statics", "data")
-"""The objects that stand around some of them."""
+"""The objects that contain some of the lists."""
 _TOTALS = ("TotalCount", "total", "total_count", "job_total_count", "version_count")
 _HITS = ("TotalHits", "Value")
-"""Where a search of AWS has it."""
+"""The field with the number of results of a search of AWS."""
 _COUNT = "count"
-"""How many rows this page has; of events, how many there are in all."""
+"""The number of rows on this page; for events, the total number."""
 _COUNTED = "events"
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 ENDLESS_NUMBER = "@1e400@"
-"""Stands for a number beyond every float, which the encoder cannot write."""
+"""A placeholder for a number beyond every float, which the encoder cannot write."""
 
 
 class _TextList(list[Any]):
@@ -41,13 +41,13 @@ class _TextObject(dict[str, Any]):
 
 
 def is_text(value: Any) -> bool:
-    """Whether a decoded value is written as text that holds JSON."""
+    """Return whether a decoded value is written as text with JSON."""
     return isinstance(value, _TextList | _TextObject)
 
 
 @dataclass(slots=True)
 class Rows:
-    """Where the rows of an answer stand: in `holder`, under `key`."""
+    """The rows of a response: the field `key` of `holder`."""
 
     body: dict[str, Any]
     holder: dict[str, Any]
@@ -55,26 +55,26 @@ class Rows:
 
     @property
     def all(self) -> list[Any]:
-        """The rows themselves."""
+        """Return the rows."""
         found: list[Any] = self.holder[self.key]
         return found
 
     def replace(self, rows: list[Any]) -> None:
-        """Put other rows in their place, written as these were; the count of the page's rows, if there is one, too."""
+        """Replace the rows, in the same form, and the page's number of rows, if there is one."""
         self.holder[self.key] = type(self.all)(rows)
         if self.key != _COUNTED and type(self.holder.get(_COUNT)) is int:
             self.holder[_COUNT] = len(rows)
 
     @property
     def total(self) -> int | None:
-        """How many rows the answer says there are in all; None if it does not."""
+        """Return the total number of rows in the response; None if it has none."""
         for holder, name in self._totals():
             if str(holder[name]).isdigit():
                 return int(holder[name])
         return None
 
     def say_total(self, total: int) -> None:
-        """Change what the answer says, where it says it, to another number (a text if it was one)."""
+        """Replace the total in the response, if there is one (as text if it was a text)."""
         for holder, name in self._totals():
             holder[name] = type(holder[name])(total)
 
@@ -92,8 +92,8 @@ class Rows:
 
 
 def rows_of(body: Any) -> Rows | None:
-    """The rows of a decoded answer; None if it has none by its nature."""
-    if not isinstance(body, dict) or "QuotaId" in body:  # a quota by itself holds lists, but is not one
+    """Return the rows of a decoded response; None if it cannot have any."""
+    if not isinstance(body, dict) or "QuotaId" in body:  # a single quota contains lists, but is not a list
         return None
     holders = [body, *(body[name] for name in _HOLDERS if isinstance(body.get(name), dict))]
     for holder in holders:
@@ -104,7 +104,7 @@ def rows_of(body: Any) -> Rows | None:
 
 
 def read(answer: Response) -> Any:
-    """The decoded body of an answer, texts that hold JSON decoded too. Raises ValueError if it is not JSON."""
+    """Decode the body of a response, including texts with JSON. Raises ValueError if it is not JSON."""
     body = json.loads(bytes(answer.body))
     if not isinstance(body, dict | list):
         raise ValueError("a text, not JSON")
@@ -113,12 +113,12 @@ def read(answer: Response) -> Any:
 
 
 def written(body: Any, answer: Response) -> Response:
-    """An answer with another body, and the rest as it was."""
+    """Return the response with another body."""
     return with_content(dumps(body).encode(), answer)
 
 
 def with_content(content: bytes, answer: Response) -> Response:
-    """An answer with another content, and the rest as it was; where it had none (204), 200."""
+    """Return the response with another content; with status 200 if it had none (204)."""
     made = Response(content, 200 if answer.status_code == 204 else answer.status_code)
     for name, value in answer.headers.items():
         made.headers.setdefault(name, value)
@@ -126,7 +126,8 @@ def with_content(content: bytes, answer: Response) -> Response:
 
 
 def dumps(body: Any) -> str:
-    """JSON as Python writes it: with NaN, and anything beyond ASCII escaped, halves of surrogate pairs included."""
+    """Write JSON as Python does: with NaN, and with escapes for all non-ASCII characters, including halves of surrogate
+    pairs."""
     text = json.dumps(_folded(body), separators=(",", ":"))
     return text.replace(f'"{ENDLESS_NUMBER}"', "1e400")
 
@@ -157,11 +158,11 @@ def _folded(value: Any) -> Any:
 
 
 Change = Callable[[dict[str, Any], str, Any], Any]
-"""What becomes of a plain value: of the object around it, the name of its field, and itself."""
+"""Returns the new value for: the object around a plain value, the name of its field, and the value."""
 
 
 def change_each(value: Any, change: Change, *, passing: frozenset[str] = frozenset()) -> int:
-    """Change every plain value below, but in the fields of these names; how many became something else.
+    """Change every plain value, except in fields of the names `passing`; return the number of changed values.
 
     A value in a list has the name of the list.
     """

@@ -1,4 +1,4 @@
-"""The simulated clouds, ready to be served: their worlds, the application, a socket, and a config that reaches them."""
+"""The simulated clouds with their worlds, the application, a socket, and a config for the exporter."""
 
 from __future__ import annotations
 
@@ -107,17 +107,17 @@ _SAGEMAKER = """\
       concurrency: 8
 """
 CLOUDS = ("pai", "modelarts", "sagemaker")
-"""What there is to be simulated."""
+"""The clouds that can be simulated."""
 
 
 class Simulator:
     """The simulated clouds, each with a seeded world.
 
-    `clouds` are some of CLOUDS. `clock` gives Unix seconds; `population` is about how many jobs live at a time on PAI
-    (40 is the demo; 3,000 take 2 s to create), of which each other cloud has six tenths; ordinary jobs live for
-    minutes, or `patience` times as long. Without a security token the keys are permanent ones; all clouds know the
-    same token. `token_lifetime` is that of IAM's, in seconds. In a `still` world nothing happens after the start, and
-    every value stays what it is; only the times of readings go on with the clock.
+    `clouds` are some of CLOUDS. `clock` gives Unix seconds. `population` is the approximate number of live jobs on PAI
+    (40 is the demo; 3,000 take 2 s to create). Each other cloud has six tenths of it. Ordinary jobs live for minutes,
+    or `patience` times as long. Without a security token, the keys are permanent. All clouds accept the same token.
+    `token_lifetime` is that of IAM's tokens, in seconds. In a `still` world, nothing happens after the start, and every
+    value is constant: only the times of readings change.
     """
 
     def __init__(
@@ -148,25 +148,25 @@ class Simulator:
         }
         self._security_token = security_token
         self.worlds: dict[str, World] = {}
-        """Each cloud's world by its name."""
+        """Each cloud's world by name."""
         self.tokens = Tokens(iam_token, token_lifetime)
-        """What IAM has issued."""
+        """The tokens of IAM."""
         self._huawei_keys = Keys(Key(access_key, secret_key, security_token or ""))
         self.agency = Agency(self._huawei_keys)
-        """Huawei's STS and the metadata of a Huawei machine: what they issue, for how long, and to whom."""
+        """Huawei's STS and the metadata of a Huawei machine."""
         self.aom = Aom()
-        """What Huawei's AOM serves, and how late."""
+        """Huawei's AOM."""
         gatekeeper = Gatekeeper(self._huawei_keys, self.tokens)
         self._pai_keys = keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
         self.monitor = MonitorSettings()
-        """How PAI's CloudMonitor behaves."""
+        """The behaviour of PAI's CloudMonitor."""
         self.sts = Sts(keys)
-        """The temporary keys of the PAI account, who gets them, and from which service."""
+        """The temporary keys of the PAI account, and their issuers."""
         self._aws_keys = Keys(Key(aws_access_key_id, aws_secret_access_key, security_token or ""))
         self.aws_sts = AwsSts(self._aws_keys)
-        """AWS' STS and the metadata of machines and containers: what they issue, for how long, and to whom."""
+        """AWS' STS, and the metadata of machines and containers."""
         self.aws_denied: set[str] = set()
-        """Operations of SageMaker and CloudWatch that the policy of the AWS account's identity does not allow."""
+        """Operations of SageMaker and CloudWatch that the policy of the AWS identity does not allow."""
         served: list[Cloud] = []
         if "sagemaker" in clouds:
             world = self.worlds["sagemaker"] = World(
@@ -200,18 +200,18 @@ class Simulator:
 
     @property
     def faults(self) -> Faults:
-        """What is made to fail."""
+        """Return the fault rules."""
         return self._cloud.faults
 
     def take_quoted(self) -> list[ApiRequest]:
-        """The requests that refusals have quoted since this was last called, the latest 400 of them."""
+        """Return the requests that errors have quoted since the last call, at most the latest 400."""
         found = list(self._cloud.quoting.quoted)
         self._cloud.quoting.quoted.clear()
         return found
 
     @contextlib.asynccontextmanager
     async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-        """Serve within the running loop; yields the base URL. Port 0 takes any free one. Raises OSError."""
+        """Serve within the running loop; yield the base URL. Port 0 takes any free one. Raises OSError."""
         listener = Listener(self.app, host, port)
         try:
             yield listener.url
@@ -220,7 +220,7 @@ class Simulator:
 
     @contextlib.asynccontextmanager
     async def serve_listeners(self, names: Iterable[str]) -> AsyncIterator[Mapping[str, Listener]]:
-        """Serve the same clouds at an address for each name; yields the listeners by their names. Raises OSError."""
+        """Serve the same clouds at an address for each name; yield the listeners by name. Raises OSError."""
         listeners: dict[str, Listener] = {}
         try:
             for name in names:
@@ -240,7 +240,7 @@ class Simulator:
         aws_access_key_id: str = aws.ACCESS_KEY_ID,
         aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
     ) -> None:
-        """From now on these keys, without any security token, open the clouds; those before are refused."""
+        """Accept these keys, without any security token, in place of the previous ones."""
         self._keys = {
             "access_key_id": access_key_id,
             "access_key_secret": access_key_secret,
@@ -255,7 +255,7 @@ class Simulator:
         self._aws_keys.replace(Key(aws_access_key_id, aws_secret_access_key))
 
     def config_yaml(self, base_url: str) -> str:
-        """A config file by which the exporter polls this simulator, one provider a cloud."""
+        """Return a config file with which the exporter polls this simulator, one provider for each cloud."""
         token = "" if self._security_token is None else f"      security_token: {self._security_token}\n"
         texts = {"pai": _PAI, "modelarts": _MODELARTS, "sagemaker": _SAGEMAKER}
         parts = [_HEAD, *(text for cloud, text in texts.items() if cloud in self.worlds)]

@@ -1,4 +1,4 @@
-"""A log of the simulator's answers, for tests that compare metrics with the truth."""
+"""A log of the simulator's responses, for tests that compare metrics with the truth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_FOUND = {
 
 
 def outcome_of(status: int, code: str) -> str:
-    """The word that the exporter's contract has for an answer."""
+    """Return the exporter's word for the outcome of a response."""
     if status < 400:
         return "ok"
     if code.startswith("Throttling") or status == 429:
@@ -47,7 +47,7 @@ def outcome_of(status: int, code: str) -> str:
 
 
 class Truth:
-    """Counts every call for ever and keeps the last few thousand answers."""
+    """Counts all calls, and keeps the last few thousand responses."""
 
     def __init__(self) -> None:
         self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT)
@@ -67,7 +67,7 @@ class Truth:
         rows: list[list[Any]],
         fault: str = "",
     ) -> None:
-        """Remember one answer. `fault` is the word of the fault that was applied to it; then it has no rows here."""
+        """Record one response. `fault` is the name of the applied fault; then the response has no rows here."""
         self._seq += 1
         self._calls.setdefault(api, {}).setdefault(operation, Counter())[outcome] += 1
         self._answers.append(
@@ -86,7 +86,7 @@ class Truth:
         )
 
     def show(self, now: float, *, since: int = 0, operation: str = "") -> dict[str, Any]:
-        """Everything known, the answers narrowed to those after `since` and to one operation."""
+        """Return the whole log, with only the responses after `since` and of one operation."""
         answers = [
             answer for answer in self._answers if answer["seq"] > since and operation in {"", answer["operation"]}
         ]

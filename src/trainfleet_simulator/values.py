@@ -31,7 +31,7 @@ _FREE_BESIDE = {
     "Message": frozenset({"Status"}),
     "Value": frozenset({"Key"}),
 }
-"""Names and free texts; some are so if an id stands next to them, and are one themselves elsewhere."""
+"""Names and free texts. Some fields are free texts only if an id is next to them."""
 _TAGS = frozenset({"Tags", "annotations"})
 _NOT_MEASURED = re.compile(
     r"(time|timestamps?|stamp|_at|ids?|uid|version|priority|index|name|period|code|mode|creator|window)$", re.IGNORECASE
@@ -39,7 +39,7 @@ _NOT_MEASURED = re.compile(
 _UNMEASURED_PARTS = frozenset({"Tags", "annotations", "labels", "Envs", "metric", "dimensions", "QuotaConfig"})
 _ENVELOPE = frozenset({"TotalCount", "RequestId", "JobId", "Code", "Period", "token", "is_success"})
 _AMOUNT = re.compile(r"-?\d+(\.\d+)?( ?[A-Za-z]{1,5})?(/\d+)?")
-"""A number as text, perhaps with a unit, perhaps of so many."""
+"""A number as text, perhaps with a unit, perhaps with a total."""
 
 _WORST = (
     "\"double\" 'single' `back`",
@@ -54,11 +54,11 @@ _WORST = (
     "   ",
 )
 HOSTILE = (" ".join(_WORST), *_WORST, "long" * 2560)
-"""What names are replaced by, one after the other."""
+"""The texts that replace names, one after the other."""
 
 
 def warp_values(kind: str, body: Any) -> bool:
-    """Change a decoded answer as the kind says; False if it has nothing of that sort."""
+    """Change a decoded response as the kind says; return False if it has no such values."""
     found = rows_of(body)
     part, passing = _part(body, found)
     match kind:
@@ -71,7 +71,7 @@ def warp_values(kind: str, body: Any) -> bool:
 
 
 def _part(body: Any, found: Rows | None) -> tuple[Any, frozenset[str]]:
-    """The rows, or all of the answer but its envelope if it describes one thing."""
+    """Return the rows, or the response without its envelope if it describes a single thing."""
     if found is None or "JobId" in body:
         return body, _ENVELOPE
     return found.all, frozenset()
@@ -86,7 +86,7 @@ def _unknown(_: dict[str, Any], name: str, value: Any) -> Any:
 
 
 def _unknown_keys(value: Any) -> int:
-    """Counts by status have the status as the name: the first one becomes unknown."""
+    """Make the first status unknown if counts by status have the status as name."""
     changed = 0
     for inner in list(value.values() if isinstance(value, dict) else value):
         if isinstance(inner, dict | list):
@@ -100,7 +100,7 @@ def _unknown_keys(value: Any) -> int:
 
 
 class _Names:
-    """Makes names hostile, each in its own way; or breaks them in halves."""
+    """Makes each name hostile in another way, or breaks it into halves."""
 
     def __init__(self, kind: str) -> None:
         self._hostile: Iterator[str] | None = itertools.cycle(HOSTILE) if kind == "hostile_strings" else None
@@ -110,7 +110,7 @@ class _Names:
         return self.worse(value) if free and isinstance(value, str) and value else value
 
     def worse(self, value: str) -> str:
-        """Another name instead of this one."""
+        """Return another name in place of this one."""
         return f"\ud83d{value}\udc00\ud800" if self._hostile is None else next(self._hostile)
 
 
@@ -127,7 +127,7 @@ def _tags(value: Any, names: _Names) -> int:
 
 
 class _Numbers:
-    """Makes numbers, and amounts that are texts, what no measurement is."""
+    """Makes numbers, and amounts as text, invalid measurements."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -158,6 +158,6 @@ class _Numbers:
 
 
 def _is_stamp(owner: dict[str, Any], name: str, value: Any) -> bool:
-    """Whether a number is the time of a sample: PromQL answers have pairs of a time and a text."""
+    """Return whether a number is the time of a sample: PromQL responses have pairs of a time and a text."""
     pair = owner.get(name)
     return isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str) and pair[0] is value

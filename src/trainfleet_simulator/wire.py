@@ -1,6 +1,6 @@
 """Break a response below HTTP: connections that are reset, closed or hang, and partial or slow responses.
 
-Our protocol puts the connection into the request's ASGI scope, where the application finds it.
+The protocol class adds the connection to the ASGI scope of a request.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _EXTENSION = "trainfleet.connection"
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER of 0 seconds: what is unsent is thrown away, and RST sent
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER of 0 seconds: unsent bytes are discarded, and RST is sent
 _NOT_HTTP = b"SSH-2.0-OpenSSH_9.6\r\n\x00\x01\xfe\xffwho goes there?\r\n"
-_UNTIL_READ = 0.05  # seconds that a client has to read the first part of an answer before the rest is lost
+_UNTIL_READ = 0.05  # seconds for the client to read the first part of a response before the rest is lost
 _A_BYTE_A = 1.0  # seconds
 NEED_THE_ANSWER = frozenset({"reset_midway", "cut_off", "drip"})
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which hands itself to the application."""
+    """uvicorn's HTTP protocol, which passes itself to the application."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -41,23 +41,23 @@ class Connection(HttpToolsProtocol):
         scope["extensions"] = {_EXTENSION: self}
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone, or we have cut it off."""
+        """The client has closed the connection, or we have cut it."""
         super().connection_lost(exc)
         self._lost.set()
 
     @property
     def is_kept(self) -> bool:
-        """Whether it has served an earlier request."""
+        """Return whether it has served an earlier request."""
         return self._requests > 1
 
     def cut(self) -> None:
-        """Cut the connection at once: the next use finds it closed."""
-        with contextlib.suppress(OSError):  # the other side was faster
+        """Cut the connection at once, so that its next use fails."""
+        with contextlib.suppress(OSError):  # the client was faster
             self.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self.transport.abort()
 
     async def lost_within(self, seconds: float) -> bool:
-        """Wait so long, or less if the client goes away; whether it has."""
+        """Wait so many seconds, or until the client has gone; return whether it has gone."""
         try:
             async with asyncio.timeout(seconds):
                 await self._lost.wait()
@@ -98,13 +98,13 @@ class Connection(HttpToolsProtocol):
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """The connection that a request came by; None if it came by none (within a process)."""
+    """Return the connection of a request; None within a process."""
     found = scope.get("extensions", {}).get(_EXTENSION)
     return found if isinstance(found, Connection) else None
 
 
 class Breaking(Response):
-    """Instead of an answer, or of all of it, what a kind of the wire does."""
+    """Replaces a response, or a part of it, by a fault of the wire."""
 
     def __init__(self, kind: str, answer: Response | None = None) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Breaking(Response):
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Break it (ASGI). RuntimeError where there is no connection to break."""
+        """Break the response (ASGI). RuntimeError without a connection."""
         connection = connection_of(scope)
         if connection is None:
             raise RuntimeError("faults of the wire need the simulator's own server: use serve or serve_listeners")

@@ -1,6 +1,6 @@
-"""An agency of the account: whom it trusts, and the temporary keys that it gives.
+"""An agency of the account: the identities that it trusts, and its temporary keys.
 
-Two ways lead to them: an ID token that STS accepts, and the metadata service of a machine that has the agency.
+A client gets them from STS with an ID token, or from the metadata service of a machine with the agency.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ AGENCY = "trainfleet-exporter"
 PROVIDER_URN = f"iam::{DOMAIN_ID}:oidc-provider:sim-cluster"
 AGENCY_URN = f"iam::{DOMAIN_ID}:agency:{AGENCY}"
 OIDC_TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ0cmFpbmZsZWV0LWV4cG9ydGVyIn0.c2ltdWxhdGVk"  # noqa: S105 - opens this only
-MACHINE_LIFETIME = 86400.0  # seconds that keys of a machine's agency live
+MACHINE_LIFETIME = 86400.0  # seconds until keys of a machine's agency expire
 
 
 @dataclass(slots=True)
 class Agency:
-    """An agency of the account, as tests set it.
+    """An agency of the account, which tests change.
 
-    `name` is the agency that the machine has (None: it has none, and its metadata no keys); `oidc_token` is the one ID
-    token that STS accepts (None: none). `lifetime` is that of all keys issued from now on, in seconds; None leaves it
-    to the caller of STS, and to the service for a machine. Without `metadata_tokens` the metadata service is an old
-    one, which knows no tokens and wants none.
+    `name` is the agency of the machine (None: it has none, and its metadata has no keys). `oidc_token` is the only ID
+    token that STS accepts (None: none). `lifetime` of all further keys is in seconds. If it is None, callers of STS
+    choose it, and the service chooses it for a machine. Without `metadata_tokens`, the metadata service is an old one
+    that needs no tokens.
     """
 
     keys: Keys = field(repr=False)
@@ -34,15 +34,15 @@ class Agency:
     lifetime: float | None = None
     metadata_tokens: bool = True
     metadata_sessions: Tokens = field(default_factory=lambda: Tokens(_metadata_token), repr=False)
-    """Those of the sessions of the metadata service."""
+    """Tokens of the sessions of the metadata service."""
 
     @property
     def issued(self) -> list[Key]:
-        """Every temporary key so far, oldest first."""
+        """Return every temporary key so far, oldest first."""
         return self.keys.issued
 
     def issue(self, now: float, lifetime: float, via: str) -> Key:
-        """A new temporary key."""
+        """Issue a temporary key."""
         access, secret, *rest = (_digest(f"{len(self.issued)}/{now}/{part}") for part in range(6))
         return self.keys.add(
             Key(
@@ -57,19 +57,19 @@ class Agency:
         )
 
     def of_machine(self, now: float) -> Key:
-        """The machine's key, which is replaced when half of its life is over."""
+        """Return the machine's key. A new one replaces it after half of its lifetime."""
         key = next((key for key in reversed(self.issued) if key.via == "metadata"), None)
         if key is None or key.revoked or key.expires - now <= (key.expires - key.issued) / 2:
             key = self.issue(now, MACHINE_LIFETIME, "metadata")
         return key
 
     def revoke(self, key_id: str | None = None) -> int:
-        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        """Revoke one temporary key, or all that were issued so far; return their number."""
         return self.keys.revoke(key_id)
 
 
 def iam_token(number: int, now: float) -> str:
-    """A token of IAM, as long as real ones without a catalog."""
+    """Return a token of IAM, as long as a real one without a catalog."""
     return f"MIISIM{''.join(_digest(f'{number}/{now}/{part}') for part in range(8))}"
 
 

@@ -1,6 +1,6 @@
-"""The simulated AOM: Prometheus' query API over what the nodes of dedicated pools report.
+"""The simulated AOM: the query API of Prometheus for samples from nodes of dedicated pools.
 
-https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html and its sister pages.
+https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html and related pages.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from trainfleet_simulator.modelarts import promql
 from trainfleet_simulator.modelarts.aom_samples import METRICS, Aom, Point
 from trainfleet_simulator.modelarts.parameters import Call
 
-_LOOKBACK = 300  # seconds that a sample counts as the present one, where the query does not say
-_REMEMBERED = 600  # seconds that series are found by their labels
-_ROWS = 200  # of an answer that the log keeps
-_MOST_STEPS = 11_000  # of one range, as Prometheus has it
+_LOOKBACK = 300  # seconds that a sample is the current one, if the query has no window
+_REMEMBERED = 600  # seconds for which the labels of series can be found
+_ROWS = 200  # of a response, in the log
+_MOST_STEPS = 11_000  # of one range, as in Prometheus
 _FUNCTIONS: dict[str, Callable[[list[float]], float]] = {
     "avg": lambda values: sum(values) / len(values),
     "sum": sum,
@@ -68,11 +68,11 @@ def list_range_query_aom_prom(call: Call) -> Answer:
 
 
 def _result(call: Call, query: promql.Query, when: float) -> list[Point]:
-    """Labels and values at one time."""
+    """Return labels and values at one time."""
     points = _fitting(call, query, when, query.window or _LOOKBACK)
     if query.aggregation:
         return _aggregated(points, query, call.aom)
-    # A function over a window keeps the name of the metric only here, where nothing is computed.
+    # Only here, where nothing is computed, a function over a window keeps the name of the metric.
     return [({"__name__": query.metric, **_shown(labels, call.aom)}, value) for labels, value in points]
 
 
@@ -111,7 +111,7 @@ def list_labels_aom_prom(call: Call) -> Answer:
 
 
 def metric_of(text: str) -> str:
-    """The metric that a query asks about; empty if it cannot be read."""
+    """Return the metric of a query; empty if it cannot be read."""
     try:
         return promql.read(text).metric
     except promql.Refused:
@@ -136,10 +136,10 @@ def _selectors(call: Call) -> list[promql.Query]:
 
 
 def _selected(call: Call) -> list[Point]:
-    """Series by `match[]`; without it some that have every label that any has."""
+    """Return series by `match[]`. Without it, return some series that have all labels of all series."""
     queries = _selectors(call)
     if not queries:
-        # The metrics of one kind of device, and those of none, have the same labels among them.
+        # All metrics of one kind of device have the same labels, and so have those without a device.
         kinds = {metric.device: name for name, metric in METRICS.items() if name not in call.aom.hidden}
         queries = [promql.Query(name) for name in ("ma_container_cpu_util", *kinds.values())]
     return [point for query in queries for point in _series(call, query)]
@@ -153,9 +153,9 @@ def _fitting(call: Call, query: promql.Query, when: float, window: int) -> list[
     aom = call.aom
     if query.metric in aom.hidden:
         return []
-    # A sample that is still on its way does not count; how far back a query looks does not depend on that.
+    # A delayed sample does not count. The look-back of a query does not depend on the delay.
     points = call.samples.newest(call.world, query.metric, min(when, call.now - aom.lag), when - window)
-    if call.world.hidden:  # what is no job's is no workspace's
+    if call.world.hidden:  # series without a job have no workspace
         gone = {job.job_id for job in call.world.jobs.values() if not call.world.shows(job)}
         points = [point for point in points if point[0]["service_id"] not in gone]
     wanted = [(_own(matcher.label, aom), matcher) for matcher in query.matchers]
@@ -165,7 +165,7 @@ def _fitting(call: Call, query: promql.Query, when: float, window: int) -> list[
 
 
 def _own(label: str, aom: Aom) -> str:
-    """The simulator's own name of a label; the old name of a renamed one is unknown."""
+    """Return the simulator's own name of a label. The old name of a renamed label is unknown."""
     for own, shown in aom.renamed.items():
         if shown == label:
             return own

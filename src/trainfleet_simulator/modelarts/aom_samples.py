@@ -1,6 +1,6 @@
-"""What the collector on the nodes of dedicated pools reports to AOM: a sample a minute of every container and card.
+"""Samples that the collector on the nodes of dedicated pools reports to AOM: one a minute for each container and card.
 
-A reading that v2 task metrics have too is the same here, so that the two can be compared.
+Readings that v2 task metrics also have are the same here, so that tests can compare them.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _SPANS_KEPT = 3
 _CARD_LABELS = {"gpu": "gpu_id", "npu": "npu_id"}
 _CARD_MEMORY = {spec.pool_id: spec.node_type.card_memory * 1024 for spec in catalog.POOLS}  # MiB
 _OTHER_METRICS = {"ma_container_cpu_util": 2.5, "ma_container_memory_util": 11.0}
-"""What a container that is not training reports, for ever the same."""
+"""Constant readings of containers that do not train."""
 
 
 @dataclass(slots=True)
 class Aom:
-    """AOM as tests set it: what it refuses and hides, how late it is (seconds), and what it calls its labels.
+    """AOM, as tests set it: rejections, hidden series, its delay in seconds, and its names of labels.
 
-    `renamed` maps the simulator's own names of labels to the ones that are shown. `instances` are the Prometheus
-    instances that exist; the same samples are in each.
+    `renamed` maps the simulator's names of labels to the shown names. `instances` are the Prometheus instances. Each
+    has the same samples.
     """
 
     refused: bool = False
@@ -40,7 +40,8 @@ class Aom:
 
 @dataclass(frozen=True, slots=True)
 class _Metric:
-    """How a metric follows from the world's: its reading there, the pod's role, and the memory of one card (MiB)."""
+    """How to compute a metric from the world's reading: its name there, the pod's role, and the memory of one card
+    (MiB)."""
 
     world: str
     value: Callable[[float, Role, int], float]
@@ -82,20 +83,20 @@ METRICS: dict[str, _Metric] = {
         )
     ),
 }
-"""Every metric that is reported. Megabytes and kilobytes are of 1024; rates are a second's, whatever their name."""
+"""Every reported metric. Megabytes and kilobytes are of 1024. Rates are per second, also if the name says otherwise."""
 
 Point = tuple[dict[str, str], float]
 """The labels of a series and its newest sample."""
 
 
 class Samples:
-    """Works out the newest sample of every series, once for every metric and minute."""
+    """Computes the newest sample of every series, once for each metric and minute."""
 
     def __init__(self) -> None:
         self._spans: dict[tuple[int, int], _Span] = {}
 
     def newest(self, world: World, metric: str, until: float, after: float) -> list[Point]:
-        """Every series' newest sample up to `until` that is younger than `after`; none for an unknown metric."""
+        """Yield every series' newest sample up to `until` that is younger than `after`; none for an unknown metric."""
         span = self._span(world, until, after)
         points = span.points.get(metric)
         if points is None:
@@ -103,7 +104,7 @@ class Samples:
         return points
 
     def exists(self, world: World, metric: str, until: float, after: float) -> bool:
-        """Whether there is any such sample."""
+        """Return whether there is such a sample."""
         return next(self._span(world, until, after).series(world, metric), None) is not None
 
     def _span(self, world: World, until: float, after: float) -> _Span:
@@ -118,7 +119,7 @@ class Samples:
 
 
 class _Span:
-    """The samples of a stretch of minutes, both ends included."""
+    """The samples of a range of minutes, including both ends."""
 
     def __init__(self, world: World, until: int, since: int) -> None:
         self.points: dict[str, list[Point]] = {}
@@ -127,7 +128,7 @@ class _Span:
         self._tasks = [(job, tasks_of(job)) for job in _reporting(world, until, since)]
 
     def series(self, world: World, metric: str) -> Iterator[Point]:
-        """One after the other, as far as anybody asks."""
+        """Yield the series one by one."""
         found = METRICS.get(metric)
         if found is not None and self._since <= self._until:
             yield from self._of_jobs(found)
@@ -152,7 +153,7 @@ class _Span:
                     yield labels, metric.value(share, role, memory)
 
     def _labels_of(self, job: Job, task: str, pod: Pod, card: int = -1, card_label: str = "") -> dict[str, str]:
-        """Shared by all metrics, because there are many thousands of them."""
+        """All metrics share these labels, because there are many thousands of them."""
         labels = self._labels.get((pod.uid, card))
         if labels is None:
             labels = self._labels[pod.uid, card] = {
@@ -167,7 +168,7 @@ class _Span:
 
 
 def _reporting(world: World, until: int, since: int) -> Iterator[Job]:
-    """Jobs of dedicated pools that have a sample between the two; those on public machines report nothing."""
+    """Yield jobs of dedicated pools with a sample in the range. Jobs on public machines report nothing."""
     for job in world.jobs.values():
         if job.draft.pool_id and job.running is not None and job.running + 60 <= until:
             ended = job.work_ended
@@ -188,13 +189,13 @@ def _newest_reading(job: Job, place: int, metric: str, until: int, since: int) -
 
 
 def _by_card(reading: float, cards: int) -> list[float]:
-    """Cards differ a little, none is above 100 percent, and their mean is the task's reading."""
+    """Return slightly different readings of cards. None is above 100 percent, and their mean is the task's reading."""
     room = min(0.05 * reading, 100 - reading)
     return [reading + room * (2 * card - cards + 1) / cards for card in range(cards)]
 
 
 def _of_others(world: World, metric: str) -> Iterator[Point]:
-    """Notebooks and inference services of the pools have containers too."""
+    """Yield readings of the containers of notebooks and inference services in the pools."""
     value = _OTHER_METRICS.get(metric)
     if value is None:
         return

@@ -24,14 +24,14 @@ _AUTHORIZATION = re.compile(
 
 
 class Gatekeeper:
-    """Knows the project's keys and IAM's tokens."""
+    """Checks requests by the project's keys and IAM's tokens."""
 
     def __init__(self, keys: Keys, tokens: Tokens) -> None:
         self._keys = keys
         self._tokens = tokens
 
     def check(self, request: ApiRequest, now: float) -> None:
-        """Raise ApiError unless the request bears a valid token or is properly signed."""
+        """Raise ApiError unless the request has a valid token or signature."""
         token = request.headers.get("x-auth-token")
         if token is None:
             self._check_signature(request, now)
@@ -63,7 +63,7 @@ class Gatekeeper:
             raise _refused("verify aksk signature fail")
 
     def _secret_of(self, key_id: str, security_token: str, now: float) -> str:
-        """The secret of an access key that is known and comes with its own security token, still in force."""
+        """Return the secret of a known, unexpired access key that comes with its security token."""
         key = self._keys.find(key_id)
         if key is None:
             raise _refused(f"ak {key_id} not exist")
@@ -75,7 +75,8 @@ class Gatekeeper:
 
 
 def _body_sha256(headers: Mapping[str, str], body: bytes) -> str:
-    """The body's hash; the text in its stead is good only for the types that the vendor's clients leave unsigned."""
+    """Return the body's hash. The text that replaces it is accepted only for types that the vendor's clients do not
+    sign."""
     if body and headers.get("x-sdk-content-sha256") == UNSIGNED_PAYLOAD:
         if headers.get("content-type", "").startswith(("application/json", "application/bson")):
             raise _refused("verify aksk signature fail, the body is not signed")

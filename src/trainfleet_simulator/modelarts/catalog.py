@@ -1,4 +1,4 @@
-"""The ModelArts project: its keys, workspaces, people, flavors and pools, and how people there name their jobs."""
+"""The ModelArts project: its keys, workspaces, users, flavors, pools and names of jobs."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ POOLS = (
     PoolSpec(NEVER_CAME, "gpu-never", "Dedicate", GPU_CARD, GPU_NODE, 0, (DEFAULT,), status="CreationFailed"),
 )
 ABNORMAL_NODES = {GPU: 1}
-"""Nodes that are bound and broken; nothing runs on them and no capacity counts them."""
+"""Bound but broken nodes. They run nothing, and no capacity counts them."""
 
 DEVICE_KEYS = {ASCEND_CARD: "huawei.com/ascend-1980", GPU_CARD: "nvidia.com/gpu"}
 NODE_DEVICE_KEYS = {ASCEND_CARD: "huawei.com/ascend-snt9", GPU_CARD: "nvidia.com/gpu"}
@@ -97,4 +97,4 @@ OTHER_WORKLOADS = {
     ASCEND: (("notebook", "notebook-li-na", "Running"), ("infer", "pangu-chat", "Running")),
     GPU: (("notebook", "notebook-chen-jie", "Running"), ("infer", "ocr-service", "Abnormal")),
 }
-"""What runs in pools next to training: type, name, status. It never ends and uses almost nothing."""
+"""Other workloads in pools: type, name, status. They never end and use almost nothing."""

@@ -1,4 +1,4 @@
-"""What the users of the ModelArts project submit."""
+"""The jobs that users of the ModelArts project submit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainfleet_simulator.modelarts.catalog import FLAVORS
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
 from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
 
-# Where jobs go, and how often: (weight, workspace, pool or "" for the public one).
+# Places of jobs with their weights: (weight, workspace, pool or "" for the public one).
 _PLACES = (
     (24, catalog.DEFAULT, catalog.ASCEND),
     (11, catalog.DEFAULT, catalog.ASCEND_TEAM),
@@ -21,7 +21,7 @@ _TEAMS = {catalog.DEFAULT: "llm", catalog.TEAM_WORKSPACE: "vision"}
 
 
 def draft(rng: Random, *, short: bool = True) -> Draft:
-    """One submission; `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    """Draw a job. `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
     _, workspace, pool = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
     user = rng.choice([user for user in catalog.USERS if user.team == _TEAMS[workspace]])
     roles = _pool_roles(rng, pool) if pool else public_roles(rng.choice(tuple(FLAVORS)), rng.choice((1, 1, 2)))
@@ -30,7 +30,7 @@ def draft(rng: Random, *, short: bool = True) -> Draft:
 
 
 def compose(rng: Random, *, workspace: str, user: User, pool: str, roles: tuple[Role, ...], plan: Plan) -> Draft:
-    """A draft of its main facts; the rest (name, annotations, priority) is drawn."""
+    """Build a draft from its main facts. The name, annotations and priority are random."""
     annotations = {"fault-tolerance/job-retry-num": "3"}
     if rng.random() < 0.75:
         annotations |= {"team": user.team, "project": rng.choice(("atlas", "borealis", "comet"))}
@@ -57,7 +57,8 @@ def public_roles(flavor_id: str, count: int) -> tuple[Role, ...]:
 
 
 def pool_role(pool: str, kind: str, count: int, cards: int) -> Role:
-    """Tasks that take `cards` of a pool's node and their share of the rest of it; without cards an eighth of a node."""
+    """Return tasks with `cards` cards of a pool's node, and their share of its other resources; without cards, an
+    eighth of a node."""
     spec = next(spec for spec in catalog.POOLS if spec.pool_id == pool)
     node, share = spec.node_type, max(cards, 1)
     size = f"modelarts.pool.visual.{f'{cards}x' if cards > 1 else 'x' if cards else 'cpu.'}large"
@@ -84,7 +85,7 @@ def _pool_roles(rng: Random, pool: str) -> tuple[Role, ...]:
 
 
 def ordinary_plan(rng: Random, *, short: bool) -> Plan:
-    """What becomes of an ordinary job. Its restarts do not show in its phase."""
+    """Draw the plan of an ordinary job. Its restarts do not show in its phase."""
     running = rng.randint(60, 720) if short else int(rng.triangular(600, 21600, 2400))
     outcome = rng.choices(("Succeeded", "Failed", "Stopped"), (62, 24, 14))[0]
     reason = {"Succeeded": SUCCEEDED, "Stopped": STOPPED_BY_USER}.get(outcome) or rng.choice(catalog.FAILURES)

@@ -1,6 +1,6 @@
 """The simulated ModelArts, IAM, STS, AOM and machine metadata behind one address.
 
-What a request means, who asks, and how it is answered.
+It finds the operation of a request, checks the identity, and responds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ROUTES: tuple[tuple[str, str, str, Handler], ...] = (
     ("AssumeAgencyWithOIDC", "POST", "/v5/agencies/assume-with-oidc", sts.assume_agency_with_oidc),
     ("GetMetadataToken", "PUT", "/meta-data/latest/api/token", sts.get_metadata_token),
     ("GetSecurityKey", "GET", "/openstack/latest/securitykey", sts.get_security_key),
-    # Both methods, with an instance or without: the vendor's client has a name for each, the log has one.
+    # Both methods, with or without an instance: the vendor's client has a name for each, but the log has one.
     ("ListInstantQueryAomPromPost", "POST", f"{_AOM}/query", list_instant_query_aom_prom),
     ("ListInstantQueryAomPromPost", "GET", f"{_AOM}/query", list_instant_query_aom_prom),
     ("ListRangeQueryAomPromPost", "POST", f"{_AOM}/query_range", list_range_query_aom_prom),
@@ -80,7 +80,7 @@ _ROUTES: tuple[tuple[str, str, str, Handler], ...] = (
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Of a path in which a name stands in braces, and what may be left out in square brackets."""
+    """Compile a path with names in braces and optional parts in square brackets."""
     optional = path.replace("[", "(?:").replace("]", ")?")
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", optional))
 
@@ -97,7 +97,7 @@ _APIS = tuple(
     )
 )
 _UNSIGNED = {"KeystoneCreateUserTokenByPassword", "AssumeAgencyWithOIDC", "GetMetadataToken", "GetSecurityKey"}
-"""Asked by those who have no key or token yet."""
+"""Operations for callers that have no key or token yet."""
 _OLD = {"ListTrainingJobsV1", "ListTrainingJobVersions", "ListLogFileNames"}
 _USUAL = {
     400: ("ModelArts.2764", "Invalid parameter."),
@@ -114,7 +114,7 @@ _AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavai
 
 
 class ModelArts:
-    """One project, whose v2 jobs and pools live in one world and whose v1 jobs in another."""
+    """One project. Its v2 jobs and pools are in one world, and its v1 jobs in another."""
 
     def __init__(
         self, world: World, legacy: World, gatekeeper: Gatekeeper, *, tokens: Tokens, agency: Agency, aom: Aom
@@ -220,7 +220,7 @@ class ModelArts:
 
 
 def _find(request: ApiRequest) -> tuple[str, dict[str, str], Handler] | None:
-    """The operation of a path, and the names that the path holds, in their order."""
+    """Return the operation of a path, and the names in the path, in their order."""
     for operation, method, pattern, handle in _OPERATIONS:
         found = pattern.fullmatch(request.path)
         if found is not None and method == request.method:
@@ -237,7 +237,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _searched(body: bytes) -> dict[str, str]:
-    """What a search says of itself to `/truth` and `/faults`: its plain fields, and each filter under its key."""
+    """Return the fields of a search for `/truth` and `/faults`: its plain fields, and each filter by its key."""
     try:
         given = json.loads(body)
     except ValueError:

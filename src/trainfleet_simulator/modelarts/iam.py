@@ -1,6 +1,6 @@
-"""The simulated IAM: a token for a password, and a project's id for its name.
+"""The simulated IAM: tokens for passwords, and ids of projects.
 
-https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html and its sister pages.
+https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html and related pages.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def keystone_create_user_token_by_password(call: Call) -> Answer:
 
 
 def keystone_list_projects(call: Call) -> Answer:
-    """GET /v3/projects: those of the account, or the one of a name."""
+    """GET /v3/projects: the projects of the account, or the one with a name."""
     name = call.text("name")
     projects = [
         {

@@ -1,4 +1,4 @@
-"""v2 training jobs as ModelArts writes them, in a list as in a detail."""
+"""v2 training jobs as ModelArts returns them, in lists and in details."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
 
 
 def tasks_of(job: Job) -> list[str]:
-    """The tasks of a job that has been placed: `worker-0`, `worker-1`, `server-0`."""
+    """Return the tasks of a job that has been placed: `worker-0`, `worker-1`, `server-0`."""
     return [pod.pod_id.removeprefix(f"{job.job_id}-") for pod in job.pods]
 
 
 def has(role: Role, metric: str) -> bool:
-    """Whether a task has the kind of device that a series is about."""
+    """Return whether a task has the kind of device of a series."""
     kind = metric[:3]
     if kind not in {"gpu", "npu"}:
         return True
@@ -27,7 +27,7 @@ def has(role: Role, metric: str) -> bool:
 
 
 def job_row(job: Job, now: int) -> dict[str, Any]:
-    """A job object. What is not known yet is left out or 0."""
+    """Return a job object. Unknown values are absent or 0."""
     draft = job.draft
     return {
         "kind": draft.job_type,
@@ -72,7 +72,7 @@ def _status(job: Job, now: int) -> dict[str, Any]:
 
 
 def _running_records(job: Job, now: int) -> list[dict[str, Any]]:
-    """From each start to the loss of a task or the end, in seconds."""
+    """Return each run, from its start to the loss of a task or to its end, in seconds."""
     assert job.running is not None
     record = _run(job, job.running, now)
     records = [record]
@@ -89,7 +89,8 @@ def _running_records(job: Job, now: int) -> list[dict[str, Any]]:
 
 
 def _run(job: Job, start: int, now: int, *, in_place: bool = False) -> dict[str, Any]:
-    """The start of a run. Its accelerators are ready some seconds later; until then, and without any, the time is 0."""
+    """Return the start of a run. The time of its accelerators is a few seconds later; before it, and without
+    accelerators, it is 0."""
     has_cards = any(role.cards for role in job.draft.roles)
     loading = job.draft.plan.loading
     ready = start + (3 + job.created % 5 if loading is None else loading)
@@ -112,9 +113,9 @@ _REASONS = {"node": NODE_FAULT, "accelerator": "ChipFault"}
 
 
 def _recovery(loss: Loss, task: str) -> dict[str, Any]:
-    """How a run ended that lost a task, which went on elsewhere or started again in its place.
+    """Return the end of a run that lost a task. The task then ran on another node, or started again on the same one.
 
-    Where a chip broke, the cloud tries first to restart the process on it.
+    If a chip broke, the cloud first tries to restart the process on it.
     """
     reason = _REASONS.get(loss.fault, "ProcessFault")
     recover = "pod_reschedule" if loss.moved else "proc_restart"
@@ -144,7 +145,7 @@ def _recovery(loss: Loss, task: str) -> dict[str, Any]:
 
 
 def _no_recovery(at: int, task: str) -> dict[str, Any]:
-    """A job that was rescheduled as often as it may be, and is lost."""
+    """Return the loss of a job that has used up its reschedulings."""
     attempt = {
         "recover_start_at": at,
         "recover_end_at": at,
@@ -176,7 +177,7 @@ def _resource(job: Job) -> dict[str, Any]:
 
 
 def _allocated(role: Role) -> dict[str, Any]:
-    """What one task has; memory in GiB. Every number is a float in the vendor's model."""
+    """Return the resources of one task; memory in GiB. Every number is a float in the vendor's model."""
     return {
         "cpu_arch": "arm64" if _is_npu(role) else "x86_64",
         "cpu_core_num": float(role.cpu),

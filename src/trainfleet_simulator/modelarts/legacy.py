@@ -1,4 +1,4 @@
-"""The world of the v1 training API: a few jobs of their own, on public machines, submitted version after version."""
+"""The world of the v1 training API: a few separate jobs on public machines, each with several versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDLESS = Plan(3, 4, 30, FOR_EVER, "Stopped", STOPPED_BY_USER, stopping=8)
 
 
 def versions(world: World) -> dict[int, list[Job]]:
-    """Every v1 job by its id, each with its versions, oldest first. What the world calls a job is one version."""
+    """Return every v1 job by id, each with its versions, oldest first. A job of the world is one version."""
     found: dict[int, list[Job]] = {}
     for version in world.jobs.values():
         if not world.shows(version):
@@ -30,7 +30,7 @@ def versions(world: World) -> dict[int, list[Job]]:
 
 
 def v1_job_id(version: Job) -> int:
-    """The job that a version belongs to."""
+    """Return the id of the job of a version."""
     return 500_000 + crc32(version.draft.name.encode()) % 100_000
 
 

@@ -1,4 +1,4 @@
-"""How busy the nodes of a pool's cluster are, and how full their disks.
+"""The utilization of the nodes of a pool's cluster, and of their disks.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 """
@@ -13,17 +13,16 @@ from trainfleet_simulator.modelarts.parameters import Call, choice_of, refused
 from trainfleet_simulator.modelarts.pools import pool_of
 
 _NO_DATA = -1
-_NOT_THERE_YET = 20  # seconds that a point of the newest minute is on its way
+_NOT_THERE_YET = 20  # seconds until a point of the newest minute appears
 _TIME_RANGE = re.compile(r"(-1|\d{13})\.(-1|\d{13})\.([1-9]\d{0,4})", re.ASCII)
 _DISK_OF_A_NODE = 3_000_000.0  # megabytes
-_DISK_USED = 31.5  # percent, ever and everywhere
+_DISK_USED = 31.5  # percent, constant
 
 
 def show_pool_monitor(call: Call) -> Answer:
     """GET /v2/{project_id}/pools/{pool_name}/monitor: in percent, disks also in megabytes; -1 is no data.
 
-    The points are a cluster's: a logical pool shows those of the pool that it is part of. A pool that never came has
-    none at all.
+    The points are those of a cluster: a logical pool shows those of its parent. A pool that was never created has none.
     """
     pool, world = pool_of(call), call.world
     statistic = choice_of(call, "statistics", STATISTICS, "maximum")
@@ -53,14 +52,14 @@ def show_pool_monitor(call: Call) -> Answer:
 
 
 def _series(call: Call, root: str, statistic: str, times: range) -> dict[str, tuple[str, list[float]]]:
-    """Unit and values of every metric."""
+    """Return unit and values of every metric."""
     there = [at for at in times if call.world.present - at >= _NOT_THERE_YET]
     late: list[float] = [_NO_DATA] * (len(times) - len(there))
     nodes = sum(len(pool.nodes) for pool in call.world.family(root))
     found: dict[str, tuple[str, list[float]]] = {}
     for name in LOADS:
         known = call.loads.statistics(call.world, root, name, there)
-        # Where NPUs are not, not even the unit is.
+        # Without NPUs, the unit is absent, too.
         unit = "" if name.startswith("npu") and not any(known) else "Percent"
         found[name] = unit, [one.get(statistic, _NO_DATA) for one in known] + late
     capacity = _DISK_OF_A_NODE * nodes

@@ -1,4 +1,4 @@
-"""How busy the nodes of a cluster are: what its jobs use of them, in percent of what the nodes have."""
+"""The utilization of the nodes of a cluster by its jobs, in percent of the nodes' resources."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ LOADS = {
     "npuUtil": "GpuCoreUsage",
     "npuMemUsage": "GpuMemoryUsage",
 }
-"""What is known of nodes, and what the world calls it."""
+"""Metrics of nodes, and the world's names for them."""
 _IDLE = {"cpuUsage": 1.5, "memUsedRate": 4.0}
-"""What a node's own system uses; cards do nothing without a job."""
+"""Use by a node's own system. Cards are idle without a job."""
 _MOST_KEPT = 20_000
 
 
 class NodeLoads:
-    """Remembers what was worked out, because every call asks for the minutes of the last one again."""
+    """Computes and caches the utilization, because each call requests again the minutes of the previous one."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, int], dict[str, float]] = {}
 
     def statistics(self, world: World, root: str, metric: str, times: Iterable[int]) -> list[dict[str, float]]:
-        """For each time the statistics over the nodes of a pool and those below it; empty without such nodes."""
+        """Return for each time the statistics of the nodes of a pool and its children; empty without such nodes."""
         wanted = list(times)
         new = [at for at in wanted if (root, metric, at) not in self._known]
         if len(self._known) + len(new) > _MOST_KEPT:
@@ -48,13 +48,13 @@ class NodeLoads:
 
 
 def _fits(pool: Pool, metric: str) -> bool:
-    """Whether the nodes have what a metric is about."""
+    """Return whether the nodes have the resource of a metric."""
     kind = metric[:3]
     return kind not in {"gpu", "npu"} or pool.spec.card_type.startswith("ascend") == (kind == "npu")
 
 
 def _running(world: World, pools: set[str], since: int, until: int) -> list[Job]:
-    """Jobs that held nodes at some moment between the two."""
+    """Yield jobs that held nodes at some time in the range."""
     return [
         job
         for job in world.jobs.values()
@@ -80,7 +80,7 @@ def _loads(pools: list[Pool], jobs: list[Job], metric: str, at: int) -> list[flo
 
 
 def _share(role: Role, kind: NodeType, metric: str) -> float:
-    """Which part of its node a pod has."""
+    """Return the share of its node that a pod has."""
     if metric == "cpuUsage":
         return role.cpu / kind.cpu
     return role.memory / kind.memory if metric == "memUsedRate" else role.cards / kind.cards

@@ -1,4 +1,4 @@
-"""What the ModelArts operations have in common: who is asked, and the strict reading of parameters."""
+"""Common code of the ModelArts operations: the call, and strict parsing of parameters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from trainfleet_simulator.world.fleet import World
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: decoded query, ids from the path, decoded body, and the project to answer from."""
+    """One call: decoded query, ids in the path, decoded body, and the project."""
 
     query: Mapping[str, list[str]]
     ids: tuple[str, ...]
     body: Any
     world: World
     legacy: World
-    """The jobs of the v1 API, which are others."""
+    """The jobs of the v1 API, which are separate."""
     series: TaskSeries
     tokens: Tokens
     now: float
@@ -36,10 +36,10 @@ class Call:
     samples: Samples
     loads: NodeLoads
     instance: str
-    """The Prometheus instance that a call to AOM names."""
+    """The Prometheus instance of a call to AOM."""
 
     def text(self, name: str, default: str = "") -> str:
-        """A query parameter that is sent once."""
+        """Return a query parameter that is sent once."""
         return self.query.get(name, [default])[-1] or default
 
 
@@ -47,12 +47,12 @@ Handler = Callable[[Call], Answer]
 
 
 def refused(number: str, message: str, status: int = 400) -> ApiError:
-    """An error of ModelArts' own, by the number behind its dot."""
+    """Return an error of ModelArts, by the number behind its dot."""
     return ApiError(status, f"ModelArts.{number}", message)
 
 
 def int_of(call: Call, name: str, default: int, lowest: int, highest: int, *, code: str = "50004000") -> int:
-    """A whole number in the query, within its bounds."""
+    """Return a whole number of the query, within its bounds."""
     text = call.text(name)
     if not text:
         return default
@@ -62,7 +62,7 @@ def int_of(call: Call, name: str, default: int, lowest: int, highest: int, *, co
 
 
 def choice_of(call: Call, name: str, allowed: tuple[str, ...], default: str = "", *, code: str = "50004000") -> str:
-    """One of the documented words, in their exact case."""
+    """Return one of the documented words, in their exact case."""
     text = call.text(name, default)
     if text and text not in allowed:
         raise refused(code, f"The parameter {name} must be one of: {', '.join(allowed)}.")
@@ -70,12 +70,12 @@ def choice_of(call: Call, name: str, allowed: tuple[str, ...], default: str = ""
 
 
 def precise_text(at: float) -> str:
-    """Unix seconds as IAM and the metadata service write them, to the microsecond."""
+    """Format Unix seconds as IAM and the metadata service do, to the microsecond."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def workspace_of(world: World, given: Any) -> str:
-    """A workspace's id; left out it is the default one, never all of them."""
+    """Return a workspace's id. The default is the default workspace, never all of them."""
     known = [workspace.workspace_id for workspace in WORKSPACES]
     asked = DEFAULT if given in (None, "") else given
     if asked not in known or asked in world.hidden:

@@ -1,4 +1,4 @@
-"""What was submitted to ModelArts before the start: a month of ordinary jobs, and the ones worth watching."""
+"""Jobs submitted to ModelArts before the start: a month of ordinary jobs, and the interesting ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainfleet_simulator.world.setting import Setting, Submissions
 
 
 def submissions(rng: Random, started: int, history: int, pools: Mapping[str, Pool]) -> Submissions:
-    """Everything submitted before `started` but the last minutes' ordinary arrivals."""
+    """Return all jobs submitted before `started`, without the ordinary arrivals of the last minutes."""
     ordinary = [(started - rng.randint(9 * HOUR, 30 * DAY), draft(rng, short=False)) for _ in range(history)]
     nodes = len(pools[catalog.ASCEND].nodes)
     return sorted([*ordinary, *_watched(rng, started, nodes)], key=lambda item: item[0])
@@ -52,7 +52,7 @@ def _watched(rng: Random, started: int, ascend_nodes: int) -> Submissions:
     add(90 * 60, "public-ascend", "", public_roles("modelarts.kat1.8xlarge", 1), endless)
     add(200, "waits-for-room", ascend, one(ascend, ascend_nodes, 8), endless)
 
-    # One for each phase that passes quickly; only their timing matters.
+    # One for each phase that passes quickly. Only their timing matters.
     quick = Plan(2, 3, 15, 240, "Succeeded", SUCCEEDED)
     on_gpu = public_roles("modelarts.vm.gpu.v100", 1)
     add(1, "just-created", "", on_gpu, replace(quick, creating=20))

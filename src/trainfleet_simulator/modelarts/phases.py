@@ -1,4 +1,4 @@
-"""The world's states in ModelArts' words: the phase of a v2 job, the status of a pool's workload, v1's numbers."""
+"""ModelArts' words for the world's states: phases of v2 jobs, statuses of workloads, numbers of v1."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ _V1_STATUS = {
 STATUSES = {phase: tuple(status for status, word in _PHASE.items() if word == phase) for phase in PHASES} | {
     "Abnormal": ("Failed",)
 }
-"""Under which of the world's states the jobs of a phase are found."""
+"""The world's states of the jobs of a phase."""
 
 
 def phase(job: Job) -> str:
-    """The phase of a v2 job."""
+    """Return the phase of a v2 job."""
     return "Abnormal" if _lost(job) else _PHASE[job.status]
 
 
 def secondary_phase(job: Job) -> str:
-    """The unstable second word, which knows a queue."""
+    """Return the second, unstable word, which also exists for a queued job."""
     if job.status == "EnvPreparing":
         return "Creating"
     return {"Pending": "Queuing", "Abnormal": "Lost"}.get(phase(job), phase(job))
 
 
 def workload_status(job: Job) -> str:
-    """The status of a job as a workload of its pool, where a queued job has a word of its own."""
+    """Return the status of a job as a workload of its pool. A queued job has a different word there."""
     return "Queue" if job.status == "Queuing" else phase(job)
 
 
 def v1_status(job: Job) -> int:
-    """The number that the first version of the API has for a state."""
+    """Return the v1 API's number of a state."""
     return 14 if _lost(job) else _V1_STATUS[job.status]
 
 

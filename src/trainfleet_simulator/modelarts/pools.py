@@ -1,6 +1,6 @@
-"""The simulated dedicated pools: their list, what of them is allocated, how busy they are, and their nodes.
+"""The simulated dedicated pools: their list, allocation, utilization and nodes.
 
-https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and its sister pages.
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and related pages.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from trainfleet_simulator.world.nouns import DAY, GIB
 from trainfleet_simulator.world.pools import Amount, Pool
 
 _QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
-_ASKED_NODES = 2  # what a pool that has no nodes yet was ordered with
+_ASKED_NODES = 2  # the ordered nodes of a pool that has none yet
 _SELECTOR = re.compile(r"os\.modelarts/name=(.+)")
 
 
 def pool_of(call: Call) -> Pool:
-    """The pool that the path names."""
+    """Return the pool in the path."""
     pool = call.world.pools.get(call.ids[0])
     if pool is None or not call.world.offers(pool):
         raise refused("50015001", f"Pool {call.ids[0]} not found.", 404)
@@ -91,7 +91,7 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
             "root": spec.parent or spec.pool_id,
             **({"parent": spec.parent} if spec.parent else {}),
             "scope": [{"scopeType": "Train", "state": "Enabled"}],
-            # A state that no node is in is left out.
+            # A state without a node is left out.
             "resources": {
                 state: [{"flavor": flavor, "count": count, "azs": [{"az": "cn-north-4a", "count": count}]}]
                 for state, count in states.items()
@@ -102,7 +102,7 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
 
 
 def show_pool_runtime_metrics(call: Call) -> Answer:
-    """GET /v2/{project_id}/metrics/runtime/pools: what of every pool is allocated, its children's included."""
+    """GET /v2/{project_id}/metrics/runtime/pools: the allocation of every pool, including its children's."""
     world = call.world
     stamp = {"timestamp": utc_text(world.present - 20), "window": "1m"}
     items, rows = [], []
@@ -121,7 +121,7 @@ def show_pool_runtime_metrics(call: Call) -> Answer:
 
 
 def _quantities(pool: Pool, amount: Amount) -> dict[str, Any]:
-    """Kubernetes quantities. Each pool's answer comes from another cluster, and none writes them like the other."""
+    """Return Kubernetes quantities. Each pool is in another cluster, and each cluster writes them differently."""
     device = catalog.DEVICE_KEYS[pool.spec.card_type]
     match pool.spec.pool_id:
         case catalog.ASCEND:
@@ -183,10 +183,10 @@ def _place(token: str) -> int:
 
 
 def host_ip(pool: Pool, node: str) -> str:
-    """The private address of one of the pool's nodes."""
+    """Return the private address of one of the pool's nodes."""
     return f"{pool.nodes[node].ip_prefix}.1"
 
 
 def gib(mib: int) -> str:
-    """An amount of memory as workloads have it: a number with two places, and its unit."""
+    """Format memory as workloads have it: a number with two places, and its unit."""
     return f"{mib / GIB:.2f} GiB"

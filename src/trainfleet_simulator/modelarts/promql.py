@@ -1,7 +1,8 @@
-"""A reader of the little PromQL that the simulated AOM understands; it refuses everything else.
+"""A parser of the subset of PromQL that the simulated AOM supports. It rejects other queries.
 
-It reads a selector (`name{label="value", other=~"expression"}`), the same within `last_over_time(…[10m])`, and either
-of the two within `avg|sum|max by (label, …) (…)`. Names, strings and durations are written as Prometheus has them.
+It parses a selector (`name{label="value", other=~"expression"}`), a selector within `last_over_time(…[10m])`, and
+either of the two within `avg|sum|max by (label, …) (…)`. The syntax of names, strings and durations is that of
+Prometheus.
 
 https://prometheus.io/docs/prometheus/latest/querying/basics/
 """
@@ -24,20 +25,20 @@ _OVER_TIME = "last_over_time"
 _AGGREGATIONS = ("avg", "sum", "max")
 MOST_WINDOW = 86400  # seconds
 
-# The part of regular expressions that every dialect reads alike, and that cannot take for ever: nothing repeated is a
-# group, and at most three things are repeated without an end.
+# The part of regular expressions that all dialects share and that always ends quickly: no group is repeated, and at
+# most three repetitions are unlimited.
 _ATOM = re.compile(r"[\w:/@ =-]|\\[dwsDWS\][.*+?(){}|^$\\/-]|\.|\[\^?(?:\w(?:-\w)?)+-?\]|[*+?|()]", re.ASCII)
 _REPEATS = {"*", "+", "?"}
 _MOST_ENDLESS = 3
 
 
 class Refused(ValueError):
-    """The query is not one that is understood; says where and what was wanted, and repeats nothing of it."""
+    """The query is not supported. The text has the position and the expected token, and no part of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """What a label has to be. A label that a series does not have is empty."""
+    """A condition on a label. A missing label is empty."""
 
     label: str
     value: str
@@ -45,14 +46,14 @@ class Matcher:
     negated: bool = False
 
     def fits(self, value: str) -> bool:
-        """Whether the value of the label is accepted."""
+        """Return whether the label's value is accepted."""
         found = self.value == value if self.expression is None else self.expression.fullmatch(value) is not None
         return found is not self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that has been read. `by` is None if nothing is aggregated; `window` is in seconds."""
+    """A parsed query. `by` is None without an aggregation. `window` is in seconds."""
 
     metric: str
     matchers: tuple[Matcher, ...] = ()
@@ -62,7 +63,7 @@ class Query:
 
 
 def read(text: str) -> Query:
-    """Read a whole query. Raises Refused, and nothing else."""
+    """Parse a whole query. Raises only Refused."""
     reader = _Reader(text)
     query = reader.query()
     reader.end()
@@ -70,7 +71,7 @@ def read(text: str) -> Query:
 
 
 def read_selector(text: str) -> Query:
-    """Read a bare selector, as `match[]` takes it. Raises Refused, and nothing else."""
+    """Parse a selector, as in `match[]`. Raises only Refused."""
     reader = _Reader(text)
     query = reader.selector()
     reader.end()
@@ -78,7 +79,7 @@ def read_selector(text: str) -> Query:
 
 
 class _Reader:
-    """Reads from left to right; nothing is read twice, and nothing nests deeper than the forms above."""
+    """Reads from left to right. It reads nothing twice, and nesting is limited to the forms above."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -123,13 +124,13 @@ class _Reader:
         return Query(metric, tuple(matchers))
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Require the end of the query."""
         self._skip()
         if self._at != len(self._text):
             raise self._refused("the end of the query")
 
     def _labels(self) -> tuple[str, ...]:
-        """As far as the closing bracket; a comma may stand before it."""
+        """Read labels up to the closing bracket. A comma may precede it."""
         names: dict[str, None] = {}
         while not self._may(")"):
             names[self._take(_LABEL, "the name of a label")[0]] = None
@@ -190,7 +191,7 @@ class _Reader:
             raise self._refused(mark)
 
     def _word(self, words: tuple[str, ...]) -> str:
-        """One of the words, where it stands alone and opens a bracket (or goes before `by`); else nothing is read."""
+        """Read one of the words if an opening bracket (or `by`) follows; otherwise read nothing."""
         self._skip()
         found = _METRIC.match(self._text, self._at)
         if found is None or found[0] not in words:

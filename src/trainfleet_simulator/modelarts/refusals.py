@@ -16,9 +16,9 @@ _OF_AN_OLD_JOB = {"ListTrainingJobVersions", "ListLogFileNames", "ShowPodMetricS
 
 
 def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-    """The project's own words for a kind of refusal; None if the operation knows no such thing."""
+    """Return the project's error for a kind of rejection; None if the operation has no such error."""
     match kind:
-        case "throttled" | "throttled_hint":  # without the policy that names a limit: it would be a hint
+        case "throttled" | "throttled_hint":  # without the policy that names a limit, which would be a hint
             return ApiError(429, "APIGW.0308", "The throttling threshold has been reached")
         case "server_error":
             return ApiError(500, "ModelArts.0010", "System error.")
@@ -33,7 +33,7 @@ def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | 
     if operation.name == _BY_ID_TOKEN:
         why = "access denied: the ID token is invalid or has expired"
         return None if kind == "skewed_clock" else ApiError(403, "PAP5.0001", why)
-    if "x-auth-token" in request.headers:  # a token bears no time of the client's
+    if "x-auth-token" in request.headers:  # a token has no time of the client
         return None if kind == "skewed_clock" else ApiError(401, "APIGW.0307", "The token must be updated")
     return _of_signature(kind, request)
 
@@ -84,6 +84,6 @@ def _of_metadata(kind: str, operation: Operation) -> ApiError | None:
     match kind:
         case "expired_credentials":
             return ApiError(401, "Unauthorized", "X-Metadata-Token is missing, unknown or has expired")
-        case "revoked_credentials":  # the machine's agency was taken from it
+        case "revoked_credentials":  # the machine has lost its agency
             return ApiError(404, "NotFound", "This machine has no agency")
     return None

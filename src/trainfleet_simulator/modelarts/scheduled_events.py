@@ -1,4 +1,4 @@
-"""The simulated announcements of work on nodes, as the vendor's SDK describes them (ListScheduledEvents)."""
+"""Simulated announcements of maintenance of nodes, as the vendor's SDK describes them (ListScheduledEvents)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Work on one node of a pool, by its place. Times in seconds after the world's start; negative ones are before it.
+    """Maintenance of one node of a pool, by its place. Times are in seconds after the world's start; negative ones are
+    before it.
 
-    Without `lasts`, the work waits until a user agrees to it, and does not begin.
+    Without `lasts`, the maintenance does not begin until a user agrees.
     """
 
     event_id: str
@@ -67,7 +68,8 @@ def list_scheduled_events(call: Call) -> Answer:
 
 
 def _words(call: Call, name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """A parameter that takes several words: the SDK repeats it, and its metadata has commas. Left out, it is all."""
+    """Return a parameter with several words. The SDK repeats it, and its metadata has commas. The default is all
+    words."""
     given = tuple(word for text in call.query.get(name, ()) for word in text.split(",") if word)
     if not set(given) <= set(allowed):
         raise refused("50004000", f"The parameter {name} must be some of: {', '.join(allowed)}.")

@@ -1,4 +1,4 @@
-"""The body of a search for v2 training jobs, read as strictly as the service reads it."""
+"""The body of a search for v2 training jobs, parsed as strictly as by the service."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNKNOWN_HERE = ("tags", "host_ips")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What was asked for. `offset` counts pages; `phases` are all of them where none were named."""
+    """A parsed search. `offset` counts pages. `phases` are all phases if the search has none."""
 
     workspace_id: str
     offset: int
@@ -45,7 +45,7 @@ class Search:
 
 
 def read(body: Any, world: World) -> Search:
-    """Raises ApiError with the code of what is wrong."""
+    """Parse a body. Raises ApiError with the code of the error."""
     if not isinstance(body, dict):
         raise refused("2764", "The request body must be a JSON object.")
     for name in _UNKNOWN_HERE:
@@ -92,7 +92,7 @@ def _whole(body: dict[str, Any], name: str, default: int, lowest: int, highest: 
 
 
 def _filter(given: Any) -> tuple[str, str, list[str]]:
-    """A filter's parts; without values (or with an empty one) it restricts nothing."""
+    """Return a filter's parts. Without values (or with an empty one), it selects everything."""
     if not isinstance(given, dict):
         raise refused("2789", "A filter must be an object of key, operator and value.")
     key, operator, value = given.get("key"), given.get("operator"), given.get("value")

@@ -1,6 +1,6 @@
-"""Where temporary keys come from: the simulated STS, and the metadata service of a machine.
+"""The simulated issuers of temporary keys: STS, and the metadata service of a machine.
 
-Neither requires a signature: the caller has no key yet.
+Neither requires a signature, because the caller has no key yet.
 https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
 https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html
 """
@@ -58,7 +58,7 @@ def get_metadata_token(call: Call) -> Answer:
 
 
 def get_security_key(call: Call) -> Answer:
-    """GET /openstack/latest/securitykey: the keys of the machine's agency; 404 where it has none."""
+    """GET /openstack/latest/securitykey: the keys of the machine's agency; 404 if it has none."""
     agency, token = call.agency, call.headers.get("x-metadata-token", "")
     if agency.metadata_tokens and not agency.metadata_sessions.is_valid(token, call.now):
         raise ApiError(401, "Unauthorized", "X-Metadata-Token is missing, unknown or has expired")
@@ -74,7 +74,7 @@ def get_security_key(call: Call) -> Answer:
     return Answer({"credential": credential}, rows=[[key.access_key_id, key.expires]])
 
 
-# The codes are those of the service's family for such cases; which ones STS itself uses is written nowhere.
+# These are the usual codes of this family of services. The codes of STS itself are not documented.
 def _malformed(name: str) -> ApiError:
     return ApiError(400, "PAP5.0011", f"malformed request: {name}")
 

@@ -1,4 +1,4 @@
-"""One-minute readings of tasks from their job's start, as the usage calls of both API versions return them."""
+"""One-minute readings of tasks from the start of their job, as the usage calls of both API versions return them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from trainfleet_simulator.world.jobs import Job, Pod
 from trainfleet_simulator.world.usage import task_reading
 
 T = TypeVar("T")
-MOST_MINUTES = 4320  # three days, as the console's chart
+MOST_MINUTES = 4320  # three days, as in the console's chart
 
 
 def minute_reading(job: Job, place: int, metric: str, minute: int) -> tuple[float, Pod] | None:
-    """The task's reading of one minute of its job, counted from 0, and the incarnation of its pod that ran then."""
+    """Return the task's reading in one minute of its job, counted from 0, and the incarnation of its pod at that
+    time."""
     assert job.running is not None
     return task_reading(metric, job, place, job.running + 60 * minute + 30)
 
@@ -24,19 +25,19 @@ class _Series:
     first: int
     values: list[float | None] = field(default_factory=list)
     written: dict[str, list[object]] = field(default_factory=dict)
-    """The same in other words, as far as they were asked for."""
+    """The same values as text, if they were requested before."""
 
 
 class TaskSeries:
-    """Remembers what was worked out, because each call asks for all of it again."""
+    """Computes and caches series, because each call requests the whole series again."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Series] = {}
 
     def values(self, job: Job, place: int, metric: str, now: int) -> list[float | None]:
-        """Readings of the task at `place`, oldest first, the last of the last whole minute; None if there was none.
+        """Return readings of the task at `place`, oldest first, up to the last whole minute; None if there was none.
 
-        At most three days of them; at least one, once the job runs. `metric` is in the world's words.
+        They cover at most three days, and have at least one reading when the job runs. `metric` is the world's name.
         """
         series = self._up_to(job, place, metric, now)
         return [None] if series is None else series.values[-MOST_MINUTES:]
@@ -44,7 +45,7 @@ class TaskSeries:
     def written(
         self, job: Job, place: int, metric: str, now: int, *, name: str, write: Callable[[float | None], T]
     ) -> list[T]:
-        """The same as `write` writes each of them; it is called once for each. `name` stands for `write`."""
+        """Return the same, formatted by `write`, which is called once for each reading. `name` identifies `write`."""
         series = self._up_to(job, place, metric, now)
         if series is None:
             return [write(None)]
@@ -53,7 +54,7 @@ class TaskSeries:
         return written[-MOST_MINUTES:]
 
     def _up_to(self, job: Job, place: int, metric: str, now: int) -> _Series | None:
-        """What is known by now; None within the first minute."""
+        """Return the readings up to now; None within the first minute."""
         assert job.running is not None
         ended = job.work_ended
         minutes = ((now if ended is None else ended) - job.running) // 60

@@ -1,6 +1,6 @@
 """The simulated v2 training API: search, details, task metrics.
 
-https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html and its sister pages.
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html and related pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METRICS = {
     "npuUtil": "GpuCoreUsage",
     "npuMemUsage": "GpuMemoryUsage",
 }
-"""Every series that an answer has, and what the world calls it."""
+"""Every series of a response, and the world's name of it."""
 
 
 def list_training_jobs(call: Call) -> Answer:
@@ -37,7 +37,7 @@ def list_training_jobs(call: Call) -> Answer:
     statuses = sorted({status for word in search.phases for status in STATUSES[word]})
     start, end = search.created or (-math.inf, math.inf)
     found = world.index.between([(search.workspace_id, status) for status in statuses], start, end)
-    whole = ("Failed" in search.phases) == ("Abnormal" in search.phases)  # the world has one state for both
+    whole = ("Failed" in search.phases) == ("Abnormal" in search.phases)  # the world has one state for both phases
     if search.wanted or not whole:
         jobs = [world.jobs[job_id] for job_id in found.ids()]
         fitting = [job for job in jobs if phase(job) in search.phases and all(want(job) for want in search.wanted)]
@@ -73,7 +73,7 @@ def show_training_job_details(call: Call) -> Answer:
 
 
 def show_training_quotas(call: Call) -> Answer:
-    """GET /v2/{project_id}/training-quotas: how many jobs may live at a time and how many do, in all workspaces."""
+    """GET /v2/{project_id}/training-quotas: the limit of live jobs and their number, in all workspaces."""
     if call.text("resource", "job-num") != "job-num":
         raise refused("2764", "The parameter resource must be job-num.")
     user = call.text("user_id")
@@ -85,7 +85,7 @@ def show_training_quotas(call: Call) -> Answer:
 def show_training_job_metrics(call: Call) -> Answer:
     """GET /v2/{project_id}/training-jobs/{training_job_id}/metrics/{task_id}: the whole history, in percent.
 
-    204 without a body before the job runs; all six series afterwards, whatever devices the task has.
+    204 without a body before the job runs; afterwards all six series, for any devices.
     """
     job = _job(call)
     if job.pods and call.ids[1] not in tasks_of(job):
@@ -107,7 +107,7 @@ def show_training_job_metrics(call: Call) -> Answer:
 def _values(call: Call, job: Job, place: int, metric: str) -> list[float]:
     found = call.series.values(job, place, _METRICS[metric], call.world.present)
     values = [_NO_SAMPLE if value is None else round(value, 3) for value in found]
-    # Collection begins late, and the newest minutes are not always there yet.
+    # Collection begins late, and the newest minutes may be missing.
     late = 0 if len(values) == MOST_MINUTES else 1 if metric in {"cpuUsage", "memUsage"} else 2
     lag = (0, 0, 0, 0, 0, 1, 1, 2)[crc32(f"{job.pods[place].uid}/{call.world.present // 60}".encode()) % 8]
     for at in (*range(late), *range(len(values) - lag, len(values))):

@@ -1,6 +1,6 @@
-"""The simulated v1 training API, no longer documented: jobs, versions, log files, readings of single pods.
+"""The simulated v1 training API, which is no longer documented: jobs, versions, log files, readings of single pods.
 
-Numbers are texts wherever they are readings, and a reading that is not there is "0".
+Readings are numbers as text, and a missing reading is "0".
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _version(call: Call) -> Job:
 
 
 def list_training_job_versions(call: Call) -> Answer:
-    """GET /v1/{project_id}/training-jobs/{job_id}/versions: the newest first; page 0 is all of them."""
+    """GET /v1/{project_id}/training-jobs/{job_id}/versions: the newest first; page 0 has all of them."""
     found = _versions(call)[::-1]
     size = int_of(call, "per_page", 10, 1, 1000, code=_BAD)
     page = int_of(call, "page", 0, 0, 65535, code=_BAD)
@@ -163,7 +163,7 @@ def _version_row(call: Call, version: Job, number: int) -> dict[str, Any]:
         "pool_name": None,
         "parameter": [{"label": "hub_token", "value": PLANTED_SECRETS[1]}],
         "user_command": None,
-        # In a list this object is a text that holds it.
+        # In a list, this object is a text with JSON.
         "system_metric_list": json.dumps(_mean_of_pods(call, version) | {"interval": 1}),
     }
 
@@ -185,7 +185,7 @@ def _mean_of_pods(call: Call, version: Job) -> dict[str, list[str]]:
 
 
 def list_log_file_names(call: Call) -> Answer:
-    """GET …/versions/{version_id}/log/file-names: one a pod, named like it; none before the version runs."""
+    """GET …/versions/{version_id}/log/file-names: one for each pod, with its name; none before the version runs."""
     names = _pod_names(_version(call))
     return Answer({"is_success": True, "log_file_list": names}, rows=[[name] for name in names])
 
@@ -218,7 +218,7 @@ def show_pod_metric_statistic(call: Call) -> Answer:
 
 
 def _cards(role: Role, metric: str, *, each: bool) -> int:
-    """How many rows a metric has."""
+    """Return the number of rows of a metric."""
     if metric not in _PER_CARD:
         return 1
     return role.cards if each else min(role.cards, 1)
@@ -234,14 +234,14 @@ class _Chart:
     metric: str
 
     def by_card(self, cards: int) -> Iterator[list[str]]:
-        """Cards differ a little, and their mean is the pod's reading."""
+        """Return slightly different readings of cards. Their mean is the pod's reading."""
         for card in range(cards):
             share = 1 + 0.05 * (card - (cards - 1) / 2) / cards
             yield self.written(f"{card}/{cards}", partial(_of_card, share))
 
     def written(self, name: str, write: Callable[[float], T]) -> list[T]:
-        """Each as `write` writes it; `name` stands for `write`."""
-        # Rates are bytes a second here, but kilobytes for disks.
+        """Return each reading, formatted by `write`. `name` identifies `write`."""
+        # Rates are bytes a second here, except for disks: kilobytes.
         scale = 1e6 if self.metric.endswith("BytesRate") else 1024 if self.metric.startswith("disk") else 1
         return self.call.series.written(
             self.version,

@@ -1,6 +1,6 @@
-"""What runs and waits in a dedicated pool, whatever its kind: one by one, and counted.
+"""The running and waiting workloads of a dedicated pool of all kinds: their list, and their numbers.
 
-https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowWorkloadStatistics.html and its sister pages.
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowWorkloadStatistics.html and related pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TYPES = ("train", "infer", "notebook", "x-infer")
 _KEPT = 3600  # seconds that a finished workload stays in the pool's list
 _COUNTS_AS_TEXT = {catalog.ASCEND_TEAM}
 _OTHER_KEY = {catalog.GPU: "statics"}
-"""Pools whose answers take the documentation's table at its word, which its example contradicts."""
+"""Pools whose responses follow the table in the documentation, which its example contradicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Workload:
 
 
 def _workloads(world: World, pool: Pool) -> list[_Workload]:
-    """Oldest first."""
+    """Return the workloads, oldest first."""
     other = [
         _Workload(kind, name, status, world.started - 3 * DAY)
         for kind, name, status in catalog.OTHER_WORKLOADS.get(pool.spec.pool_id, ())
@@ -53,7 +53,7 @@ def _workloads(world: World, pool: Pool) -> list[_Workload]:
 
 
 def show_workload_statistics(call: Call) -> Answer:
-    """GET /v2/{project_id}/statistics/pools/{pool_name}/workloads: a status that no workload is in is left out."""
+    """GET /v2/{project_id}/statistics/pools/{pool_name}/workloads: a status without a workload is left out."""
     pool = pool_of(call)
     counts: dict[str, Counter[str]] = {}
     for workload in _workloads(call.world, pool):

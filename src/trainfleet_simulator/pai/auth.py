@@ -21,7 +21,7 @@ _AUTHORIZATION = re.compile(
 
 
 class Verifier:
-    """Knows the keys (and the security tokens of the temporary ones among them) and the nonces used of late."""
+    """Checks requests by the known keys, their security tokens and the recently used nonces."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -76,7 +76,7 @@ class Verifier:
             raise ApiError(400, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
 
     def _check_nonce(self, nonce: str, now: float) -> None:
-        # A nonce can be forgotten once a request that bears it would be refused for its date.
+        # A nonce can be forgotten when its request would be rejected because of its date.
         while self._nonces and now - next(iter(self._nonces.values())) > 2 * MAX_SKEW:
             del self._nonces[next(iter(self._nonces))]
         if nonce in self._nonces:

@@ -1,4 +1,4 @@
-"""The PAI account: its workspaces, people, machine types and quotas, and how people there name their jobs."""
+"""The PAI account: its workspaces, users, machine types, quotas and names of jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ USERS = (
     User("200000000000000005", "erin", "speech"),
     User("200000000000000006", "faythe", "platform"),
 )
-CALLER = USERS[0]  # whose jobs ShowOwn means
+CALLER = USERS[0]  # ShowOwn selects the jobs of this user
 
 ECS_SPECS = {
     spec.name: spec
@@ -75,7 +75,7 @@ QUOTAS = (
 )
 
 CORDONED = frozenset({GENERAL})
-"""Quotas whose last node a user has cordoned: what runs there goes on."""
+"""Quotas whose last node a user has cordoned. Its jobs continue to run."""
 LEASE_DAYS = {TRAIN: 5, VISION: 90, ROOT: 90, HIDDEN: 90}
 """Days from the start to the end of the lease of a quota's first node. Each further lease ends 30 days later. Nodes of
 other quotas are pay-as-you-go."""

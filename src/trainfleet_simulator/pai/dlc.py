@@ -1,6 +1,6 @@
 """The simulated DLC service (pai-dlc, version 2020-12-03).
 
-https://www.alibabacloud.com/help/en/pai/developer-reference/api-pai-dlc-2020-12-03-listjobs and its sister pages.
+https://www.alibabacloud.com/help/en/pai/developer-reference/api-pai-dlc-2020-12-03-listjobs and related pages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SORT_KEYS: dict[str, Callable[[Job], Any]] = {
 
 
 def list_jobs(call: Call) -> Answer:
-    """GET /api/v1/jobs: one page of one filter, and how many match it in all."""
+    """GET /api/v1/jobs: one page of one filter, and the total number of matches."""
     query, world = call.query, call.world
     status = choice_of(query, "Status", JOB_STATUSES)
     field = choice_of(query, "TimeRangeField", ("GmtCreateTime", "GmtFinishTime"), "GmtCreateTime")
@@ -127,14 +127,14 @@ def _job(call: Call) -> Job:
 
 
 def get_job(call: Call) -> Answer:
-    """GET /api/v1/jobs/{JobId}: everything about one job, its pods above all."""
+    """GET /api/v1/jobs/{JobId}: one job with its pods."""
     job = _job(call)
     body = detail(job, call.world.now, need_detail=bool_of(call.query, "NeedDetail", default=True))
     return Answer(body, rows=[[job.job_id, job.status, job.sub_status]])
 
 
 def get_job_metrics(call: Call) -> Answer:
-    """GET /api/v1/jobs/{JobId}/metrics: readings by pod; nothing but for pay-as-you-go jobs on general computing."""
+    """GET /api/v1/jobs/{JobId}/metrics: readings by pod, only of pay-as-you-go jobs on general computing."""
     query, world = call.query, call.world
     if not query.get("MetricType"):
         raise ApiError(400, "MissingMetricType", "The parameter MetricType is mandatory.")
@@ -143,7 +143,7 @@ def get_job_metrics(call: Call) -> Answer:
     step = _step(query.get("TimeStep") or "5m")
     job = _job(call)
     if job.draft.payment != "PostPaid" or job.draft.resource_type != "ECS":
-        # All other jobs have moved to CloudMonitor; this call is not maintained for them, and says so in two ways.
+        # All other jobs have moved to CloudMonitor. This call is not maintained for them, and reports it in two ways.
         empty: list[object] | None = None if crc32(job.job_id.encode()) % 3 == 0 else []
         return Answer({"JobId": job.job_id, "PodMetrics": empty}, no_data=True)
     since = world.present - 3600 if start is None else int(start)

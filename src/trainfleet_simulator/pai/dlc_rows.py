@@ -1,4 +1,4 @@
-"""Jobs as DLC writes them. The same field has other types in a list than in a detail; that is so in the real API."""
+"""Jobs as DLC returns them. As in the real API, the same field has other types in a list than in a detail."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from trainfleet_simulator.world.jobs import PREEMPTED, Job, Loss, Pod, Role, tot
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
 NEVER = "0001-01-01T00:00:00Z"
-"""A time not reached, as jobs on public resources have it."""
+"""The value of a time not reached, in jobs on public resources."""
 _WORKSPACE_NAMES = {workspace.workspace_id: workspace.name for workspace in WORKSPACES}
 _QUOTA_NAMES = {spec.pool_id: spec.name for spec in catalog.QUOTAS}
 
 
 def memory_text(mib: int) -> str:
-    """An amount of memory with the largest suffix that divides it."""
+    """Format an amount of memory with the largest suffix that divides it."""
     return f"{mib // GIB}Gi" if mib % GIB == 0 else f"{mib}Mi"
 
 
 def list_row(job: Job, now: int) -> dict[str, Any]:
-    """A JobItem of ListJobs: amounts as text, restarts as a bare number, no pods."""
+    """Return a JobItem of ListJobs: amounts as text, restarts as a number, no pods."""
     draft = job.draft
     cpu, memory, gpu = total(draft.roles)
     shows = _shows_amounts(job)
@@ -49,7 +49,7 @@ def list_row(job: Job, now: int) -> dict[str, Any]:
 
 
 def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
-    """The answer of GetJob: amounts as numbers (memory in GiB), restarts as used/allowed, pods."""
+    """Return the response of GetJob: amounts as numbers (memory in GiB), restarts as used/allowed, pods."""
     cpu, memory, gpu = total(job.draft.roles)
     shows = _shows_amounts(job)
     return _common(job, now) | {
@@ -65,7 +65,8 @@ def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
 
 
 def _shows_amounts(job: Job) -> bool:
-    """Jobs on public resources name a machine type; for every other one of them that is all there is."""
+    """Return whether a job shows amounts. Jobs on public resources name a machine type, and every second one shows only
+    that."""
     return bool(job.draft.pool_id) or job.created % 2 == 0
 
 
@@ -148,7 +149,7 @@ def _pod(pod: Pod, now: int) -> dict[str, Any]:
         "ResourceType": "Normal",
         "Duration": 0.0 if pod.started is None else float(end - pod.started),
         "GmtCreateTime": iso(pod.created),
-        "GmtStartTime": iso(pod.started) or "",  # unlike jobs, pods have empty text for a time not reached
+        "GmtStartTime": iso(pod.started) or "",  # unlike jobs, pods have an empty text for a time not reached
         "GmtFinishTime": iso(pod.finished) or "",
     }
 
@@ -175,12 +176,12 @@ _ERRORS = {
     "degraded": ("SlowNode", "Node"),
     PREEMPTED: ("PodPreempted", "Pod"),
 }
-"""Code and source of an error. The vendor documents no words: these are of the kind that its console shows."""
+"""Code and source of an error. The vendor documents no words; these are like those in its console."""
 
 
 def _recorded(job: Job) -> list[Loss]:
-    """The losses that have a restart record. One that the job's status shows, with its reason code, has none if the pod
-    was preempted."""
+    """Return the losses that have a restart record. If the job's status shows a loss with its reason code, and the pod
+    was preempted, the loss has none."""
     shown = {since for status, since in job.statuses if status == "Restarting"}
     return [loss for loss in job.losses if loss.fault != PREEMPTED or loss.at not in shown]
 

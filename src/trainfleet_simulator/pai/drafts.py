@@ -1,4 +1,4 @@
-"""What the simulated users submit: jobs of believable size, drawn from a seeded generator."""
+"""The jobs that the simulated users submit, drawn from a seeded generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainfleet_simulator.pai.catalog import ECS_SPECS
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
 from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
 
-# Where jobs go, and how often: (weight, workspace, quota or "" for public resources, payment).
+# Places of jobs with their weights: (weight, workspace, quota or "" for public resources, payment).
 _PLACES = (
     (22, "12345", catalog.TRAIN, "PrePaid"),
     (7, "12345", catalog.ROOT, "PrePaid"),
@@ -37,7 +37,7 @@ _TEAMS = {"12345": ("llm", "platform"), "12346": ("vision",), "12347": ("speech"
 
 
 def draft(rng: Random, *, short: bool = True) -> Draft:
-    """One submission; `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    """Draw a job. `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
     _, workspace, quota, payment = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
     user = rng.choice([user for user in catalog.USERS if user.team in _TEAMS[workspace]])
     if payment == "PrePaid":
@@ -52,7 +52,7 @@ def draft(rng: Random, *, short: bool = True) -> Draft:
 def compose(
     rng: Random, *, workspace: str, user: User, quota: str, payment: str, roles: tuple[Role, ...], plan: Plan
 ) -> Draft:
-    """A draft of its main facts; the rest (name, type, tags, priority) is drawn."""
+    """Build a draft from its main facts. The name, type, tags and priority are random."""
     model = rng.choice(catalog.MODELS[user.team])
     spec = ECS_SPECS.get(roles[0].machine)
     lingjun = quota not in ("", catalog.GENERAL) if spec is None else spec.resource_type == "Lingjun"
@@ -80,10 +80,10 @@ def public_roles(spec_name: str, count: int) -> tuple[Role, ...]:
 
 
 def pool_role(kind: str, count: int, cards: int, card_type: str) -> Role:
-    """Pods that take `cards` cards of a pool's node and their share of the rest of it."""
+    """Return pods with `cards` cards of a pool's node, and their share of its other resources."""
     node = catalog.LINGJUN_NODE if card_type == "GU8T" else catalog.V100_NODE
     cpu = (node.cpu - node.reserved_cpu) * max(cards, 1) // node.cards // (1 if cards else 2)
-    # Not all shares are whole GiB: the APIs then answer in Mi.
+    # Some shares are not whole GiB: for these, the APIs return Mi.
     memory = (node.memory - node.reserved_memory) * max(cards, 1) // node.cards // (1 if cards else 3)
     return Role(kind, count, cpu, memory, cards, card_type if cards else "")
 
@@ -145,7 +145,7 @@ def _tags(rng: Random, user: User) -> tuple[tuple[str, str], ...]:
     if kind < 0.5:
         tags["cost-center"] = f"cc-{rng.randint(10, 19)}"
     if kind < 0.1:
-        tags["cost_center"] = f"legacy-{rng.randint(1, 9)}"  # the same Prometheus label as its neighbour's
+        tags["cost_center"] = f"legacy-{rng.randint(1, 9)}"  # the same Prometheus label as that of another tag
     if kind > 0.9:
         tags["说明"] = 'say "hi"\nthere'
     return tuple(tags.items())

@@ -1,7 +1,7 @@
-"""The simulated Alibaba services behind one address: which operation a request means, who asks, how it is answered.
+"""The simulated Alibaba services behind one address: finds the operation, checks the identity, responds.
 
-The services share paths on different hosts. Here they share one address too, and differ by `x-acs-version`,
-which every request carries and nearly every one signs; the metadata service, which knows no versions, by its paths.
+The services have the same paths on different hosts. Here they share an address and differ by `x-acs-version`, which
+every request has and almost every request signs. The metadata service has no versions, and is found by its paths.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GET, _RPC = ("GET",), ("POST", "GET")
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """Where an operation is, and what answers it."""
+    """The place of an operation, and the function that responds."""
 
     path: re.Pattern[str]
     handle: Handler
@@ -54,7 +54,7 @@ _USUAL_CODES = {
     503: "ServiceUnavailable",
 }
 _OF_A_JOB = re.compile("/api/v1/jobs/([^/]+)")
-_SECRET = {"OIDCToken", "ExternalId"}  # the log of answers does without them
+_SECRET = {"OIDCToken", "ExternalId"}  # not in the log of responses
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -88,7 +88,7 @@ def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
 
 
 class Pai:
-    """One account, whose world is the given one."""
+    """One account with its world."""
 
     def __init__(self, world: World, keys: Keys, monitor: MonitorSettings, sts: Sts) -> None:
         self.world = world
@@ -105,7 +105,7 @@ class Pai:
         api = _APIS.get(request.headers.get("x-acs-version", ""), "unknown")
         name = request.headers.get("x-acs-action", "")
         if (api, name) not in self._routes:
-            name = "unknown"  # what anybody sends must not become an endless table
+            name = "unknown"  # any client can send names: the table must not grow without end
         parameters = {key: value for key, value in _parameters(request).items() if key not in _SECRET}
         found = _OF_A_JOB.match(request.path)
         return Operation(api, name, parameters if found is None else parameters | {"JobId": unquote(found[1])})
@@ -163,7 +163,7 @@ def _of_metadata(request: ApiRequest) -> bool:
 
 
 def _parameters(request: ApiRequest) -> dict[str, str]:
-    """Those of the query, and those of a form."""
+    """Return the parameters of the query and of a form."""
     form: list[tuple[str, str]] = []
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
         form = parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True)

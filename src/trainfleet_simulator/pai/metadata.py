@@ -27,12 +27,12 @@ _OURS = re.compile("/latest/(?:api|meta-data)/|/credentials-uri")
 
 
 def is_metadata(path: str) -> bool:
-    """Whether a path is this service's."""
+    """Return whether a path belongs to this service."""
     return _OURS.match(path) is not None
 
 
 def operation_of(request: ApiRequest) -> str:
-    """A name for what is asked, since these have none of their own; `unknown` where there is no such thing."""
+    """Return a name for the request, because the service has no names; `unknown` for other requests."""
     for (method, name), pattern in _ROUTES.items():
         if method == request.method and pattern.fullmatch(request.path):
             return name
@@ -40,7 +40,7 @@ def operation_of(request: ApiRequest) -> str:
 
 
 class Metadata:
-    """Hands out tokens, and the keys of the machine's role, which it renews by itself."""
+    """Issues tokens, and the keys of the machine's role, which it renews."""
 
     def __init__(self, sts: Sts) -> None:
         self._sts = sts
@@ -77,7 +77,7 @@ class Metadata:
             raise ApiError(401, "Unauthorized", "A metadata token is wanted.")
 
     def _current(self, role: str, now: float) -> Key:
-        """The same key for a while: a new one is there well before the old one ends."""
+        """Return the current key. A new one exists well before it expires."""
         key = self._key
         if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
             key = self._key = self._sts.issue(role, "metadata", now, _KEY_LIFETIME)

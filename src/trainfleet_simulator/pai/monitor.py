@@ -1,4 +1,4 @@
-"""The simulated CloudMonitor (version 2019-01-01), and the way to it through DLC (GetMetrics).
+"""The simulated CloudMonitor (version 2019-01-01), and its access through DLC (GetMetrics).
 
 https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/api-cms-2019-01-01-describemetriclast
 """
@@ -23,25 +23,25 @@ from trainfleet_simulator.pai.parameters import Call, Query, choice_of, int_of, 
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
 
-_LOOK_BACK = 7200  # seconds: how old a last point may be
+_LOOK_BACK = 7200  # seconds: the largest age of a last point
 _MOST_POINTS = 50_000
 _ROWS_LOGGED = 200
 _DAY = 86_400
 _LONGEST_RANGE = 31 * _DAY
 _RETENTION = {60: 31 * _DAY, 300: 91 * _DAY, 900: 91 * _DAY}
-"""By period, for how many seconds points are kept."""
+"""Seconds for which points are kept, by period."""
 _MOST_OF_A_RANGE = 1_000_000
 _VISIBLE = {workspace.workspace_id for workspace in WORKSPACES if workspace.member}
 
 
 @dataclass(slots=True)
 class MonitorSettings:
-    """How CloudMonitor behaves; tests change it at any time.
+    """The behaviour of CloudMonitor, which tests can change at any time.
 
-    `without_dimensions` is what DescribeMetricLast does without dimensions: `all` answers for all, `refused` is an
-    error (400 ParameterInvalid), `empty` answers no point. `quota` is how many calls of DescribeMetricLast and
-    DescribeMetricList are still served before the account's allowance is spent (400 Throttling.User); None is without
-    end. `lag` is how many seconds a reading takes to appear.
+    `without_dimensions` is the response of DescribeMetricLast without dimensions: `all` returns all points, `refused`
+    is an error (400 ParameterInvalid), `empty` returns no point. `quota` is the number of calls of DescribeMetricLast
+    and DescribeMetricList before the account's allowance is spent (400 Throttling.User); None is unlimited. `lag` is
+    the number of seconds until a reading appears.
     """
 
     without_dimensions: str = "all"
@@ -91,9 +91,9 @@ class Monitor:
         return Answer(body, total=len(found), rows=[[row["MetricName"], row["Unit"]] for row in page])
 
     def describe_metric_last(self, call: Call) -> Answer:
-        """DescribeMetricLast: the last point of everybody, or of those that Dimensions names. Ended jobs keep theirs.
+        """DescribeMetricLast: the last point of all things, or of those in Dimensions, including ended jobs.
 
-        The metered one of these operations. Without StartTime a point may be two hours old.
+        This operation is metered. Without StartTime, a point may be two hours old.
         """
         query, settings = call.query, self._settings
         self._meter()
@@ -114,9 +114,9 @@ class Monitor:
         return _answer(metric, period, self._pages.cut("last", call, find, length))
 
     def describe_metric_list(self, call: Call) -> Answer:
-        """DescribeMetricList: the points of a range, open at its start and closed at its end; at most 31 days of it.
+        """DescribeMetricList: the points of a range, open at its start and closed at its end, of at most 31 days.
 
-        Metered together with DescribeMetricLast. Points that are older than what is kept are not there.
+        It shares the meter of DescribeMetricLast. Points older than the retention are missing.
         """
         query = call.query
         self._meter()
@@ -152,7 +152,7 @@ class Monitor:
         return _answer(metric, period, self._ranges.cut("list", call, find, length))
 
     def get_metrics(self, call: Call) -> Answer:
-        """DLC GetMetrics, GET /api/v1/cms/metrics: a metric's points of one job over a time; not metered."""
+        """DLC GetMetrics, GET /api/v1/cms/metrics: a metric's points of one job in a range; not metered."""
         query, world = call.query, self._world
         if choice_of(query, "Namespace", (metrics.DLC,)) != metrics.DLC:
             raise ApiError(400, "MissingNamespace", "The parameter Namespace is mandatory.")
@@ -190,7 +190,7 @@ class Monitor:
         return _answer(metric, period, self._pages.cut("range", call, find, length), key="DataPoints")
 
     def _meter(self) -> None:
-        """One call of those that share the account's allowance."""
+        """Count one call of those that share the account's allowance."""
         settings = self._settings
         if settings.quota is not None:
             if settings.quota <= 0:
@@ -198,7 +198,7 @@ class Monitor:
             settings.quota -= 1
 
     def _of_range(self, wanted: tuple[Filter, ...], times: range) -> Sequence[Job]:
-        """The jobs that CloudMonitor may have points of: those that are named, or all, that lived then."""
+        """Return the jobs that may have points: the named ones, or all that lived at these times."""
         jobs: Iterable[Job] = self._world.jobs.values()
         if wanted and all("jobId" in one for one in wanted):
             jobs = [
@@ -215,7 +215,8 @@ class Monitor:
         ]
 
     def _moment(self, query: Query, now: float, period: int) -> Moment:
-        """The range is open at its start and closed at its end, and reaches back two hours at most."""
+        """Return the time of the newest point. The range is open at its start and closed at its end, and has at most
+        two hours."""
         end = _time(query, "EndTime")
         end = now if end is None else min(end, now)
         start = _time(query, "StartTime")
@@ -236,7 +237,7 @@ class Monitor:
 
 
 def in_its_own_words(operate: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
-    """CloudMonitor has another code than the other services for a parameter that it does not like."""
+    """Use CloudMonitor's own error code for an invalid parameter."""
 
     def answer(call: Call) -> Answer:
         try:
@@ -268,7 +269,7 @@ def _period(query: Query) -> int:
 
 
 def _time(query: Query, name: str) -> float | None:
-    """Unix milliseconds, or UTC time as text; Unix seconds out."""
+    """Parse Unix milliseconds or UTC time as text; return Unix seconds."""
     text = query.get(name, "")
     if len(text) == 13 and text.isascii() and text.isdigit():
         return int(text) / 1000
@@ -276,8 +277,8 @@ def _time(query: Query, name: str) -> float | None:
 
 
 def _places_of(job: Job, metric: Metric, times: range, wanted: tuple[Filter, ...]) -> list[Subject]:
-    """A job's points at these times: one thing after the other, each from its oldest on."""
-    by_job = all(set(one) == {"jobId"} for one in wanted)  # it is one of those that were named
+    """Yield a job's points at these times: one thing after the other, each from its oldest point on."""
+    by_job = all(set(one) == {"jobId"} for one in wanted)  # it is one of the named jobs
     places = [
         place
         for at in times

@@ -1,4 +1,4 @@
-"""The parameter Dimensions of CloudMonitor: whose points are wanted, as JSON text."""
+"""The parameter Dimensions of CloudMonitor: the selected things, as JSON text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from trainfleet_simulator.pai.parameters import Query, invalid
 _MOST = 50
 _FIXED = {"userId": catalog.ACCOUNT_ID, "regionId": catalog.REGION}
 Filter = Mapping[str, str]
-"""Names and values that a point has to have."""
+"""Names and values that a point must have."""
 
 
 def filters_of(query: Query, known: tuple[str, ...]) -> tuple[Filter, ...]:
-    """One filter for each object, of which a point has to fit one; none without dimensions. Raises ApiError."""
+    """Return one filter for each object; a point must match one of them. None without dimensions. Raises ApiError."""
     text = query.get("Dimensions", "")
     if not text:
         return ()
@@ -29,7 +29,7 @@ def filters_of(query: Query, known: tuple[str, ...]) -> tuple[Filter, ...]:
     for one in objects:
         if not isinstance(one, dict) or not all(name in known and isinstance(one[name], str) for name in one):
             raise invalid("Dimensions", text[:80], f"objects of text by {', '.join(known)}")
-    # Account and region are the only ones there are: naming them rules out all or nothing.
+    # Only one account and region exist: naming them excludes either all points or none.
     fitting = [one for one in objects if all(one.get(name, value) == value for name, value in _FIXED.items())]
     if objects and not fitting:
         return ({"userId": ""},)

@@ -1,7 +1,7 @@
-"""The catalogue of the simulated CloudMonitor: which metrics PAI reports there, in which units, of what.
+"""The catalogue of the simulated CloudMonitor: the metrics of PAI, with units and subjects.
 
-The names' misspellings (DUTTY, RECEVICE) are the real service's. Every value of a job comes from the same readings that
-GetJobMetrics answers with, so that the two can be compared.
+The names' misspellings (DUTTY, RECEVICE) are those of the real service. The values of a job are from the same readings
+as those of GetJobMetrics, so that tests can compare them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ DIMENSIONS = {
 }
 IDLE_WATTS, WATTS_PER_PERCENT = 62.0, 3.4
 PEAK_TFLOPS = {"GU8T": 148, "V100": 125, "NVIDIA V100": 125, "NVIDIA A10": 125}
-"""Of one card, dense, in 16 bits."""
+"""TFLOP/s of one card, dense, in 16 bits."""
 SM_SHARE, TENSOR_SHARE, DRAM_SHARE = 0.82, 0.44, 0.55
-"""A busy card keeps its multiprocessors busy for most of the time, and its tensor cores for about half of that."""
+"""A busy card keeps its multiprocessors busy most of the time, and its tensor cores about half of that time."""
 _POOLED_CARD_MEMORY = {spec.card_type: spec.node_type.card_memory for spec in catalog.QUOTAS}
 _MB, _MIB = 10**6, 2**20
 
 Read = Callable[[Job, Pod, int], float | None]
-"""One pod's figure at a Unix time; None if it has none. Of a card metric: that of the pod's cards on average."""
+"""A pod's value at a Unix time; None if it has none. For a metric of cards, the mean over the pod's cards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a job, its pods or their cards. A job's is the mean of its pods', or their sum."""
+    """One metric of a job, its pods or their cards. That of a job is the mean over its pods, or their sum."""
 
     name: str
     unit: str
@@ -47,7 +47,7 @@ class Metric:
     read: Read
     summed: bool = False
     of_cards: bool = False
-    """Pods without cards, and jobs of such pods, have none."""
+    """Pods without cards have none, and jobs of such pods have none."""
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -69,13 +69,13 @@ class PoolMetric:
 
 
 def card_memory(pod: Pod) -> int:
-    """Memory of one of a pod's cards, in GiB."""
+    """Return the memory of one of a pod's cards, in GiB."""
     role = pod.role
     return ECS_SPECS[role.machine].card_memory if role.machine else _POOLED_CARD_MEMORY.get(role.card_type, 0)
 
 
 def card_type(pod: Pod) -> str:
-    """The model of a pod's cards."""
+    """Return the model of a pod's cards."""
     role = pod.role
     return ECS_SPECS[role.machine].card_type if role.machine else role.card_type
 
@@ -89,7 +89,7 @@ def _as_it_is(metric_type: str, factor: float = 1.0, plus: float = 0.0) -> Read:
 
 
 def _part_of(metric_type: str, whole: Callable[[Pod], float], *, free: bool = False) -> Read:
-    """A percentage of something that the pod has: as much of it as is used, or as is free."""
+    """Return a percentage of a resource of the pod: its used or its free share."""
 
     def read(job: Job, pod: Pod, at: int) -> float | None:
         value = reading(metric_type, job, pod, at)
@@ -107,7 +107,7 @@ def _all_of_it(job: Job, pod: Pod, at: int) -> float | None:
 
 
 def _link_rate(per_percent: float) -> Read:
-    """MiB/s over the links between the cards of one pod; a single card has none."""
+    """Return MiB/s over the links between the cards of one pod. A single card has none."""
 
     def read(job: Job, pod: Pod, at: int) -> float | None:
         value = reading("GpuCoreUsage", job, pod, at)
@@ -117,12 +117,12 @@ def _link_rate(per_percent: float) -> Read:
 
 
 def _health(job: Job, pod: Pod, at: int) -> float | None:
-    """1; `monitor_points` has the exceptions, which are single cards."""
+    """Return 1. `monitor_points` has the exceptions, which are single cards."""
     return None if reading("GpuCoreUsage", job, pod, at) is None else 1.0
 
 
 def _tensor_tflops(job: Job, pod: Pod, at: int) -> float | None:
-    """As much of the card's peak as its tensor cores are active."""
+    """Return the card's peak times the share of its tensor cores that is active."""
     value = reading("GpuCoreUsage", job, pod, at)
     return None if value is None else value / 100 * TENSOR_SHARE * PEAK_TFLOPS.get(card_type(pod), 0)
 

@@ -1,4 +1,4 @@
-"""Long answers in pages: what was found for the first page is what the later pages are cut from."""
+"""Long responses in pages: later pages are cut from the result for the first page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trainfleet_simulator.pai.parameters import Call
 _KEPT = 4096
 _VALID = 300  # seconds
 _QUESTION = ("Namespace", "MetricName", "Period", "Dimensions", "StartTime", "EndTime", "JobId")
-"""Parameters that have to be the same for the later pages."""
+"""Parameters that must be the same for the later pages."""
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """One page, the token of the next one ("" after the last), and how many items there are in all."""
+    """One page, the token of the next one ("" after the last), and the total number of items."""
 
     items: Sequence[Item]
     token: str
@@ -29,7 +29,7 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What a token stands for: the question that it belongs to, all that was found, where to go on."""
+    """The state behind a token: its question, all results, and the next position."""
 
     question: Hashable
     found: Sequence[object]
@@ -38,14 +38,15 @@ class _Rest:
 
 
 class Pages:
-    """Hands out tokens for the rest of an answer, `kept` of them. One may be used more than once, for five minutes."""
+    """Issues tokens for the rest of a response and keeps `kept` of them. A token is valid for five minutes and can be
+    used more than once."""
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._kept = kept
         self._rests: OrderedDict[str, _Rest] = OrderedDict()
 
     def cut(self, operation: str, call: Call, find: Callable[[], Sequence[Item]], length: int) -> Page[Item]:
-        """One page of what `find` finds, or of what it found for the first page. Raises ApiError."""
+        """Return one page of the results of `find`, or of its results for the first page. Raises ApiError."""
         token, now = call.query.get("NextToken", ""), call.now
         question = (operation, *(call.query.get(name, "") for name in _QUESTION))
         found: Sequence[Item]

@@ -1,4 +1,4 @@
-"""Datapoints as CloudMonitor writes them."""
+"""Datapoints as CloudMonitor returns them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.monitor_metrics import HEALTH, Metric
 from trainfleet_simulator.pai.monitor_subjects import Subject
 
-_SPREAD = 0.05  # how far minimum and maximum lie from the average, in parts of it
+_SPREAD = 0.05  # relative distance of minimum and maximum from the average
 
 
 def value_of(metric: Metric, place: Subject, period: int) -> float | None:
-    """The average of the minutes of the period that ends with the point."""
+    """Return the average of the minutes of the period that ends with the point."""
     values = []
     for at in range(place.at - period + 60, place.at + 60, 60):
         of_pods = [value for pod in place.pods if (value := metric.read(place.job, pod, at)) is not None]
@@ -28,8 +28,11 @@ def value_of(metric: Metric, place: Subject, period: int) -> float | None:
 
 
 def _of_card(metric: Metric, value: float, place: Subject) -> float:
-    """Cards of one pod work nearly alike: they go in pairs, one a little above the pod's average, one as far below.
-    One card of a job that hangs is not healthy."""
+    """Return the value of a card. Cards of a pod are in pairs, one slightly above the pod's average, one equally below
+    it.
+
+    One card of a job that hangs is not healthy.
+    """
     pod, card = place.pods[0], place.card or 0
     if metric.name == HEALTH:
         is_first = card == 0 and pod is place.job.pods[0]
@@ -43,7 +46,7 @@ def _of_card(metric: Metric, value: float, place: Subject) -> float:
 
 
 def point_of(metric: Metric, place: Subject, period: int) -> dict[str, Any] | None:
-    """A datapoint with its dimensions and statistics; None if there is no reading after all."""
+    """Return a datapoint with its dimensions and statistics; None if there is no reading."""
     value = value_of(metric, place, period)
     if value is None:
         return None
@@ -62,7 +65,7 @@ def point_of(metric: Metric, place: Subject, period: int) -> dict[str, Any] | No
 
 
 def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, float]:
-    """The statistics that a metric has."""
+    """Return the statistics of a metric."""
     if names == ("Value",):
         return {"Value": value}
     highest = value * (1 + _SPREAD)
@@ -74,7 +77,7 @@ def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, flo
 
 
 def row_of(name: str, point: dict[str, Any]) -> list[Any]:
-    """What the log of answers remembers of a point: of whom, which metric, how much, when (ms)."""
+    """Return a point's fields for the log of responses: subject, metric, value, time (ms)."""
     value = point["Value"] if "Value" in point else point["Average"]
     whose = point.get("jobId") or point["quotaId"]
     part = point.get("pod") or point.get("nodeId", "")

@@ -1,4 +1,4 @@
-"""What CloudMonitor says about quotas and their nodes, from what their jobs use.
+"""CloudMonitor's points of quotas and their nodes, computed from the use by their jobs.
 
 A quota's figures include its children's.
 """
@@ -19,12 +19,12 @@ from trainfleet_simulator.world.pools import Amount, Pool
 from trainfleet_simulator.world.usage import reading
 
 _MOMENTS = 1440
-"""Of which the figures are kept."""
+"""Number of moments whose figures are cached."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What one node, or some of them, has, gave away, and sees used (cores, MiB, cards, cards' worth of memory)."""
+    """Capacity, allocation and use of one or more nodes (cores, MiB, cards, cards' worth of memory)."""
 
     total: Amount = field(default_factory=Amount)
     taken: Amount = field(default_factory=Amount)
@@ -34,7 +34,7 @@ class Figures:
     card_memory: float = 0.0
 
     def add(self, other: Figures) -> None:
-        """Count another one in."""
+        """Add the figures of another node."""
         self.total += other.total
         self.taken += other.taken
         self.cpu += other.cpu
@@ -43,7 +43,7 @@ class Figures:
         self.card_memory += other.card_memory
 
     def value(self, what: str) -> float | None:
-        """One of the catalogue's figures; None if there is nothing that could be used."""
+        """Return one of the catalogue's figures; None if the nodes have nothing of it."""
         match what:
             case "cpu_util":
                 return _percent(self.cpu, self.total.cpu)
@@ -71,22 +71,22 @@ def _percent(part: float, whole: int) -> float | None:
 
 
 class PoolPoints:
-    """Datapoints of quotas and nodes; the figures behind them are gathered once a minute."""
+    """Datapoints of quotas and nodes. Their figures are computed once a minute."""
 
     def __init__(self, world: World, places: Subjects) -> None:
         self._world = world
         self._places = places
         self._gathered: OrderedDict[tuple[int, int], dict[str, dict[str, Figures]]] = OrderedDict()
-        """By moment and period: the metrics of a day are asked for one after the other, of the same minutes."""
+        """By moment and period: the metrics of a day are requested one after the other, for the same minutes."""
 
     def points(self, metric: PoolMetric, moment: Moment) -> list[dict[str, Any]]:
-        """The points of everybody at one moment."""
+        """Return the points of all quotas or nodes at one moment."""
         newest, oldest, period = moment
         if newest < oldest:
             return []
         nodes = self._gathered.get((newest, period))
         if nodes is None:
-            # Who has a point at this very minute runs; what has ended says nothing about a quota's present.
+            # A thing with a point at this very minute runs. Ended jobs do not count for a quota.
             nodes = self._gathered[newest, period] = self._gather((newest, newest, period))
             while len(self._gathered) > _MOMENTS:
                 self._gathered.popitem(last=False)

@@ -1,7 +1,6 @@
-"""Whose readings CloudMonitor has at a moment: jobs, pods, cards, each with the time of its last point.
+"""The subjects of CloudMonitor's readings at a moment: jobs, pods, cards, each with the time of its last point.
 
-Only who and when is gathered here, once a minute however many metrics and pages are asked for; a value is worked out
-when the page that shows it is written.
+Subjects and times are computed once a minute for all metrics and pages. Values are computed when a page is written.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _KEPT = 12
 
 
 class Subject(NamedTuple):
-    """What one point is of: a job by all its pods of the time, a pod, or one card of a pod."""
+    """The subject of one point: a job with all its pods at that time, a pod, or one card of a pod."""
 
     job: Job
     pods: tuple[Pod, ...]
@@ -26,16 +25,16 @@ class Subject(NamedTuple):
 
 
 Moment = tuple[int, int, int]
-"""No point is younger than the first, none older than the second (Unix seconds); the third is the period (seconds)."""
+"""The largest age and the smallest age of points as Unix times, and the period (seconds)."""
 
 
 def served(job: Job) -> bool:
-    """Whether CloudMonitor has the job at all: pay-as-you-go jobs on general computing have stayed with DLC."""
+    """Return whether CloudMonitor has the job. Pay-as-you-go jobs on general computing are only in DLC."""
     return job.draft.payment != "PostPaid" or job.draft.resource_type != "ECS"
 
 
 def last_places(job: Job, level: str, moment: Moment, *, of_cards: bool) -> Iterator[Subject]:
-    """The last point of a job, of each of its pods, or of each card of each."""
+    """Yield the last point of a job, of each of its pods, or of each of their cards."""
     newest, oldest, period = moment
     found = []
     for pod in job.pods:
@@ -53,7 +52,7 @@ def last_places(job: Job, level: str, moment: Moment, *, of_cards: bool) -> Iter
 
 
 def places_at(job: Job, level: str, at: int, *, of_cards: bool) -> Iterator[Subject]:
-    """The points of one past moment."""
+    """Yield the points of one past moment."""
     pods = [
         one
         for pod in job.pods
@@ -77,7 +76,7 @@ def _of_pod(job: Job, pod: Pod, level: str, at: int) -> Iterator[Subject]:
 
 
 def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
-    """The latest incarnation that has a whole period's end in its life, and the last such end."""
+    """Return the latest incarnation with the end of a whole period in its life, and the last such end."""
     for one in reversed(pod.incarnations):
         if one.started is None:
             continue
@@ -88,14 +87,14 @@ def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
 
 
 class Subjects:
-    """The last points of everybody, gathered once for each moment; those of the last few moments are kept."""
+    """The last points of all subjects, computed once for each moment. The last few moments are cached."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._kept: OrderedDict[tuple[str, bool, Moment], list[Subject]] = OrderedDict()
 
     def everybody(self, level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
-        """In an order that does not change: the oldest job first."""
+        """Return them in a stable order: the oldest job first."""
         key = (level, of_cards, moment)
         if key not in self._kept:
             self._kept[key] = self.of(self._reporting(moment), level, moment, of_cards=of_cards)
@@ -105,7 +104,7 @@ class Subjects:
         return self._kept[key]
 
     def of(self, jobs: Iterable[Job], level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
-        """The last points of these jobs only, as far as CloudMonitor has them."""
+        """Return the last points of these jobs only, if CloudMonitor has them."""
         return [place for job in jobs if served(job) for place in last_places(job, level, moment, of_cards=of_cards)]
 
     def _reporting(self, moment: Moment) -> Iterator[Job]:

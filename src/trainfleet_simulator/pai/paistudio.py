@@ -30,7 +30,7 @@ VISIBLE = tuple(_MEMBER)
 def list_quotas(call: Call) -> Answer:
     """GET /api/v1/quotas/: the quotas of the workspaces that the identity is a member of."""
     query, world = call.query, call.world
-    # The documented ACS is refused by the live service; leaving the parameter out means every type.
+    # The live service rejects the documented value ACS. Without the parameter, it returns every type.
     resource_type = choice_of(query, "ResourceType", ("Lingjun", "ECS"))
     verbose = bool_of(query, "Verbose")
     offset, size = page_of(query, 10)
@@ -62,7 +62,7 @@ def get_quota(call: Call) -> Answer:
 
 
 def quota_of(call: Call, quota_id: str = "") -> Pool:
-    """The quota with this id, or the one that the path names. Raises ApiError where it cannot be seen."""
+    """Return the quota with this id, or the one in the path. Raises ApiError if it is not visible."""
     quota_id = quota_id or call.ids[0]
     quota = call.world.pools.get(quota_id)
     if quota is None or not visible(call.world, quota):
@@ -71,12 +71,12 @@ def quota_of(call: Call, quota_id: str = "") -> Pool:
 
 
 def resource_group(spec: PoolSpec) -> str:
-    """The id of the resource group that a quota's nodes belong to."""
+    """Return the id of the resource group of a quota's nodes."""
     return f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"
 
 
 def visible(world: World, quota: Pool) -> bool:
-    """Whether the identity is a member of one of its workspaces."""
+    """Return whether the identity is a member of one of its workspaces."""
     return not (_MEMBER.keys() - world.hidden).isdisjoint(quota.spec.workspaces)
 
 
@@ -126,7 +126,7 @@ def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         return world.amount(spec.pool_id, lambda q: getattr(q, what))
 
     actual, allocated, queued = whole("actual"), whole("allocated"), whole("queued")
-    # The pool that is still being created was asked for with two nodes and has none yet.
+    # The pool that is being created was ordered with two nodes and has none yet.
     asked = (
         actual if family[0].nodes else Amount(spec.node_type.cpu, spec.node_type.memory, spec.node_type.cards).times(2)
     )

@@ -1,4 +1,4 @@
-"""What PAI's services have in common: times as text, and the strict reading of parameters."""
+"""Common code of PAI's services: times as text, and strict parsing of parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Query = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that may be made: decoded query, ids from the path, the world to answer from, and the Unix time."""
+    """One call: decoded query, ids in the path, the world, and the Unix time."""
 
     query: Query
     ids: tuple[str, ...]
@@ -27,17 +27,17 @@ Handler = Callable[[Call], Answer]
 
 
 def iso(at: int | None) -> str | None:
-    """Unix seconds as the services write them; null for a time not reached."""
+    """Format Unix seconds as the services do; null for a time not reached."""
     return None if at is None else utc_text(at)
 
 
 def invalid(name: str, found: str, allowed: str) -> ApiError:
-    """400 InvalidParameter."""
+    """Return the error 400 InvalidParameter."""
     return ApiError(400, "InvalidParameter", f"The parameter {name} is invalid: {found!r}; allowed: {allowed}.")
 
 
 def time_of(query: Query, name: str) -> float | None:
-    """A UTC time such as 2026-01-01T00:00:00Z in Unix seconds; None if it was not sent."""
+    """Parse a UTC time such as 2026-01-01T00:00:00Z into Unix seconds; None if it is missing."""
     text = query.get(name)
     if not text:
         return None
@@ -48,7 +48,7 @@ def time_of(query: Query, name: str) -> float | None:
 
 
 def int_of(query: Query, name: str, default: int, highest: int) -> int:
-    """A whole number of 1 to `highest`."""
+    """Return a whole number from 1 to `highest`."""
     text = query.get(name)
     if text is None:
         return default
@@ -58,7 +58,7 @@ def int_of(query: Query, name: str, default: int, highest: int) -> int:
 
 
 def bool_of(query: Query, name: str, *, default: bool = False) -> bool:
-    """True or false in any case, because the SDKs of different languages write it differently."""
+    """Parse true or false in any case, because the SDKs of different languages write it differently."""
     text = query.get(name, "").lower()
     if text not in {"", "true", "false"}:
         raise invalid(name, text, "true, false")
@@ -66,7 +66,7 @@ def bool_of(query: Query, name: str, *, default: bool = False) -> bool:
 
 
 def choice_of(query: Query, name: str, allowed: tuple[str, ...], default: str = "") -> str:
-    """One of the documented words, in their exact case."""
+    """Return one of the documented words, in their exact case."""
     text = query.get(name, "")
     if text and text not in allowed:
         raise invalid(name, text, ", ".join(allowed))
@@ -74,26 +74,26 @@ def choice_of(query: Query, name: str, allowed: tuple[str, ...], default: str = 
 
 
 def list_of(query: Query, name: str) -> list[str] | None:
-    """A comma-separated list; None if it was not sent."""
+    """Return a comma-separated list; None if it is missing."""
     text = query.get(name)
     return None if not text else [part for part in text.split(",") if part]
 
 
 def refuse_hidden(call: Call, *workspace_ids: str) -> None:
-    """403 for a workspace that has vanished."""
+    """Raise 403 for a workspace that has vanished."""
     for workspace_id in workspace_ids:
         if workspace_id in call.world.hidden:
             raise ApiError(403, "NoPermission", f"The workspace {workspace_id} does not exist or you are no member.")
 
 
 def list_answer(name: str, rows: list[dict[str, Any]], total: int, noted: tuple[str, ...]) -> Answer:
-    """One page of a list; the log of answers notes these fields of each row."""
+    """Return one page of a list. The log of responses has the `noted` fields of each row."""
     return Answer(
         {"TotalCount": total, name: rows}, total=total, rows=[[row.get(field) for field in noted] for row in rows]
     )
 
 
 def page_of(query: Query, default_size: int) -> tuple[int, int]:
-    """Offset and size of the page asked for."""
+    """Return offset and size of the requested page."""
     size = int_of(query, "PageSize", default_size, 100)
     return (int_of(query, "PageNumber", 1, 1_000_000) - 1) * size, size

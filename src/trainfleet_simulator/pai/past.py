@@ -1,6 +1,6 @@
-"""What was submitted before the simulated world's start: a month of ordinary jobs, and the ones worth watching.
+"""Jobs submitted before the simulated world's start: a month of ordinary jobs, and the interesting ones.
 
-Nothing here is a state: these are submissions at past times, which the world then lives through.
+These are submissions at past times, not states. The world then lives through them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.setting import Setting, Submissions
 
 Who = tuple[str, User]
-"""A workspace and one who submits to it."""
+"""A workspace, and a user who submits to it."""
 
 _TRAIN: Who = ("12345", USERS[0])
 _VISION: Who = ("12346", USERS[2])
@@ -28,7 +28,8 @@ _ELSEWHERE: Who = ("98765", USERS[1])
 
 
 def submissions(rng: Random, started: int, history: int, pools: Mapping[str, Pool]) -> Submissions:
-    """Everything submitted before `started` but the last minutes' ordinary arrivals: (Unix time, what)."""
+    """Return all submissions before `started`, without the ordinary arrivals of the last minutes: (Unix time,
+    draft)."""
     root_nodes = len(pools[catalog.ROOT].nodes)
     ordinary = [(started - rng.randint(9 * HOUR, 30 * DAY), draft(rng, short=False)) for _ in range(history)]
     return sorted([*ordinary, *_watched(rng, started, root_nodes)], key=lambda item: item[0])
@@ -62,13 +63,13 @@ def _watched(rng: Random, started: int, root_nodes: int) -> Submissions:
     public(5 * HOUR, "features-cpu", _VISION, "ecs.g6.8xlarge", endless)
     public(90 * 60, "tts-on-spot", _SPEECH, four_gpus, endless)
     pooled(8 * DAY, "in-the-hidden-room", catalog.HIDDEN, one_full_node, endless)
-    # It asks for all of the root's own nodes, two of which are always taken.
+    # It requests all of the root's own nodes, two of which are always taken.
     whole_root = (pool_role("Worker", root_nodes, 8, "GU8T"),)
     pooled(200, "waits-for-room", catalog.ROOT, whole_root, endless)
 
-    # One for each state that passes quickly; only their timing matters.
+    # One for each state that passes quickly. Only their timing matters.
     quick = Plan(2, 3, 15, 240, "Succeeded", SUCCEEDED)
-    # These two come before the ordinary arrivals, so that they find room at once.
+    # These two arrive before the ordinary jobs, so that they get nodes at once.
     reserving = Plan(2, 3, 20, 2700, "Succeeded", SUCCEEDED, reserving=900)
     pooled(45 * 60 + 120, "holds-after-success", catalog.VISION, one_full_node, reserving)
     failing = replace(reserving, outcome="Failed", reason=FAILURES[1], reserving=600)

@@ -1,4 +1,5 @@
-"""The nodes of quotas in the simulated PaiStudio. Every amount is text, and memory is bare GiB, unlike a quota's."""
+"""The nodes of quotas in the simulated PaiStudio. Every amount is text. Memory is in GiB without a unit, unlike a
+quota's."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from trainfleet_simulator.world.pools import Amount, Node, Pool
 
 
 def list_nodes(call: Call) -> Answer:
-    """GET /api/v1/nodes: the nodes of one quota and those below it, or of resource groups. Figures of use on demand."""
+    """GET /api/v1/nodes: the nodes of one quota and its children, or of resource groups, with figures of use on
+    demand."""
     query, world = call.query, call.world
     groups = list_of(query, "ResourceGroupIds")
     if query.get("QuotaId"):
@@ -25,7 +27,7 @@ def list_nodes(call: Call) -> Answer:
         pools = [pool for pool in world.pools.values() if visible(world, pool) and resource_group(pool.spec) in groups]
     else:
         raise ApiError(400, "MissingQuotaId", "The parameter QuotaId or ResourceGroupIds is mandatory.")
-    # Documented so: figures of use come with a quota only.
+    # As documented: only a quota has figures of use.
     verbose = bool_of(query, "Verbose") and bool(query.get("QuotaId"))
     accelerator = choice_of(query, "AcceleratorType", ("CPU", "GPU"))
     choice_of(query, "SortBy", ("NodeName",))
@@ -105,7 +107,7 @@ def _use(pool: Pool, node: Node, workloads: dict[str, int]) -> dict[str, Any]:
 
 
 def _workloads(world: World, pools: Iterable[Pool]) -> dict[str, int]:
-    """How many jobs have a pod on each node."""
+    """Count the jobs with a pod on each node."""
     pool_ids = {pool.spec.pool_id for pool in pools}
     found: defaultdict[str, set[str]] = defaultdict(set)
     keys = [(workspace, status) for workspace in VISIBLE for status in LIVE]

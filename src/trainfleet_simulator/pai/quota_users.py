@@ -1,4 +1,4 @@
-"""The users of a quota in the simulated PaiStudio: what each holds of it, and what each has submitted."""
+"""The users of a quota in the simulated PaiStudio: the resources that each holds, and those that each has requested."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from trainfleet_simulator.world.jobs import total
 from trainfleet_simulator.world.pools import Amount, pod_amount
 
 _SORTED_BY = {"": 2, "UsedCPU": 0, "UsedMemory": 1, "UsedGPU": 2}
-"""Of the sort fields of the SDK, those about what is used: places in an amount."""
+"""The SDK's sort fields about used resources: places in an amount."""
 
 
 def list_quota_active_user_usages(call: Call) -> Answer:
-    """GET /api/v1/quotas/{QuotaId}/activeuserusages: users with workloads, also of those below it unless SelfOnly."""
+    """GET /api/v1/quotas/{QuotaId}/activeuserusages: users with workloads, including those of child quotas unless
+    SelfOnly is set."""
     query, world = call.query, call.world
     quota = quota_of(call)
     place = _SORTED_BY[choice_of(query, "SortBy", tuple(filter(None, _SORTED_BY)))]

@@ -1,4 +1,5 @@
-"""The queue of a quota in the simulated PaiStudio: who waits in which place, and who has left it for a node."""
+"""The queue of a quota in the simulated PaiStudio: workloads that wait, with their positions, and those that hold
+resources."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from trainfleet_simulator.world.nouns import LIVE
 
 _ENQUEUED, _DEQUEUED = "Enqueued", "Dequeued"
 _WORDS = {"Queuing": "Pending", "EnvPreparing": "PreAllocation", "SanityChecking": "PreAllocation"}
-"""What the queue calls a job's status; everything later is Running there until its resources are given back."""
+"""The queue's words for a job's status. Every later status is Running until its resources are released."""
 
 
 def list_quota_workloads(call: Call) -> Answer:
-    """GET /api/v1/quotas/{QuotaId}/workloads: live workloads of a quota and those below it, the waiting ones first."""
+    """GET /api/v1/quotas/{QuotaId}/workloads: live workloads of a quota and its children, the waiting ones first."""
     query, world = call.query, call.world
     quota = quota_of(call)
     status = choice_of(query, "Status", (_ENQUEUED, _DEQUEUED))
@@ -52,7 +53,7 @@ def list_quota_workloads(call: Call) -> Answer:
 
 
 def _held(world: World, pool_ids: set[str]) -> list[Job]:
-    """Live jobs that wait in one of the pools or hold a part of it, oldest first."""
+    """Return live jobs that wait in one of the pools or hold a part of it, oldest first."""
     workspaces = {workspace for pool_id in pool_ids for workspace in world.pools[pool_id].spec.workspaces}
     workspaces -= world.hidden
     keys = [(workspace, status) for workspace in sorted(workspaces) for status in LIVE]

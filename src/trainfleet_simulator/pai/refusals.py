@@ -9,11 +9,11 @@ _METADATA = "metadata"
 _BY_METADATA_TOKEN = {"ListRamRoles", "GetRamRoleCredentials"}
 _ACTIONS = {"dlc": "paidlc", "paistudio": "pai", "aiworkspace": "paiworkspace", "cloudmonitor": "cms", "sts": "sts"}
 _THROTTLED_WITH_400 = {"dlc", "cloudmonitor", "sts"}
-"""The public table of codes has 400; what has been seen elsewhere is 429."""
+"""The public table of codes has 400; users report 429 for the other services."""
 
 
 def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-    """The account's own words for a kind of refusal; None if the operation knows no such thing."""
+    """Return the account's error for a kind of rejection; None if the operation has no such error."""
     match kind:
         case "throttled" | "throttled_hint":
             status = 400 if operation.api in _THROTTLED_WITH_400 else 429
@@ -45,7 +45,7 @@ def _of_metadata(kind: str, operation: Operation) -> ApiError | None:
     match kind:
         case "expired_credentials":
             return ApiError(401, "Unauthorized", "A metadata token is wanted.")
-        case "revoked_credentials":  # the machine's role was taken from it
+        case "revoked_credentials":  # the machine has lost its role
             return ApiError(404, "NotFound", "There is no such thing.")
     return None
 

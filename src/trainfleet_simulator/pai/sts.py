@@ -23,15 +23,16 @@ _SESSION = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
 
 
 class Sts:
-    """What the account's identity services know and have issued; tests change it at any time.
+    """The account's identity services, which tests can change at any time.
 
-    `roles` are the names of the roles that may be assumed (as `role_arn` writes them), `locked_roles` those that exist
-    and refuse every caller (403 NoPermission); others do not exist (404 EntityNotExist.Role). AssumeRole requires
-    `external_id`, if there is one. AssumeRoleWithOIDC wants `oidc_provider` (an ARN) and `oidc_token`; a token among
-    `expired_oidc_tokens` is refused as an expired one, any other as an invalid one. `lifetime` (seconds) is that of
-    every key from now on; None leaves it to what callers ask of STS (an hour by default), and gives the machine's role
-    six hours. `ecs_role` is the role of the machine that asks the metadata service, None if it has none; with
-    `allow_v1` the metadata service answers without a token too. `credentials_role` is that behind the credentials URI.
+    `roles` are the names of the roles that can be assumed (as in `role_arn`). `locked_roles` exist and reject every
+    caller (403 NoPermission). Other roles do not exist (404 EntityNotExist.Role). AssumeRole requires `external_id`, if
+    it is set. AssumeRoleWithOIDC requires `oidc_provider` (an ARN) and `oidc_token`. A token in `expired_oidc_tokens`
+    is rejected as expired, any other as invalid.
+
+    `lifetime` (seconds) is that of every further key. If it is None, callers of STS choose it (an hour by default), and
+    the machine's role has six hours. `ecs_role` is the role of the machine, None if it has none. With `allow_v1`, the
+    metadata service also responds without a token. `credentials_role` is the role of the credentials URI.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -46,26 +47,26 @@ class Sts:
         self.allow_v1 = False
         self.credentials_role = ROLE
         self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(32))
-        """Those of the sessions of the metadata service."""
+        """Tokens of the sessions of the metadata service."""
         self._keys = keys
 
     @property
     def issued(self) -> list[Key]:
-        """Every temporary key so far, oldest first; `via` names who issued it."""
+        """Return every temporary key so far, oldest first; `via` is its issuer."""
         return self._keys.issued
 
     @staticmethod
     def role_arn(name: str) -> str:
-        """A role's ARN in this account."""
+        """Return a role's ARN in this account."""
         return f"acs:ram::{ACCOUNT_ID}:role/{name}"
 
     def revoke(self, which: str) -> int:
-        """Refuse the temporary key with this id from now on, or `all`; returns how many that were."""
+        """Revoke the temporary key with this id, or `all`; return their number."""
         return self._keys.revoke(None if which == "all" else which)
 
     def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
-        """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
-        # The services write whole seconds, so a key ends at one.
+        """Issue a temporary key for `wanted` seconds, unless `lifetime` is set."""
+        # The services write whole seconds, so a key ends at a whole second.
         expires = int(now + (wanted if self.lifetime is None else self.lifetime))
         return self._keys.add(
             Key(
@@ -87,7 +88,7 @@ class Sts:
         return self._answer(call, role, "AssumeRole", duration)
 
     def assume_role_with_oidc(self, call: Call) -> Answer:
-        """AssumeRoleWithOIDC, for anybody with a token of the provider that the role trusts; nothing is signed."""
+        """AssumeRoleWithOIDC, for any caller with a token of the provider that the role trusts, without a signature."""
         query = call.query
         token = _required(query, "OIDCToken")
         provider = _required(query, "OIDCProviderArn")
@@ -107,7 +108,7 @@ class Sts:
         return answer
 
     def _asked(self, query: Query) -> tuple[str, int]:
-        """The role's name and the duration in seconds."""
+        """Return the role's name and the duration in seconds."""
         arn, session = _required(query, "RoleArn"), _required(query, "RoleSessionName")
         if not _SESSION.fullmatch(session):
             raise ApiError(400, "InvalidParameter.RoleSessionName", "The parameter RoleSessionName is wrongly formed.")
@@ -136,7 +137,7 @@ class Sts:
 
 
 def credentials(key: Key) -> dict[str, Any]:
-    """A temporary key as the services write it."""
+    """Return a temporary key as the services write it."""
     return {
         "AccessKeyId": key.access_key_id,
         "AccessKeySecret": key.access_key_secret,

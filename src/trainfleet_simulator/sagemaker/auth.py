@@ -1,4 +1,4 @@
-"""Checks a request's AWS4-HMAC-SHA256 signature, with code of its own.
+"""Checks a request's AWS4-HMAC-SHA256 signature, independently of the exporter's code.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
@@ -27,7 +27,7 @@ _DATE = "%Y%m%dT%H%M%SZ"
 
 
 def string_to_sign(request: ApiRequest) -> str:
-    """What a request signs, as the service works it out; empty for one that is not signed."""
+    """Return the text that a request signs, as the service calculates it; empty without a signature."""
     found = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
     if found is None:
         return ""
@@ -38,7 +38,7 @@ def string_to_sign(request: ApiRequest) -> str:
 
 
 class Verifier:
-    """Knows the account's keys, and the session tokens of the temporary ones among them."""
+    """Checks requests by the account's keys, and the session tokens of the temporary keys."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -46,7 +46,7 @@ class Verifier:
     def check(self, request: ApiRequest, service: str, now: float) -> None:
         """Raise ApiError unless the request is properly signed for a service of this region.
 
-        Codes are those of the JSON protocols; the gate has the words that STS uses for them.
+        Codes are those of the JSON protocols; the gate has the codes of STS.
         """
         headers = request.headers
         if "authorization" not in headers:
@@ -105,7 +105,7 @@ def _check_date(text: str, now: float) -> None:
 
 
 def skew_message(date: str, sent: float, now: float) -> str:
-    """What is said of a date that is too old, or not yet come; `sent` and `now` in Unix seconds."""
+    """Return the message about a date that is too old, or in the future; `sent` and `now` are Unix seconds."""
     mine, bound = _text(now), _text(now - MAX_SKEW if sent < now else now + MAX_SKEW)
     if sent < now:
         return f"Signature expired: {date} is now earlier than {bound} ({mine} - 5 min.)"

@@ -1,4 +1,4 @@
-"""The AWS account: its keys, people, instance types, training plans and HyperPod cluster."""
+"""The AWS account: its keys, users, instance types, training plans and HyperPod cluster."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ FAILURES = (
     ("ClientError", "Data download failed: no objects found under the S3 prefix."),
     ("InternalServerError", "We encountered an internal error. Please try again."),
 )
-"""The word before the colon of FailureReason, and the text behind it."""
+"""The word before the colon of FailureReason, and the text after it."""
 MAX_RUNTIME = ("MaxRuntimeExceeded", "")
 MAX_WAIT = ("MaxWaitTimeExceeded", "")
-"""Why SageMaker stops a job by itself: the secondary status that it has then."""
+"""The secondary status of a job that SageMaker stops because its maximum wait is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """What an instance has. Memory in GiB, card memory in GiB per card; `card` is empty without accelerators."""
+    """The resources of an instance. Memory is in GiB, card memory in GiB per card. `card` is empty without
+    accelerators."""
 
     name: str
     cpu: int
@@ -49,7 +50,7 @@ class InstanceType:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether CloudWatch has GPU metrics of it. Trainium has none in this namespace."""
+        """Return whether CloudWatch has GPU metrics of it. Trainium has none in this namespace."""
         return bool(self.cards) and self.card != "trainium"
 
 
@@ -83,7 +84,7 @@ PLANS = (
         status="Active",
     ),
 )
-"""The plans whose instances are for training jobs, which wait for them in a queue."""
+"""The plans with instances for training jobs, which wait for them in a queue."""
 
 CLUSTER = "hyperpod-llm"
 CLUSTER_ID = "k3f9a7c2d1e8"
@@ -91,7 +92,7 @@ CLUSTER_ID = "k3f9a7c2d1e8"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An instance group of the cluster: how many instances it shall have, and the states of those that it has."""
+    """An instance group of the cluster: its target number of instances, and the states of the existing ones."""
 
     name: str
     instance_type: str
@@ -116,5 +117,5 @@ GROUPS = (
 
 
 def arn(kind: str, name: str) -> str:
-    """The name of a SageMaker resource among all of AWS."""
+    """Return the ARN of a SageMaker resource."""
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT_ID}:{kind}/{name}"

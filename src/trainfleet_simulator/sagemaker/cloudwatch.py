@@ -1,6 +1,6 @@
-"""The simulated CloudWatch: what the hosts of training jobs use, a point a minute.
+"""The simulated CloudWatch: the use of the hosts of training jobs, one point a minute.
 
-Percents are summed: 100 is one whole core, or one whole card.
+Percents are summed: 100 is one whole core or card.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html
 https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """
@@ -24,11 +24,11 @@ from trainfleet_simulator.world.nouns import DAY
 from trainfleet_simulator.world.usage import task_reading
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
-LAG = 60  # seconds after its end that a minute is published
+LAG = 60  # seconds from the end of a minute to its publication
 _MOST_METRICS, _MOST_POINTS = 500, 100_800
-_ROWS = 200  # of an answer that the log keeps
+_ROWS = 200  # of a response, in the log
 _COARSER = ((63 * DAY, 3600), (15 * DAY, 300), (0, 60))
-"""From which age of StartTime on (seconds) Period is a multiple of so many seconds."""
+"""By age of StartTime (seconds): Period must be a multiple of this number of seconds."""
 _ID = re.compile("[a-z][A-Za-z0-9_]{0,254}")
 _HOST = re.compile("(.+)/algo-([1-9][0-9]{0,4})")
 _STATS: Mapping[str, Callable[[list[float]], float]] = {
@@ -58,7 +58,7 @@ _QUERY = {
 
 
 class _Metric(NamedTuple):
-    """What the world calls a metric, and of how many things its percents are the sum."""
+    """The world's name of a metric, and the number of things that its percents sum up."""
 
     reading: str
     summed_over: Callable[[Role], int]
@@ -144,7 +144,7 @@ def _query(given: Any) -> _Query:
 
 
 def _points(call: Call, query: _Query, start: int, end: float) -> list[tuple[int, float]]:
-    """Times and values of the whole periods within, oldest first; none for what there is not."""
+    """Return times and values of the whole periods within the range, oldest first; empty for unknown hosts."""
     found = _instance(call.world, query.host)
     metric = _METRICS.get(query.metric)
     coarsest = next(step for age, step in _COARSER if call.now - start >= age or not age)
@@ -163,7 +163,7 @@ def _points(call: Call, query: _Query, start: int, end: float) -> list[tuple[int
 
 
 def _instance(world: World, host: str) -> tuple[Job, int, Role] | None:
-    """The job of a host, the host's place in it and what it is; None if there is no such host with readings."""
+    """Return the job of a host, the host's place and its type; None if no such host has readings."""
     named = _HOST.fullmatch(host)
     job = None if named is None else world.shown(job_id_of(named[1]))
     if named is None or job is None or job_name(job) != named[1]:
@@ -193,7 +193,7 @@ def _result(query: _Query, points: list[tuple[int, float]], status: str) -> dict
 
 
 def _place(token: str) -> tuple[int, int]:
-    """The query to go on with, and how many of its points were sent."""
+    """Return the query to continue, and the number of its points that were sent."""
     if not token:
         return 0, 0
     try:

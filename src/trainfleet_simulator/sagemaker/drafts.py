@@ -1,4 +1,4 @@
-"""What the users of the AWS account submit."""
+"""The jobs that users of the AWS account submit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, Us
 
 ON_DEMAND, SPOT, PLAN = "OnDemand", "Spot", "TrainingPlan"
 
-# Where jobs run, and how often: (weight, team, instance type, payment).
+# Places of jobs with their weights: (weight, team, instance type, payment).
 _PLACES = (
     (14, "llm", "ml.p5.48xlarge", PLAN),
     (8, "llm", "ml.p4d.24xlarge", ON_DEMAND),
@@ -27,7 +27,7 @@ _PLACES = (
 
 
 def draft(rng: Random, *, short: bool = True) -> Draft:
-    """One submission; `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    """Draw a job. `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
     _, team, machine, payment = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
     user = rng.choice([user for user in catalog.USERS if user.team == team])
     roles = (instances(machine, rng.choice((1, 1, 1, 2))),)
@@ -35,7 +35,8 @@ def draft(rng: Random, *, short: bool = True) -> Draft:
 
 
 def compose(rng: Random, *, user: User, payment: str, roles: tuple[Role, ...], plan: Plan) -> Draft:
-    """A draft of its main facts; its name and tags are drawn. Jobs of a training plan wait for its instances."""
+    """Build a draft from its main facts. Its name and tags are random. Jobs of a training plan wait for its
+    instances."""
     tags = {"team": user.team, "project": rng.choice(("atlas", "borealis", "comet"))} if rng.random() < 0.8 else {}
     if tags and rng.random() < 0.5:
         tags["cost-center"] = f"cc-{rng.randint(10, 19)}"
@@ -56,13 +57,13 @@ def compose(rng: Random, *, user: User, payment: str, roles: tuple[Role, ...], p
 
 
 def instances(machine: str, count: int, group: str = "") -> Role:
-    """So many whole instances. `group` names them in a job of several instance types."""
+    """Return whole instances. `group` names them in a job with several instance types."""
     kind = INSTANCE_TYPES[machine]
     return Role(group or "algo", count, kind.cpu, kind.memory * GIB, kind.cards, kind.card, machine)
 
 
 def spot_interruptions(plan: Plan, count: int, lasts: int) -> Plan:
-    """The same plan, interrupted so often; data is downloaded again each time."""
+    """Return the plan with interruptions. After each, data is downloaded again."""
     restarts = tuple(
         Restart(plan.running * (place + 1) // (count + 1), lasts, evicted=True, as_sub_status=False)
         for place in range(count)

@@ -1,6 +1,6 @@
-"""The simulated AWS services behind one address: which operation a request means, who asks, how it is answered.
+"""The simulated AWS services behind one address: finds the operation, checks the identity, responds.
 
-SageMaker and CloudWatch speak JSON and name the operation in X-Amz-Target; STS speaks forms and XML.
+SageMaker and CloudWatch use JSON and the operation in X-Amz-Target. STS uses forms and XML.
 https://smithy.io/2.0/aws/protocols/aws-json-1_1-protocol.html
 """
 
@@ -42,7 +42,7 @@ _TARGETS = {"SageMaker": "sagemaker", "GraniteServiceVersion20100801": "cloudwat
 _JSON = {"sagemaker": "application/x-amz-json-1.1", "cloudwatch": "application/x-amz-json-1.0"}
 _SIGNING_NAMES = {"sagemaker": "sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
 _STS_VERSION, _STS_ACTIONS = "2011-06-15", ("AssumeRole", "AssumeRoleWithWebIdentity")
-_SECRET = {"WebIdentityToken", "ExternalId"}  # the log of answers does without them
+_SECRET = {"WebIdentityToken", "ExternalId"}  # not in the log of responses
 _USUAL_CODES = {
     400: "ValidationException",
     403: "AccessDeniedException",
@@ -53,13 +53,13 @@ _USUAL_CODES = {
 
 
 class Xml(PlainTextResponse):
-    """A response in XML, which no fault takes apart."""
+    """A response in XML, which faults do not change."""
 
     media_type = "text/xml"
 
 
 class Aws:
-    """One account in one region, whose training jobs live in the given world. `denied` are operations."""
+    """One account in one region, with the training jobs of a world. `denied` are operations."""
 
     def __init__(self, world: World, keys: Keys, sts: AwsSts, denied: Collection[str]) -> None:
         self.world = world
@@ -132,7 +132,7 @@ class Aws:
                 return PlainTextResponse(error.message, error.status)
             case "sts":
                 if operation.name == "AssumeRoleWithWebIdentity":
-                    in_query = error.code  # it has errors of its own, in their own words
+                    in_query = error.code  # it has its own errors and codes
                 return Xml(
                     f'<ErrorResponse xmlns="{XMLNS}"><Error><Type>Sender</Type><Code>{in_query}</Code>'
                     f"<Message>{escape(error.message)}</Message></Error><RequestId>{request_id}</RequestId>"
@@ -145,7 +145,7 @@ class Aws:
                 body = {"__type": f"com.amazonaws.cloudwatch#{error.code}", "message": error.message}
                 status = error.status
             case _:
-                # What comes from in front of the service has a prefix; everything of the caller's is a 400.
+                # Errors from in front of the service have a prefix. Every error of the caller is a 400.
                 shared = error.code in QUERY_CODES
                 body = {
                     "__type": f"com.amazon.coral.service#{error.code}" if shared else error.code,
@@ -185,7 +185,7 @@ def _decoded(request: ApiRequest) -> Any:
 
 
 def _facts(body: Any) -> dict[str, str]:
-    """The plain members of a request, the filters of a search, and the number of rows before a page."""
+    """Return the plain members of a request, the filters of a search, and the number of rows before a page."""
     if not isinstance(body, dict):
         return {}
     plain = {name: str(value) for name, value in body.items() if isinstance(value, str | int | float)}

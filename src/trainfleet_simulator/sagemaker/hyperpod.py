@@ -1,4 +1,4 @@
-"""The simulated HyperPod cluster: its instance groups and its nodes, some of them broken or not there yet.
+"""The simulated HyperPod cluster: its instance groups and nodes, some of which are broken or not yet created.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeCluster.html
 """

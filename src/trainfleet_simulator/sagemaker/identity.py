@@ -26,14 +26,15 @@ Query = Mapping[str, str]
 
 
 class AwsSts:
-    """What the account's identity services know and have issued; tests change it at any time.
+    """The account's identity services, which tests can change at any time.
 
-    `roles` are the names of the roles that may be assumed, `locked_roles` those that exist and refuse every caller.
-    AssumeRole requires `external_id`, if there is one. AssumeRoleWithWebIdentity wants `web_identity_token`; one among
-    `expired_tokens` is refused as expired, any other as invalid. `lifetime` (seconds) is that of every key from now
-    on; None leaves it to what callers ask of STS (an hour by default), and gives machines and containers six hours.
-    `machine_role` is the role of the machine that asks the metadata service, None if it has none. A container proves
-    itself with `container_token`; None asks for no proof.
+    `roles` are the names of the roles that can be assumed. `locked_roles` exist and reject every caller. AssumeRole
+    requires `external_id`, if it is set. AssumeRoleWithWebIdentity requires `web_identity_token`. A token in
+    `expired_tokens` is rejected as expired, any other as invalid.
+
+    `lifetime` (seconds) is that of every further key. If it is None, callers of STS choose it (an hour by default), and
+    machines and containers have six hours. `machine_role` is the role of the machine, None if it has none. A container
+    proves its identity with `container_token`; None requires no proof.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -46,26 +47,26 @@ class AwsSts:
         self.machine_role: str | None = MACHINE_ROLE
         self.container_token: str | None = CONTAINER_TOKEN
         self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(40))
-        """Those of the sessions of the metadata service."""
+        """Tokens of the sessions of the metadata service."""
         self._keys = keys
 
     @property
     def issued(self) -> list[Key]:
-        """Every temporary key so far, oldest first; `via` names who issued it."""
+        """Return every temporary key so far, oldest first; `via` is its issuer."""
         return self._keys.issued
 
     @staticmethod
     def role_arn(name: str) -> str:
-        """A role's ARN in this account."""
+        """Return a role's ARN in this account."""
         return f"arn:aws:iam::{ACCOUNT_ID}:role/{name}"
 
     def revoke(self, key_id: str | None = None) -> int:
-        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        """Revoke one temporary key, or all that were issued so far; return their number."""
         return self._keys.revoke(key_id)
 
     def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
-        """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
-        # The services write whole seconds, so a key ends at one.
+        """Issue a temporary key for `wanted` seconds, unless `lifetime` is set."""
+        # The services write whole seconds, so a key ends at a whole second.
         expires = int(now + (wanted if self.lifetime is None else self.lifetime))
         return self._keys.add(
             Key(
@@ -87,7 +88,7 @@ class AwsSts:
         return self._answer("AssumeRole", query, role, duration, now)
 
     def assume_role_with_web_identity(self, query: Query, now: float) -> Answer:
-        """AssumeRoleWithWebIdentity, for anybody with a token that the role trusts; nothing is signed."""
+        """AssumeRoleWithWebIdentity, for any caller with a token that the role trusts, without a signature."""
         token = _required(query, "WebIdentityToken")
         role, duration = self._asked(query)
         if token in self.expired_tokens:
@@ -97,7 +98,7 @@ class AwsSts:
         return self._answer("AssumeRoleWithWebIdentity", query, role, duration, now)
 
     def _asked(self, query: Query) -> tuple[str, int]:
-        """The role's name and the duration in seconds."""
+        """Return the role's name and the duration in seconds."""
         arn, session = _required(query, "RoleArn"), _required(query, "RoleSessionName")
         if not _SESSION.fullmatch(session):
             raise _invalid("roleSessionName")
@@ -106,7 +107,7 @@ class AwsSts:
             raise _invalid("durationSeconds")
         found = _ROLE_ARN.fullmatch(arn)
         if found is None or found[1] not in self.roles:
-            # A role that does not exist is refused in the same words, so that no caller can look for names.
+            # The error of a role that does not exist is the same, so that no caller can search for names.
             raise _denied(query, f"sts:{query.get('Action', '')}")
         return found[1], int(duration)
 
@@ -131,7 +132,8 @@ class AwsSts:
 
 
 def credentials(key: Key, token: str) -> dict[str, str]:
-    """A temporary key as the services write it; STS has another name for its token than the metadata services."""
+    """Return a temporary key as the services write it. STS has another name for its token than the metadata
+    services."""
     return {
         "AccessKeyId": key.access_key_id,
         "SecretAccessKey": key.access_key_secret,

@@ -1,4 +1,4 @@
-"""Training jobs as SageMaker writes them: the short form of a list, and the whole description.
+"""Training jobs as SageMaker returns them: the short form of a list, and the complete description.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html
 """
@@ -18,28 +18,28 @@ _MAX_RUNTIME = 28 * DAY  # seconds
 
 
 def job_name(job: Job) -> str:
-    """The name by which SageMaker knows a job."""
+    """Return SageMaker's name of a job."""
     return f"{job.draft.name}-{job.job_id}"
 
 
 def job_id_of(name: str) -> str:
-    """The world's id of a job with this name."""
+    """Return the world's id of the job with this name."""
     return name.rpartition("-")[2]
 
 
 def hosts_of(job: Job) -> list[str]:
-    """The values of the dimension Host, one for each instance."""
+    """Return the values of the dimension Host, one for each instance."""
     count = sum(role.count for role in job.draft.roles)
     return [f"{job_name(job)}/algo-{number}" for number in range(1, count + 1)]
 
 
 def started(job: Job) -> int | None:
-    """When its first instances began to be billed, in Unix seconds."""
+    """Return the Unix time at which AWS began to bill its first instances."""
     return next((since for status, since in job.statuses if status == "EnvPreparing"), None)
 
 
 def summary(job: Job, now: int) -> dict[str, Any]:
-    """A TrainingJobSummary."""
+    """Return a TrainingJobSummary."""
     row = {
         "TrainingJobName": job_name(job),
         "TrainingJobArn": arn("training-job", job_name(job)),
@@ -56,7 +56,7 @@ def summary(job: Job, now: int) -> dict[str, Any]:
 
 
 def description(job: Job, now: int) -> dict[str, Any]:
-    """What DescribeTrainingJob answers. Search answers the same, and Tags."""
+    """Return the response of DescribeTrainingJob. Search returns the same, and Tags."""
     name, spot = job_name(job), job.draft.payment == SPOT
     steps = transitions(job, now)
     row = {
@@ -98,7 +98,7 @@ def description(job: Job, now: int) -> dict[str, Any]:
 
 
 def record(job: Job, now: int) -> dict[str, Any]:
-    """A SearchRecord."""
+    """Return a SearchRecord."""
     tags = [{"Key": key, "Value": value} for key, value in job.draft.tags]
     return {"TrainingJob": description(job, now) | {"Tags": tags}}
 
@@ -117,7 +117,7 @@ def _resources(job: Job) -> dict[str, Any]:
 
 
 def _times(job: Job, steps: list[Transition]) -> dict[str, Any]:
-    """When it ran on instances; seconds are known at its end. Interruptions are no billed time."""
+    """Return the times on instances. Their seconds are known at the end. Interruptions are not billed."""
     begun, ended = started(job), job.finished
     found: dict[str, Any] = {}
     if begun is not None:

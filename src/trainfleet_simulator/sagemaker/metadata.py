@@ -29,14 +29,14 @@ _ROUTES = {
 
 
 def is_metadata(request: ApiRequest) -> bool:
-    """Whether a request is for this service; that of another cloud has the same path for its tokens."""
+    """Return whether a request is for this service. The service of another cloud has the same path for its tokens."""
     if request.path == "/latest/api/token":
         return _TTL in request.headers
     return request.path.startswith("/latest/meta-data/iam/") or request.path == CONTAINER_PATH
 
 
 def operation_of(request: ApiRequest) -> str:
-    """A name for what is asked, since these have none of their own; `unknown` where there is no such thing."""
+    """Return a name for the request, because the service has no names; `unknown` for other requests."""
     for (method, name), pattern in _ROUTES.items():
         if method == request.method and pattern.fullmatch(request.path):
             return name
@@ -44,7 +44,7 @@ def operation_of(request: ApiRequest) -> str:
 
 
 class Metadata:
-    """Hands out tokens, and the keys of the machine's and the container's role, which it renews by itself."""
+    """Issues tokens, and the keys of the roles of machine and container, which it renews."""
 
     def __init__(self, sts: AwsSts) -> None:
         self._sts = sts
@@ -80,7 +80,7 @@ class Metadata:
         return Answer(None, text=token, headers={_TTL: ttl})
 
     def _current(self, via: str, role: str, now: float) -> Key:
-        """The same key for a while: a new one is there well before the old one ends."""
+        """Return the current key. A new one exists well before it expires."""
         key = self._keys.get(via)
         if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
             key = self._keys[via] = self._sts.issue(role, via, now, _KEY_LIFETIME)

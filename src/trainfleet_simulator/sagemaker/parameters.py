@@ -1,4 +1,4 @@
-"""What the services have in common: who is asked, the strict reading of members, and pages by token."""
+"""Common code of the services: the call, strict parsing of members, and pages by token."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PAGED = {"NextToken": "text", "MaxResults": "whole"}
 
 @dataclass(slots=True)
 class Lists:
-    """Lists of which a client reads page after page, the latest ones, by a number."""
+    """The latest lists that clients read page by page, by number."""
 
     kept: OrderedDict[int, list[Any]] = field(default_factory=OrderedDict)
     made: int = 0
 
     def keep(self, found: list[Any]) -> int:
-        """Keep a list; its number."""
+        """Store a list; return its number."""
         self.made += 1
         self.kept[self.made] = found
         while len(self.kept) > _KEPT:
@@ -46,7 +46,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: its decoded members, and the account to answer from."""
+    """One call: its decoded members, and the account."""
 
     body: Mapping[str, Any]
     world: World
@@ -54,7 +54,7 @@ class Call:
     lists: Lists
 
     def text(self, name: str) -> str:
-        """A member that is text; empty if it is not given."""
+        """Return a member that is text; empty if it is missing."""
         return str(self.body.get(name, ""))
 
 
@@ -62,17 +62,17 @@ Handler = Callable[[Call], Answer]
 
 
 def invalid(message: str) -> ApiError:
-    """The refusal of a member that is wrong."""
+    """Return the error for an invalid member."""
     return ApiError(400, "ValidationException", message)
 
 
 def not_found(message: str = "Requested resource not found.") -> ApiError:
-    """The refusal of a name that there is not."""
+    """Return the error for an unknown name."""
     return ApiError(400, "ResourceNotFound", message)
 
 
 def check(given: Any, members: Mapping[str, str], *required: str) -> Mapping[str, Any]:
-    """An object that has these members and no others, each of its kind. Raises ApiError."""
+    """Return an object that has only these members, each of its kind. Raises ApiError."""
     if not isinstance(given, dict):
         raise ApiError(400, "SerializationException", "an object is wanted")
     for name, value in given.items():
@@ -86,7 +86,7 @@ def check(given: Any, members: Mapping[str, str], *required: str) -> Mapping[str
 
 
 def one_of(given: Mapping[str, Any], name: str, allowed: Sequence[str], default: str) -> str:
-    """One of the words of an enumeration."""
+    """Return one of the words of an enumeration."""
     value = str(given.get(name, default))
     if value not in allowed:
         raise invalid(
@@ -97,9 +97,9 @@ def one_of(given: Mapping[str, Any], name: str, allowed: Sequence[str], default:
 
 
 def page(call: Call, find: Callable[[], list[Any]]) -> tuple[list[Any], dict[str, str], int]:
-    """The rows of the page that is asked for, its NextToken if there are more, and how many rows there are in all.
+    """Return the rows of the requested page, its NextToken if there are more, and the total number of rows.
 
-    `find` makes the list when its first page is asked for; the other pages are of the same list.
+    `find` creates the list at the request for its first page. The other pages are cut from the same list.
     """
     size = call.body.get("MaxResults", _DEFAULT)
     if not 1 <= size <= _MOST:
@@ -117,13 +117,13 @@ def page(call: Call, find: Callable[[], list[Any]]) -> tuple[list[Any], dict[str
 
 
 def offset_of(token: str) -> int:
-    """How many rows of its list stand before a token's page; 0 for what is no token of ours."""
+    """Return the number of rows before a token's page; 0 for an unknown token."""
     place = _place(token)
     return 0 if place is None else place[1]
 
 
 def _place(token: str) -> tuple[int, int] | None:
-    """The number of a list, and the first row of a page; None for what is no token of ours."""
+    """Return the number of a list, and the first row of a page; None for an unknown token."""
     try:
         found = _TOKEN.fullmatch(base64.b64decode(token, validate=True).decode())
     except ValueError:

@@ -1,4 +1,4 @@
-"""What was submitted to SageMaker before the start: a month of ordinary jobs, and the ones worth watching."""
+"""Jobs submitted to SageMaker before the start: a month of ordinary jobs, and the interesting ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainfleet_simulator.world.setting import Setting, Submissions
 
 
 def submissions(rng: Random, started: int, history: int, pools: Mapping[str, Pool]) -> Submissions:
-    """Everything submitted before `started` but the last minutes' ordinary arrivals."""
+    """Return all jobs submitted before `started`, without the ordinary arrivals of the last minutes."""
     ordinary = [(started - rng.randint(9 * HOUR, 30 * DAY), draft(rng, short=False)) for _ in range(history)]
     instances_of_plan = len(pools[catalog.JOBS_PLAN].nodes)
     return sorted([*ordinary, *_watched(rng, started, instances_of_plan)], key=lambda item: item[0])
@@ -27,7 +27,7 @@ def _watched(rng: Random, started: int, instances_of_plan: int) -> Submissions:
 
     def add(ago: int, name: str, payment: str, roles: tuple[Role, ...], plan: Plan) -> None:
         made = compose(rng, user=USERS[len(found) % len(USERS)], payment=payment, roles=roles, plan=plan)
-        # No job overtakes the first in the queue: the one that waits for ever stands behind all others.
+        # No job overtakes the first one in the queue, so the job that waits forever is behind all others.
         found.append((started - ago, replace(made, name=name, priority=0 if name == "waits-for-plan" else 1)))
 
     endless = Plan(3, 4, 30, FOR_EVER, "Stopped", STOPPED_BY_USER, stopping=8)
@@ -43,7 +43,7 @@ def _watched(rng: Random, started: int, instances_of_plan: int) -> Submissions:
     add(100 * 60, "spot-sweep", SPOT, (instances("ml.g5.2xlarge", 2),), spot)
     add(200, "waits-for-plan", PLAN, (instances("ml.p5.48xlarge", instances_of_plan),), endless)
 
-    # One for each state that passes quickly; only their timing matters.
+    # One for each state that passes quickly. Only their timing matters.
     quick = Plan(2, 3, 15, 240, "Succeeded", SUCCEEDED, reserving=20)
     one = (instances("ml.g5.2xlarge", 1),)
     add(1, "just-created", ON_DEMAND, one, replace(quick, creating=20))
@@ -61,7 +61,7 @@ def _watched(rng: Random, started: int, instances_of_plan: int) -> Submissions:
 
 
 def _suffix(rng: Random) -> str:
-    """What makes the name of a training job unique."""
+    """Return a suffix that makes the name of a training job unique."""
     return f"{rng.getrandbits(40):010x}"
 
 

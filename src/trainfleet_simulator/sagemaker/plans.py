@@ -1,4 +1,4 @@
-"""The simulated training plans: capacity that is reserved for some weeks, for training jobs or a cluster.
+"""The simulated training plans: reserved capacity for training jobs or a cluster.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummary.html
 """
@@ -19,7 +19,8 @@ _PLANS = {
     catalog.CLUSTER_PLAN: ("hyperpod-cluster", -40 * DAY, 60, 8),
     catalog.COMING_PLAN: ("training-job", 12 * DAY, 14, 4),
 }
-"""What a plan is for, its start (seconds from the world's), its days, its instances (of the first: the pool's)."""
+"""The purpose of a plan, its start (seconds from the world's), its days, and its instances (of the first plan: the
+pool's)."""
 PLAN_STATUS = {catalog.JOBS_PLAN: "Active", catalog.CLUSTER_PLAN: "Active", catalog.COMING_PLAN: "Scheduled"}
 _STATUSES = ("Pending", "Active", "Scheduled", "Expired", "Failed")
 _LIST = {
@@ -55,7 +56,7 @@ def list_training_plans(call: Call) -> Answer:
 
 
 def describe_training_plan(call: Call) -> Answer:
-    """DescribeTrainingPlan: the same of one plan, and how many of its instances are broken."""
+    """DescribeTrainingPlan: one plan, and its number of broken instances."""
     given = check(call.body, {"TrainingPlanName": "text"}, "TrainingPlanName")
     name = given["TrainingPlanName"].rpartition("training-plan/")[2]
     if name not in _PLANS:

@@ -15,11 +15,11 @@ QUERY_CODES = {
     "UnrecognizedClientException": "InvalidClientTokenId",
     "ExpiredTokenException": "ExpiredToken",
 }
-"""What the query protocol calls the common refusals of the JSON protocols."""
+"""The query protocol's codes for the common errors of the JSON protocols."""
 
 
 def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-    """The account's own words for a kind of refusal; None if the operation knows no such thing."""
+    """Return the account's error for a kind of rejection; None if the operation has no such error."""
     match kind:
         case "throttled" | "throttled_hint":
             return ApiError(429 if operation.api == "metadata" else 400, "ThrottlingException", "Rate exceeded")
@@ -48,7 +48,7 @@ def refusal(kind: str, request: ApiRequest, operation: Operation) -> ApiError | 
 
 
 def denied(operation: Operation) -> ApiError:
-    """The refusal of what a policy does not allow."""
+    """Return the error for an operation that a policy does not allow."""
     if operation.api == "metadata":
         return ApiError(403, "Forbidden", "Forbidden")
     action = f"{operation.api}:{operation.name}"
@@ -64,7 +64,7 @@ def _of_metadata(kind: str, operation: Operation) -> ApiError | None:
     match kind:
         case "expired_credentials":
             return ApiError(401, "Unauthorized", "Unauthorized")
-        case "revoked_credentials":  # the machine's role was taken from it
+        case "revoked_credentials":  # the machine has lost its role
             return ApiError(404, "NotFound", "Not Found")
     return None
 

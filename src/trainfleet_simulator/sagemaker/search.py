@@ -18,7 +18,7 @@ from trainfleet_simulator.world.jobs import Job
 
 Value = str | int | None
 Test = Callable[[Job, int], bool]
-"""Whether a job fits, at a time."""
+"""Returns whether a job fits, at a time."""
 
 TIMES: Mapping[str, Callable[[Job, int], Value]] = {
     "CreationTime": lambda job, _: job.created,
@@ -46,7 +46,7 @@ _FILTER = {"Name": "text", "Operator": "text", "Value": "text"}
 
 
 def test_of(given: Any) -> Test:
-    """The test of a SearchExpression. Raises ApiError."""
+    """Return the test of a SearchExpression. Raises ApiError."""
     expression = check(given, _EXPRESSION)
     if expression.get("NestedFilters"):
         raise invalid("NestedFilters are not simulated")
@@ -85,7 +85,7 @@ def _filter(given: Any) -> Test:
 
 
 def _seconds(text: str) -> int:
-    """A time in the form that filters take, in Unix seconds."""
+    """Parse a time of a filter into Unix seconds."""
     if not _TIME.fullmatch(text):
         raise invalid(f"Value {text} is not a date-time of the form YYYY-mm-dd'T'HH:MM:SS")
     return int(datetime.fromisoformat(text.rstrip("Z")).replace(tzinfo=UTC).timestamp())

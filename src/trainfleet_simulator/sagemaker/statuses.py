@@ -1,4 +1,4 @@
-"""The world's states in SageMaker's words: the status, the secondary status, and the history of the latter.
+"""SageMaker's words for the world's states: the status, the secondary status, and its history.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SecondaryStatusTransition.html
 """
@@ -55,7 +55,7 @@ _INTERRUPTED_FOR = 12  # seconds until new spot instances are launched
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One secondary status: since when, and until when (None while it lasts); Unix seconds."""
+    """One secondary status, with its start and its end (None while it lasts), in Unix seconds."""
 
     status: str
     start: int
@@ -63,12 +63,12 @@ class Transition:
 
     @property
     def message(self) -> str:
-        """What SageMaker says of it."""
+        """Return SageMaker's message about it."""
         return _MESSAGES[self.status]
 
 
 def transitions(job: Job, now: int) -> list[Transition]:
-    """Every secondary status that a job has had by now, oldest first."""
+    """Return every secondary status of a job up to now, oldest first."""
     starts: list[tuple[str, int]] = []
     ends = [since for _, since in job.statuses[1:]]
     for (status, since), end in zip(job.statuses, [*ends, now], strict=True):
@@ -86,17 +86,17 @@ def transitions(job: Job, now: int) -> list[Transition]:
 
 
 def secondary_status(job: Job, now: int) -> str:
-    """The latest of them."""
+    """Return the latest secondary status."""
     if job.status == "Restarting":
         return transitions(job, now)[-1].status
     return _stopped(job) if job.status == "Stopped" else _SECONDARY[job.status]
 
 
 def modified(job: Job, now: int) -> int:
-    """When its secondary status changed last, in Unix seconds."""
+    """Return the Unix time of the last change of its secondary status."""
     return transitions(job, now)[-1].start if job.status == "Restarting" else job.statuses[-1][1]
 
 
 def _stopped(job: Job) -> str:
-    """Jobs that SageMaker stopped by itself have a word of their own for it."""
+    """Return the word for a stopped job. Jobs that SageMaker itself stopped have a separate word."""
     return job.reason[0] if job.reason in (catalog.MAX_RUNTIME, catalog.MAX_WAIT) else "Stopped"

@@ -1,4 +1,4 @@
-"""The simulated training jobs of SageMaker: to be searched, listed and described.
+"""The simulated training jobs of SageMaker: search, list and description.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Search.html
 """
@@ -40,7 +40,7 @@ _LIST = {
 
 
 def search(call: Call) -> Answer:
-    """Search: whole descriptions of the jobs that fit an expression, of late first."""
+    """Search: complete descriptions of the jobs that match an expression, the latest first."""
     given = check(call.body, _SEARCH, "Resource")
     if given["Resource"] != "TrainingJob":
         raise invalid("only training jobs are simulated")
@@ -52,7 +52,7 @@ def search(call: Call) -> Answer:
 
     def find() -> list[Job]:
         found = [(by(job, now), job.job_id, job) for job in call.world.jobs.values() if test(job, now)]
-        # Jobs that have no such property stand behind all others.
+        # Jobs without this property are behind all others.
         having = sorted((one for one in found if one[0] is not None), reverse=falling)
         return [job for _, _, job in (*having, *(one for one in found if one[0] is None))]
 
@@ -63,7 +63,7 @@ def search(call: Call) -> Answer:
 
 
 def list_training_jobs(call: Call) -> Answer:
-    """ListTrainingJobs: short forms, oldest first. A page is cut before StatusEquals is applied to it."""
+    """ListTrainingJobs: short forms, oldest first. StatusEquals filters the rows of a page after the page was cut."""
     given = check(call.body, _LIST)
     status = one_of(given, "StatusEquals", ("", *STATUSES), "")
     sort_by = one_of(given, "SortBy", ("Name", "CreationTime", "Status"), "CreationTime")
@@ -86,7 +86,7 @@ def list_training_jobs(call: Call) -> Answer:
 
 
 def describe_training_job(call: Call) -> Answer:
-    """DescribeTrainingJob: the whole description of one job."""
+    """DescribeTrainingJob: the complete description of one job."""
     name = check(call.body, {"TrainingJobName": "text"}, "TrainingJobName")["TrainingJobName"]
     job = call.world.shown(job_id_of(name))
     if job is None or job_name(job) != name:

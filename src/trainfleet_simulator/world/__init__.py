@@ -1,1 +1,1 @@
-"""What the simulated clouds share: people, jobs, pools with queues, and the passing of time."""
+"""The common model of the simulated clouds: users, jobs, pools with queues, and time."""

@@ -1,7 +1,7 @@
 """The simulated fleet: one seeded world in which time passes, one event after the other.
 
-What happens depends on the seed and the start alone, never on when it is read. Time goes forward only: when the
-clock is set back, the world stands still until it has caught up.
+Events depend only on the seed and the start, never on when the world is read. Time only moves forward: if the clock is
+set back, the world waits until the clock has caught up.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from trainfleet_simulator.world.nouns import DAY, FINISHED, STOPPED_BY_USER, WAI
 from trainfleet_simulator.world.pools import Amount, Node, Pool
 from trainfleet_simulator.world.setting import Setting
 
-_WARM_UP = 2400  # seconds of ordinary arrivals before the start, so that the world starts in full swing
-_LIFETIME = 470  # seconds that an ordinary job lives, about
-_SETTLED = 7500  # seconds that a still world has stood still at the start: no reading of before is looked back to
-_STILL_HISTORY = 25 * DAY  # no older jobs in a still world, for a month's window leaves them behind one by one
-_WAVE = 1500  # arrivals swell and ebb with this period, so that pools fill and drain
+_WARM_UP = 2400  # seconds of ordinary arrivals before the start, so that the world is busy at the start
+_LIFETIME = 470  # approximate lifetime of an ordinary job in seconds
+_SETTLED = 7500  # seconds since the last event of a still world at the start: no look-back reaches earlier readings
+_STILL_HISTORY = 25 * DAY  # no older jobs in a still world, because a month's window would drop them one by one
+_WAVE = 1500  # period of the number of arrivals in seconds, so that pools fill and drain
 
 
 class World:
-    """Every job and pool of one cloud. `population` is about how many jobs live at a time; pools grow with it.
+    """Every job and pool of one cloud. `population` is the approximate number of live jobs. Pools grow with it.
 
-    Ordinary jobs live for minutes, so that there is something to watch, or `patience` times as long. A `still` world
-    has come to a stop two hours before the start: nothing happens any more, and a pod's readings are always the same.
+    Ordinary jobs live for minutes, so that users see changes, or `patience` times as long. A `still` world stopped two
+    hours before the start: no event happens, and a pod's readings are constant.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class World:
         self.started = int(now) - (_SETTLED if still else 0)
         self.now = self.started - 32 * DAY
         self.present = self.now
-        """Up to when there are readings: until now, and in a still world on and on."""
+        """The time of the newest readings: now. In a still world, it also moves on."""
         self.hidden: set[str] = set()
-        """Workspaces that have vanished with their jobs."""
+        """Hidden workspaces; their jobs are hidden, too."""
         self.closed = closed
-        """Whether no job is submitted meanwhile; existing jobs live on and end."""
+        """Whether no job is submitted. Existing jobs continue and end."""
         self._still = still
         self._stopped_at: float = math.inf
         self.jobs: dict[str, Job] = {}
@@ -86,7 +86,7 @@ class World:
             self.advance(now)
 
     def advance(self, to: float) -> None:
-        """Let happen everything that is due by the Unix time `to`."""
+        """Process all events up to the Unix time `to`."""
         self.present = max(self.present, int(to))
         to = min(to, self._stopped_at)
         while self._events and self._events[0][0] <= to:
@@ -96,35 +96,35 @@ class World:
         self.now = max(self.now, int(to))
 
     def live(self) -> list[Job]:
-        """Jobs that have not finished, oldest first."""
+        """Return jobs that have not finished, oldest first."""
         return [job for job in self.jobs.values() if job.live]
 
     def shows(self, job: Job) -> bool:
-        """Whether the job's workspace is there."""
+        """Return whether the job's workspace is visible."""
         return job.draft.workspace_id not in self.hidden
 
     def shown(self, job_id: str) -> Job | None:
-        """The job with this id; None if there is none, or its workspace has vanished."""
+        """Return the job with this id; None if there is none, or if its workspace is hidden."""
         job = self.jobs.get(job_id)
         return job if job is not None and self.shows(job) else None
 
     def offers(self, pool: Pool) -> bool:
-        """Whether one of the pool's workspaces is there."""
+        """Return whether one of the pool's workspaces is visible."""
         return not self.hidden.issuperset(pool.spec.workspaces)
 
     def family(self, pool_id: str) -> Iterator[Pool]:
-        """A pool and every pool below it."""
+        """Return a pool and all pools below it."""
         yield self.pools[pool_id]
         for pool in self.pools.values():
             if pool.spec.parent == pool_id:
                 yield from self.family(pool.spec.pool_id)
 
     def amount(self, pool_id: str, what: Callable[[Pool], Amount]) -> Amount:
-        """A figure of a pool as the API returns it: its children's included."""
+        """Return a figure of a pool as the API returns it, including its children's."""
         return sum((what(pool) for pool in self.family(pool_id)), Amount())
 
     def stop(self, job: Job) -> None:
-        """Stop a running job, as in the console: the cloud begins in the next second."""
+        """Stop a running job, as in the console. The cloud begins in the next second."""
         self._at(self.now + 1, lambda: self._stop(job) if job.status == "Running" else None)
 
     def _at(self, at: int, happen: Callable[[], None]) -> None:
@@ -150,7 +150,7 @@ class World:
             job.statuses.append((status, self.now))
         self.index.add(job)
 
-    # How a job comes and waits.
+    # Arrival and waiting of jobs.
 
     def _arrival(self) -> None:
         if not self.closed:
@@ -198,7 +198,7 @@ class World:
         self._stop(job)
         self._place(pool)  # others may have waited behind it
 
-    # How a job runs.
+    # Running jobs.
 
     def _prepare(self, job: Job, nodes: list[Node] | None = None) -> None:
         roles = [(role, index) for role in job.draft.roles for index in range(role.count)]
@@ -212,7 +212,7 @@ class World:
 
     def _pod(self, job: Job, pod_id: str, role: Role, node: Node | None) -> Pod:
         uid = str(UUID(int=self._rng.getrandbits(128), version=4))
-        if node is None:  # on public resources: a virtual machine of its own
+        if node is None:  # on public resources: a separate virtual machine
             address = self._rng.getrandbits(16)
             name, ip = f"virtual-{uid[:8]}", f"10.200.{address >> 8}.{max(address & 255, 1)}"
         else:
@@ -268,13 +268,13 @@ class World:
         self._after(job, job.draft.plan.loading or 0, self._go_on)
 
     def _loss(self, job: Job, old: Pod, new: Pod) -> Loss:
-        """What befell a pod. It is not drawn, so that everything else happens as it would otherwise."""
+        """Return the cause of a pod's loss. It is not random, so that all other events stay the same."""
         moved = new.node != old.node
         faults = FAULTS if moved else FAULTS[:-1]
         fault = PREEMPTED if old.sub_status == "Evicted" else faults[(job.created + job.restarts) % len(faults)]
         return Loss(self.now, fault, old, moved)
 
-    # How a job ends.
+    # Ends of jobs.
 
     def _end(self, job: Job) -> None:
         plan = job.draft.plan
@@ -288,7 +288,7 @@ class World:
         else:
             job.failed = self.now
         if plan.reserving:
-            if plan.outcome == "Failed":  # one pod broke; the rest is kept as it is, to be looked into
+            if plan.outcome == "Failed":  # one pod broke; the others are kept for inspection
                 self._end_pod(job.pods[0], plan.outcome)
             self._become(job, f"{plan.outcome}Reserving")
             self._after(job, plan.reserving, self._finish)

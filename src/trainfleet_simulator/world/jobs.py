@@ -1,4 +1,4 @@
-"""What a simulated job is: what was asked for, what will become of it, and where it stands. Times are Unix seconds."""
+"""A simulated job: its request, its plan and its state. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A pod of the job is lost `after` seconds of running, and replaced `lasts` seconds later."""
+    """After `after` seconds of running, the job loses a pod, and gets a new one `lasts` seconds later."""
 
     after: int
     lasts: int
     evicted: bool
     as_sub_status: bool
-    """The job says so as SubStatus of Running, instead of Status Restarting."""
+    """The job shows it as SubStatus of Running, instead of Status Restarting."""
 
 
 @dataclass(slots=True)
 class Loss:
-    """A pod that was lost: when, why, and until when it was missing."""
+    """A lost pod, with its time, cause and end."""
 
     at: int
     fault: str
     """One of FAULTS, or PREEMPTED."""
     pod: Pod
-    """The incarnation that was lost."""
+    """The lost incarnation."""
     moved: bool
-    """Whether its place was taken on another node."""
+    """Whether the new pod runs on another node."""
     over: int | None = None
 
 
 FAULTS = ("accelerator", "process", "hang", "degraded", "node")
-"""Why pods are lost. One whose node is lost is never replaced in its place."""
+"""Causes of the loss of pods. If the node is lost, the new pod runs on another node."""
 PREEMPTED = "preempted"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will become of a job, in seconds; how long it queues for a pool is not planned but happens."""
+    """The future of a job, in seconds. Its time in a queue is not planned."""
 
     creating: int
     queuing: int
@@ -69,12 +69,12 @@ class Plan:
     restarts: tuple[Restart, ...] = ()
     hangs_after: int | None = None
     loading: int | None = None
-    """How long each run loads before its accelerators work; None: some seconds, and nothing after a restart on PAI."""
+    """Seconds that each run loads before its accelerators work. None: some seconds, and none after a restart on PAI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a user submits."""
+    """A submitted job."""
 
     name: str
     job_type: str
@@ -90,7 +90,7 @@ class Draft:
     restarts_allowed: int = 10
 
     def lasting(self, times: int) -> Draft:
-        """The same job, running so many times as long."""
+        """Return the same job with so many times the running time."""
         if times == 1:
             return self
         restarts = tuple(replace(restart, after=restart.after * times) for restart in self.plan.restarts)
@@ -99,7 +99,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Pod:
-    """One pod in its present incarnation; `history` holds the earlier ones, oldest first."""
+    """One pod in its present incarnation. `history` has the earlier ones, oldest first."""
 
     pod_id: str
     uid: str
@@ -115,13 +115,13 @@ class Pod:
 
     @property
     def incarnations(self) -> list[Pod]:
-        """The earlier ones and the present one, oldest first."""
+        """Return the earlier incarnations and the present one, oldest first."""
         return [*self.history, self]
 
 
 @dataclass(slots=True)
 class Job:
-    """A job's whole state."""
+    """The whole state of a job."""
 
     job_id: str
     draft: Draft
@@ -139,14 +139,14 @@ class Job:
     hangs_at: int | None = None
     restarts: int = 0
     step: int = 0
-    """Grows with every change of state; what was scheduled for an earlier step no longer happens."""
+    """Grows with every change of state. Events scheduled in an earlier step are dropped."""
     pods: list[Pod] = field(default_factory=list)
     statuses: list[tuple[str, int]] = field(default_factory=list)
-    """Every status it has had, and since when."""
+    """Every status so far, with its start."""
     losses: list[Loss] = field(default_factory=list)
-    """The pods that it has lost, in their order."""
+    """The lost pods, in order."""
     still: bool = False
-    """Whether what it uses is always the same."""
+    """Whether its use of resources is constant."""
 
     @property
     def live(self) -> bool:
@@ -154,12 +154,12 @@ class Job:
 
     @property
     def work_ended(self) -> int | None:
-        """When its command ended, which is before `finished` where resources stay reserved."""
+        """Return the end of its command. It is before `finished` if resources stay reserved."""
         ends = [end for end in (self.succeeded, self.failed, self.stopped) if end is not None]
         return min(ends, default=None)
 
     def duration(self, now: int) -> int:
-        """Seconds that it has been running, restarts included."""
+        """Return the seconds that it has run, including restarts."""
         if self.running is None:
             return 0
         ended = self.work_ended
@@ -167,7 +167,7 @@ class Job:
 
 
 def total(roles: Sequence[Role]) -> tuple[int, int, int]:
-    """CPU cores, memory (MiB) and cards of a whole job."""
+    """Return CPU cores, memory (MiB) and cards of a whole job."""
     return (
         sum(role.count * role.cpu for role in roles),
         sum(role.count * role.memory for role in roles),

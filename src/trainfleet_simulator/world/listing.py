@@ -1,4 +1,4 @@
-"""Sorted indexes of jobs, so that one page of a long list costs as little as one of a short list."""
+"""Sorted indexes of jobs, so that a page of a long list costs no more than a page of a short one."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class JobIndex:
         self._finished: defaultdict[Key, list[tuple[int, str]]] = defaultdict(list)
 
     def add(self, job: Job) -> None:
-        """Enter the job under its present status."""
+        """Add the job under its present status."""
         key = (job.draft.workspace_id, job.status)
         insort(self._created[key], (job.created, job.job_id))
         if job.finished is not None:
             insort(self._finished[key], (job.finished, job.job_id))
 
     def remove(self, job: Job) -> None:
-        """Take the job from under its present status; only live jobs change theirs."""
+        """Remove the job from its present status. Only live jobs change their status."""
         rows = self._created[job.draft.workspace_id, job.status]
         del rows[bisect_left(rows, (job.created, job.job_id))]
 
     def between(self, keys: Sequence[Key], start: float, end: float, *, by_finish: bool = False) -> JobSlice:
-        """Ids of the jobs under any of the keys whose time lies in `start..end` (both included), oldest first."""
+        """Return ids of the jobs under any of the keys with a time in `start..end` (both included), oldest first."""
         table = self._finished if by_finish else self._created
         found: list[tuple[list[tuple[int, str]], int, int]] = []
         for key in keys:
@@ -47,7 +47,7 @@ class JobIndex:
 
 
 class JobSlice:
-    """A stretch of one sorted list, of which only the asked rows are touched."""
+    """A part of one sorted list. Only requested rows are read."""
 
     def __init__(self, rows: list[tuple[int, str]], low: int, high: int) -> None:
         self._rows, self._low, self._high = rows, low, high
@@ -56,7 +56,7 @@ class JobSlice:
         return self._high - self._low
 
     def page(self, offset: int, size: int, *, descending: bool) -> list[str]:
-        """Job ids of one page."""
+        """Return the job ids of one page."""
         if descending:
             high = max(self._high - offset, self._low)
             chosen = self._rows[max(high - size, self._low) : high][::-1]
@@ -66,5 +66,5 @@ class JobSlice:
         return [job_id for _, job_id in chosen]
 
     def ids(self) -> list[str]:
-        """Every id of it, oldest first."""
+        """Return all its ids, oldest first."""
         return [job_id for _, job_id in self._rows[self._low : self._high]]

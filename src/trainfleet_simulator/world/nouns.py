@@ -1,13 +1,13 @@
-"""The nouns of the simulated world: workspaces, people, nodes, pools, and the states of jobs.
+"""The nouns of the simulated world: workspaces, users, nodes, pools, and the states of jobs.
 
-The states have the names of the cloud that distinguishes most of them (PAI); the others translate.
+The states have the names of the cloud with most distinct states (PAI). The other clouds translate them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-GIB = 1024  # amounts of memory are kept in MiB, the smallest unit that the APIs answer in
+GIB = 1024  # memory is stored in MiB, the smallest unit in responses
 HOUR, DAY = 3600, 86400
 FOR_EVER = 3650 * DAY
 
@@ -36,7 +36,7 @@ SUCCEEDED = ("JobSucceeded", "Job succeeded.")
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A workspace; the identity whose credentials the simulator knows is a member of it, or not."""
+    """A workspace. The simulator's identity is a member of it, or not."""
 
     workspace_id: str
     name: str
@@ -46,7 +46,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person who submits jobs."""
+    """A user who submits jobs."""
 
     user_id: str
     name: str
@@ -55,7 +55,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """What one node of a pool has, and what the system keeps of it. Memory in MiB, card memory in GiB per card."""
+    """The resources of one node of a pool, and the system's share. Memory in MiB, card memory in GiB per card."""
 
     name: str
     cpu: int
@@ -65,12 +65,12 @@ class NodeType:
     reserved_cpu: int = 0
     reserved_memory: int = 0
     prefix: str = "node"
-    """What the names of such nodes begin with."""
+    """The prefix of the names of such nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSpec:
-    """A pool with nodes of its own; `parent` includes it in its figures."""
+    """A pool with its own nodes. The figures of `parent` include it."""
 
     pool_id: str
     name: str
@@ -88,4 +88,4 @@ PLANTED_SECRETS = (
     "planted-command-token-c20d58",
     "planted-registry-password-91be04",
 )
-"""What a job of every cloud carries that no metric, log line or page may ever show."""
+"""Secrets in a job of every cloud that must never appear in a metric, log line or page."""

@@ -1,4 +1,4 @@
-"""Pools: nodes of their own, a queue, and the placing of pods on nodes."""
+"""Pools: their nodes, their queue, and the placement of pods on nodes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Amount:
 
 
 def pod_amount(role: Role) -> Amount:
-    """What one pod of a role takes."""
+    """Return the resources of one pod of a role."""
     return Amount(role.cpu, role.memory, role.cards)
 
 
 @dataclass(slots=True)
 class Node:
-    """A node and what is free on it."""
+    """A node and its free resources."""
 
     name: str
     ip_prefix: str
@@ -47,9 +47,9 @@ class Node:
 
 
 class Pool:
-    """One pool's own share; what an API calls its figures includes its children's (see `World`).
+    """One pool without its children; figures of an API include them (see `World`).
 
-    It is built with `scale` times the nodes of its spec, all empty. `number` is part of the names of its nodes.
+    It has `scale` times the nodes of its spec, all empty. `number` is part of the names of its nodes.
     """
 
     def __init__(self, spec: PoolSpec, scale: float, number: int) -> None:
@@ -63,7 +63,7 @@ class Pool:
         self.free = usable.times(len(self.nodes))
         self.allocated = Amount()
         self.queued = Amount()
-        # Nodes by their free cards, so that placing a pod does not have to look at every node of a large pool.
+        # Nodes by their free cards, so that the placement of a pod does not check every node of a large pool.
         self._by_free_cards: list[dict[str, Node]] = [{} for _ in range(kind.cards + 1)]
         self._by_free_cards[kind.cards].update(self.nodes)
         self._queue: list[tuple[int, int, int, Job]] = []
@@ -72,7 +72,7 @@ class Pool:
 
     @property
     def actual(self) -> Amount:
-        """What is bound, the system's share included."""
+        """Return the resources of its nodes, including the system's share."""
         kind = self.spec.node_type
         return Amount(kind.cpu, kind.memory, kind.cards).times(len(self.nodes))
 
@@ -92,20 +92,20 @@ class Pool:
         self.queued += Amount(*total(job.draft.roles))
 
     def leave(self, job: Job) -> None:
-        """Take a job out of the queue, wherever it stands."""
+        """Remove a job from the queue."""
         if job.job_id in self._waiting:
             self._waiting.remove(job.job_id)
             self.queued -= Amount(*total(job.draft.roles))
 
     def waiting(self) -> list[str]:
-        """The ids of the jobs in the queue, the next one first."""
+        """Return the ids of the jobs in the queue, the next one first."""
         entries = sorted(self._queue, key=lambda entry: entry[:3])
         return [job.job_id for *_, job in entries if job.job_id in self._waiting]
 
     def next_to_start(self) -> tuple[Job, list[Node]] | None:
-        """The first of the queue with the nodes for its pods, now taken; None while it has to wait.
+        """Return the first job of the queue, and take nodes for its pods; None if it must wait.
 
-        No job overtakes the first: a large job is not starved by small ones.
+        No job overtakes the first one: small jobs do not starve a large one.
         """
         while self._queue:
             job = self._queue[0][3]
@@ -121,7 +121,7 @@ class Pool:
         return None
 
     def move(self, pod: Pod) -> Node:
-        """Another node for a pod that lost its own; the same one where no other has room."""
+        """Return another node for a pod that lost its node; the same one if no other has room."""
         amount = pod_amount(pod.role)
         old = self.nodes[pod.node]
         self._put(amount, old, -1)
@@ -130,12 +130,12 @@ class Pool:
         return new
 
     def release(self, job: Job) -> None:
-        """Give back what a job's pods hold."""
+        """Release the resources of a job's pods."""
         for pod in job.pods:
             self._put(pod_amount(pod.role), self.nodes[pod.node], -1)
 
     def _find(self, amount: Amount, other_than: Node | None = None) -> Node | None:
-        """A node with room, the fullest first, so that whole nodes stay free for those who need them."""
+        """Return a node with room, the fullest first, so that whole nodes stay free for large pods."""
         for nodes in self._by_free_cards[amount.cards :]:
             for node in nodes.values():
                 if node is not other_than and amount.fits(node.free):

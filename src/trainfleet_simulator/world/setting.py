@@ -1,4 +1,4 @@
-"""What sets one cloud's world apart from another's."""
+"""The differences between the worlds of the clouds."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from trainfleet_simulator.world.nouns import PoolSpec
 from trainfleet_simulator.world.pools import Pool
 
 Submissions = list[tuple[int, Draft]]
-"""What was submitted, and when (Unix seconds)."""
+"""Submitted jobs with their times (Unix seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The pools of a cloud, what its users submit, and how its jobs are numbered."""
+    """The pools of a cloud, the jobs that its users submit, and the numbering of its jobs."""
 
     pools: tuple[PoolSpec, ...]
     population: int
-    """About how many jobs live at a time when the pools have the nodes that their specs say."""
+    """Approximate number of live jobs if the pools have the nodes of their specs."""
     watched: int
-    """How many of them live for ever."""
+    """Number of jobs that live forever."""
     draft: Callable[[Random], Draft]
-    """One ordinary submission."""
+    """Draws one ordinary job."""
     earlier: Callable[[Random, int, int, Mapping[str, Pool]], Submissions]
-    """Everything submitted before the start but the last minutes' ordinary arrivals, oldest first, from: a generator,
-    the start, how many ordinary jobs of the past, the pools."""
+    """Returns all jobs submitted before the start, oldest first, without the ordinary arrivals of the last minutes.
+    Arguments: a generator, the start, the number of ordinary jobs of the past, the pools."""
     job_id: Callable[[Random], str]
     history: int = 200

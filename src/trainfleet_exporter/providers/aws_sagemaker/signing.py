@@ -52,7 +52,7 @@ def sign(
     session_token: str | None = None,
     body: bytes = b"",
 ) -> Signed:
-    """Sign a request with exactly these `headers`, including `host`, and return the additional ones: date and token.
+    """Sign a request with exactly these `headers`, including `host`, and with the headers of date and token.
 
     `path` is already percent-encoded; `now` is an aware datetime or Unix seconds.
     """
