@@ -35,10 +35,11 @@ _METHOD = """
   other alerts fire.
 - `TrainfleetJobHung` compares a job with its own past. It cannot fire in the first hour.
 - Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobStuck` fires and
-  `TrainfleetJobHung` does not. That counts as an error of both.
+  `TrainfleetJobHung` does not. This counts as an error of both
+  alerts.
 - `TrainfleetJobIdle` counts long starts and repeated restarts as idleness.
-- `TrainfleetPodStraggling` needs two signals. It misses a slow machine if only its power differs: the other
-  pods wait for it and look as busy.
+- `TrainfleetPodStraggling` needs two signals. It misses a slow machine if only its power differs,
+  because the other pods wait for it and look as busy.
 - The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same
   limit.
 - `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look
@@ -53,15 +54,15 @@ Frequencies and lengths come from studies of production clusters, not from the r
 | [Meta](https://arxiv.org/abs/2410.21680) | many small jobs; 24 % fail, 10 % are preempted; failures of nodes |
 | [GREYHOUND](https://arxiv.org/abs/2410.12588) | how many jobs become slow, by their size, and for how long |
 | [ByteDance](https://arxiv.org/abs/2505.05713) | uneven work of pods in 42.5 % of jobs, without a fault |
-| [Minder](https://arxiv.org/abs/2411.01791) | a faulty machine differs in several metrics; found by hand, slowly |
+| [Minder](https://arxiv.org/abs/2411.01791) | a faulty machine differs in several metrics; finding it by hand is slow |
 
 Jobs also start, write checkpoints and evaluate, some without traffic. They wait for data, restart and change their
-batch size. Users hold idle sessions.
+batch size. Users keep idle sessions.
 
 The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions. The
-length of hangs is an assumption too: a watchdog ends some after 10 or 30 minutes. A user ends the others. Hangs,
-idle sessions and slow machines are more frequent than published, so that there are enough to count. With fewer of
-them, precision would be lower. The false alarms a week would stay the same.
+length of hangs is an assumption too: a watchdog ends some of them after 10 or 30 minutes, a user the others. Hangs,
+idle sessions and slow machines are more frequent than published, to get enough of
+them to count. With fewer of them, precision would be lower. The number of false alarms in a week would stay the same.
 
 The samples have the exporter's families. The simulated exporter polls usage every two minutes. Its readings are two
 minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each
@@ -70,8 +71,8 @@ is right while the fault lasts, and for 12 minutes more. An alarm that ends and 
 
 ## Where the other alerts are tested
 
-These are about the exporter itself, its credentials or announcements of the cloud. A simulated week does not have
-them.
+These alerts are about the exporter itself, its credentials or announcements of the cloud. The simulated weeks contain
+no such events.
 """
 
 

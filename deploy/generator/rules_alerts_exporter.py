@@ -144,8 +144,8 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
             "The budget of calls for a billing month will be spent before the month ends.",
             "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} runs out",
             "{{ $value | humanize }} calls are left in the budget of this billing month. At the rate of the last "
-            "<budget_window> they will be spent before it ends. When they are spent, the exporter does not call this "
-            "API until the next month.",
+            "<budget_window> they will be spent before the month ends. When they are spent, the exporter does not call "
+            "this API until the next month.",
             "<budget_for>",
         ),
         Alert(
@@ -220,8 +220,8 @@ max by (job) (
             "warning",
             "Shards have different values of --total-shards, or two shards have the same --shard.",
             "The shards of {{ $labels.job }} have conflicting flags",
-            "For <shards_for>, shards have had different values of --total-shards or the same --shard. Sums count "
-            "everything twice that two shards poll. What no shard polls is missing.",
+            "For <shards_for>, shards have had different values of --total-shards or the same --shard. If two "
+            "shards poll a workspace or pool, sums count it twice. If no shard polls it, its series are missing.",
             "<shards_for>",
         ),
         Alert(

@@ -118,8 +118,8 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
             "or more within the <stuck_worked_within> before.",
             f"The job {_JOB} runs but no longer uses its accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} has not used its {{{{ $value }}}} "
-            "{{ $labels.accelerator }} accelerators for <stuck_window>. It used them before, and the cloud reports "
-            "that it runs.",
+            "{{ $labels.accelerator }} accelerators for <stuck_window>. The job used them before. The cloud still "
+            "reports it as running.",
             "<stuck_for>",
         ),
         Alert(
@@ -139,11 +139,11 @@ max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {_HELD_NETWORK}
 {OLD}"""),
             "warning",
             "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its own median power "
-            "and without traffic. A collective operation hangs.",
+            "and without traffic. The likely cause is a collective operation that hangs.",
             f"The job {_JOB} seems to hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
             "{{ $labels.provider }} are busy, but draw less than <hung_power_ratio> times their median power. The "
-            "network carries less than <hung_network_ratio> times its median. Both have lasted for <hung_window> and "
+            "job's traffic is less than <hung_network_ratio> times its median. Both have lasted for <hung_window> plus "
             "<hung_for>.",
             "<hung_for>",
         ),
@@ -178,9 +178,9 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
             "its job's pods in every window of <straggler_window>. Far is <straggler_deviation> times the median "
             "absolute deviation.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
-            "{{ $value }} of utilization, power and network are far below the median of the job's pods. This holds in "
-            f"every window of <straggler_window> for <straggler_for>.{_NODE} The job belongs to {_OWNER} on "
-            "{{ $labels.provider }}.",
+            "{{ $value }} of three signals (utilization, power, network) are far below the median of the job's pods. "
+            f"This holds in every window of <straggler_window> for <straggler_for>.{_NODE} The job belongs to {_OWNER} "
+            "on {{ $labels.provider }}.",
             "<straggler_for>",
         ),
         Alert(
@@ -192,9 +192,9 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}"""),
             "warning",
-            "The cloud calls an accelerator of a running job unhealthy, for <device_unhealthy_for>.",
+            "The cloud has reported an accelerator of a running job as unhealthy for <device_unhealthy_for>.",
             f"The device {{{{ $labels.device }}}} of the pod {{{{ $labels.pod_id }}}} of the job {_JOB} is unhealthy",
-            f"The cloud has called it unhealthy for <device_unhealthy_for>.{_NODE} The job belongs to {_OWNER} on "
+            f"The cloud has reported it as unhealthy for <device_unhealthy_for>.{_NODE} The job belongs to {_OWNER} on "
             "{{ $labels.provider }}.",
             "<device_unhealthy_for>",
         ),

@@ -22,13 +22,13 @@ them.
   `user:trainfleet_held_accelerators:sum` it returns accelerator-hours, for `user:trainfleet_held_cost:per_hour`
   money.
 - A minute without a scrape has no sample and does not count.
-- Families in `metrics.deny` are missing in the rules too. [The last table](#what-they-read) shows which rules read
+- Families in `metrics.deny` are missing in the rules too. [The last table](#what-the-rules-read) shows which rules read
   them.
 - To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time.
   Records build on records, and a run does not see its own output.
 
-A record's name is `level:metric:operations`. The level names the labels that it groups by. A job without a known
-utilization is unmeasured: it counts as held, but not as used, wasted or idle.
+A record's name is `level:metric:operations`. The level names the labels that the record groups
+by. A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
 
 ## Records
 
@@ -51,7 +51,7 @@ An `event` fires at once and has the label `event="true"`. Its alert ends after 
 |---|---|---|---|
 """
 _READ = """
-## What they read
+## What the rules read
 
 A family is absent if it is in `metrics.deny`, if its collector is off or if the cloud does not report it. Records
 that read it are then absent or less exact. Most alerts that read it do not fire. Records appear without level and

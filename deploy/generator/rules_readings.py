@@ -43,8 +43,8 @@ clamp_max(
   * max by (provider) (last_over_time({_OWN}_interval_seconds{{collector="usage"}}[<bridge>])),
   <reading_oldest_seconds>
 )""",
-            "Age up to which alerts use readings: `reading_seconds` plus `reading_intervals` intervals of the "
-            "collector `usage`, and `reading_oldest_seconds` at most.",
+            "Greatest age of readings that alerts use: `reading_seconds` plus `reading_intervals` intervals of the "
+            "collector `usage`, but at most `reading_oldest_seconds`.",
             ("provider",),
         ),
         Record(
