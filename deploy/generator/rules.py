@@ -1,4 +1,4 @@
-"""All rules, as files of Prometheus, as a Helm template, and as docs/rules.md."""
+"""All rules: the rule files of Prometheus, the Helm template and docs/rules.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of held, used, wasted and idle accelerators, and their cost.
+"""Records of the accelerators that jobs hold, their use and their cost.
 
 A job without a known utilization is unmeasured: its accelerators are held, but not used, wasted or idle.
 """

@@ -1,4 +1,4 @@
-"""Records of how jobs spent their time: goodput, faults, recoveries, and the cost of lost time.
+"""Records of how jobs spent their time: goodput, faults and the cost of lost time.
 
 docs/goodput.md derives each formula. There are two kinds of records:
 

@@ -1,6 +1,6 @@
 """Scrapes of two hours of the demo's clouds in stepped time, as samples with timestamps.
 
-The exporter is scraped over HTTP. In these hours, jobs start, hang, fail and wait. For some minutes each, calls are
+The exporter is scraped over HTTP. In these hours jobs start, hang, fail and wait. For some minutes each, calls are
 throttled, a cloud is down and readings are invalid.
 """
 

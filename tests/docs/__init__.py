@@ -1,1 +1,1 @@
-"""The documents: their commands are run, what they name exists, and what is generated is up to date."""
+"""Tests of the documents: their commands run, the names in them exist, and generated parts are up to date."""

@@ -1,4 +1,4 @@
-"""The commands of a page: what each is, and what is expected of it."""
+"""The commands of a page, their kinds, and the output that the page shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_HERE = {
     "chown": "needs root, and a user that the image has",
     "amtool alert": "needs an Alertmanager; test_alerts.py runs one and sends this alert",
 }
-"""Programs whose commands are not run, and why; some only with a subcommand."""
+"""Programs and subcommands that tests do not run, with the reason."""
 _RUN = frozenset(
     {
         "amtool",
@@ -44,13 +44,13 @@ _RUN = frozenset(
     }
 )
 _ENDS = frozenset({"--config.check", "--help", "-h", "--version"})
-"""Flags with which the daemon does not go on."""
+"""Flags with which the daemon ends at once."""
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command of a page, and the output that the page shows for it."""
+    """A command of a page. `shown` is the output on the page."""
 
     block: Block
     text: str
@@ -58,7 +58,7 @@ class Command:
 
     @property
     def words(self) -> list[str]:
-        """The words of its first line, without `sudo`, what it sets for itself, and the folder of its program."""
+        """The words of the first line, without `sudo`, variables and the folder of the program."""
         words = shlex.split(self.text.partition("\n")[0], comments=True)
         while words and re.fullmatch(r"\w+=.*|sudo", words[0]):
             words.pop(0)
@@ -66,7 +66,7 @@ class Command:
 
     @property
     def kind(self) -> str:
-        """`run`, `daemon` (goes on until it is ended), `make`, `not here`; empty for anything else."""
+        """`run`, `daemon` (runs until the test ends it), `make` or `not here`. Empty for an unknown command."""
         words = self.words
         if not words:
             return ""
@@ -83,7 +83,7 @@ class Command:
 
 
 def commands(page: Path) -> list[Command]:
-    """Every command of a page, in its order."""
+    """Return the commands of a page, in the order of the page."""
     return [command for block in blocks(page, "sh", "console") for command in _commands(block)]
 
 
@@ -92,7 +92,7 @@ def _commands(block: Block) -> Iterator[Command]:
         for text in _joined(block.text.splitlines()):
             yield Command(block, text)
         return
-    # Of a console, `$ ` begins a command, and all else is what it prints.
+    # In a console block, commands begin with `$ `. All other lines are output.
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         text, *shown = part.rstrip("\n").split("\n")
         while text.endswith("\\"):
@@ -101,7 +101,7 @@ def _commands(block: Block) -> Iterator[Command]:
 
 
 def _joined(lines: list[str]) -> Iterator[str]:
-    """Lines as commands: those that go on, and here-documents, are one."""
+    """Join continued lines and here-documents, so that each item is a command."""
     rest = list(lines)
     while rest:
         line = rest.pop(0)

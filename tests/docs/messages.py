@@ -1,4 +1,4 @@
-"""The texts of log messages and errors, as the source has them."""
+"""The texts of log messages and errors in the source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVELS = {
     "exception": "error",
     "critical": "error",
 }
-"""The methods that log, and the level in the log. `warn` is that of a poll."""
+"""Methods that log, and their levels in the log. `warn` is a method of `Poll`."""
 _LOGGERS = ("log", "poll")
 _UNPACKED = {
     "self._who": ("provider", "collector"),
@@ -28,16 +28,16 @@ _UNPACKED = {
     "self._lost": ("malformed", "out_of_range"),
     "self._facts()": ("file", "waiting", "lost"),
 }
-"""The fields in a `**` of a log call."""
+"""The fields that a `**` adds to a log call."""
 _ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type)} | {"denied"}
-"""Calls that make an error of their texts, raised or not."""
+"""Calls that create an error from their texts."""
 _VALUE = "VALUE"
-"""Stands for a value in an error."""
+"""Replaces a value in the text of an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A log call: where it is, its level, its fixed text and the names of its fields."""
+    """A log call: its file and line, level, fixed text and fields."""
 
     place: str
     level: str
@@ -47,29 +47,29 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """A text of an error, with `VALUE` in place of each value."""
+    """The text of an error, with `VALUE` for each value."""
 
     place: str
     text: str
 
 
 class NotFixedError(Exception):
-    """A log call whose message is not a fixed text, or whose fields cannot be named."""
+    """A log call has no fixed text, or its fields are unknown."""
 
 
 @cache
 def sources() -> dict[str, ast.Module]:
-    """Every module of the source, by its path."""
+    """Return all modules of the source by path."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / "src" / package).rglob("*.py"))]
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def log_messages(modules: dict[str, ast.Module]) -> Iterator[Message]:
-    """The message of each log call. Raises NotFixedError."""
+    """Yield the message of each log call. Raises NotFixedError."""
     for path, module in modules.items():
         constants = _assigned(module.body)
         for function in ast.walk(module):
-            # `Poll.warn` itself passes on the message of its caller.
+            # `Poll.warn` logs the message of its caller.
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name != "warn":
                 local = constants + _assigned(ast.walk(function))
                 for call in _own_calls(function):
@@ -78,7 +78,7 @@ def log_messages(modules: dict[str, ast.Module]) -> Iterator[Message]:
 
 
 def error_texts(modules: dict[str, ast.Module]) -> Iterator[ErrorText]:
-    """The texts of each error that is made or raised."""
+    """Yield the texts of all errors that the source creates or raises."""
     for path, module in modules.items():
         nodes = list(ast.walk(module))
         raised = {id(node.exc) for node in nodes if isinstance(node, ast.Raise)}
@@ -91,7 +91,7 @@ def error_texts(modules: dict[str, ast.Module]) -> Iterator[ErrorText]:
 
 
 def _own_calls(function: ast.AST) -> Iterator[ast.Call]:
-    """The calls in a function, without those of functions in it."""
+    """Yield the calls in a function, without those in nested functions."""
     for child in ast.iter_child_nodes(function):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -141,7 +141,7 @@ def _field_names(place: str, keyword: ast.keyword, level: str) -> Iterable[str]:
 
 
 def _resolved(node: ast.expr | None, local: list[ast.Assign]) -> ast.expr | None:
-    """The expression that a name was last assigned; another expression as it is."""
+    """Return the last expression that was assigned to a name. Other expressions stay."""
     if not isinstance(node, ast.Name):
         return node
     found = [each for each in local if _name(each.targets[0]) == node.id and each.lineno < node.lineno]
@@ -149,7 +149,7 @@ def _resolved(node: ast.expr | None, local: list[ast.Assign]) -> ast.expr | None
 
 
 def _fixed(node: ast.expr | None, local: list[ast.Assign]) -> list[str]:
-    """The texts that a message may be; none if it is not fixed."""
+    """Return the possible texts of a message. Empty if it is not fixed."""
     node = _resolved(node, local)
     if isinstance(node, ast.IfExp):
         first, second = _fixed(node.body, local), _fixed(node.orelse, local)
@@ -172,7 +172,7 @@ def _assigned(nodes: Iterable[ast.AST]) -> list[ast.Assign]:
 
 
 def _name(node: ast.AST | None) -> str:
-    """The last name of `a.b`; empty for anything else."""
+    """Return `b` of `a.b`. Empty for other expressions."""
     if isinstance(node, ast.Name):
         return node.id
     return node.attr if isinstance(node, ast.Attribute) else ""

@@ -1,4 +1,4 @@
-"""A reader at a terminal, who types what a page says; only addresses are others, since tests share a machine."""
+"""A terminal session that types the commands of a page. It replaces ports, because tests share a machine."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _PLACEHOLDERS = {
 
 
 class Session:
-    """A folder that looks like a checkout, a lasting environment, and background processes."""
+    """A shell in a folder that looks like a checkout. It keeps its environment and background processes."""
 
     def __init__(self, folder: Path, *, exporter: int, simulator: int) -> None:
-        """`exporter` and `simulator` are ports to use in place of those that the pages name."""
+        """Create the folders. The ports `exporter` and `simulator` replace those of the pages."""
         self._exporter, self._simulator = exporter, simulator
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._logs = folder
@@ -67,17 +67,17 @@ class Session:
         self._state, self._place = folder / "environment", folder / "place"
         self._state.write_text("")
         self._place.write_text(f"{checkout}\n")
-        # Nothing of the machine's own accounts, nor of its proxies.
+        # Without the accounts and proxies of this machine.
         search = f"{Path(sys.executable).parent}:{programs}:{os.environ['PATH']}"
         self._environ = {"HOME": str(home), "PATH": search}
 
     @property
     def url(self) -> str:
-        """Where the exporter listens."""
+        """The URL of the exporter."""
         return f"http://127.0.0.1:{self._exporter}"
 
     def type(self, command: Command) -> None:
-        """Type a command, and compare what it prints with what the page shows."""
+        """Run a command and compare its output with the page."""
         if "--config.file=config.yaml" in command.text:
             self._have_config(command.block.page)
         match command.kind:
@@ -93,14 +93,14 @@ class Session:
                 raise AssertionError(f"{command.block}: what is {command.text!r}?")
 
     def close(self) -> None:
-        """End what runs, as Ctrl-C does."""
+        """End the background processes."""
         for port in list(self._running):
             self._end(port)
 
     def _make(self, command: Command) -> None:
-        """What make would do; of the demo, do it. (All else is this very test, or takes minutes.)"""
+        """Check that make knows the target, and run only `demo`. Other targets run this test or take minutes."""
         target = command.words[1]
-        # In an environment of its own: these tests may run below `make test`, of which it would take itself for a part.
+        # Its own environment, because make must not notice that these tests run in `make test`.
         answer = subprocess.run(["make", "-n", target], cwd=ROOT, env=self._environ, capture_output=True, text=True)
         assert answer.returncode == 0, f"{command.block}: {answer.stderr}"
         last = answer.stdout.strip().splitlines()[-1]
@@ -111,7 +111,7 @@ class Session:
         program = command.words[0]
         if program in _PROGRAMS:
             need(program)
-        if program == "python":  # that writes into the checkout, which is no place for a test to write
+        if program == "python":  # without --check it would write into the checkout
             assert command.words[1:] == ["-m", "deploy.generator"], f"{command.block}: {command.text}"
             command = Command(command.block, f"{command.text} --check", command.shown)
         if program == "curl" and self._exporter not in self._running:
@@ -138,20 +138,20 @@ class Session:
         return Path(self._place.read_text().strip())
 
     def _share_libraries(self) -> None:
-        """Let new environments use the libraries of this one, so that pip installs without an index."""
+        """Let new virtual environments use the libraries of this one, so that pip needs no index."""
         for folder in (self._machine / "opt", Path(self._environ["HOME"])):
             for libraries in folder.glob("*/lib/python3.*/site-packages"):
                 (libraries / "shared.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
 
     def _settle(self, path: Path) -> None:
-        """Point an installed config at the simulated clouds; its keys stay in files."""
+        """Point an installed config at the simulated clouds. Its keys stay in files."""
         state = self._machine / "var" / "lib" / "trainfleet-exporter"
         state.mkdir(parents=True, exist_ok=True)
         path.write_text(path.read_text(encoding="utf-8").replace("/var/lib/trainfleet-exporter", str(state)), "utf-8")
         self._fill_in(path, keys=False)
 
     def _have_config(self, page: Path) -> None:
-        """Write the config.yaml that the page shows, or else the example."""
+        """Write the config.yaml of the page, or the example if the page has none."""
         path = self._here / "config.yaml"
         if not path.exists():
             shown = [block.text for block in blocks(page, "yaml") if "providers" in yaml.safe_load(block.text)]
@@ -160,8 +160,8 @@ class Session:
             self._fill_in(path)
 
     def _fill_in(self, path: Path, *, keys: bool = True) -> None:
-        """Put region and keys in, as a page says to: those of the simulated clouds."""
-        if self._simulator not in self._running:  # with an account there is no need to start a cloud
+        """Set the endpoints, limits and keys of the simulated clouds."""
+        if self._simulator not in self._running:  # a reader with a cloud account does not start it
             self._serve(self._simulator, f"trainfleet-exporter simulate --listen=127.0.0.1:{self._simulator}", "/truth")
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
         limits: dict[str, dict[str, Any]] = {}
@@ -170,7 +170,7 @@ class Session:
             if keys:
                 provider["credentials"] = credentials
             provider["endpoints"] = dict.fromkeys(apis, f"http://127.0.0.1:{self._simulator}")
-            account = provider.get("account", provider["name"])  # whose providers must have the same limits
+            account = provider.get("account", provider["name"])  # its providers must have the same limits
             limits.setdefault(account, provider.get("limits", {}) | {"requests_per_second": 1000, "concurrency": 32})
             provider["limits"] = dict(limits[account])
             if provider["platform"] == "huawei_modelarts":
@@ -178,7 +178,7 @@ class Session:
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def _start(self, command: Command) -> None:
-        """Start what goes on until it is ended, and wait until it answers."""
+        """Start a daemon in the background and wait until it answers."""
         text = command.text.partition(" #")[0]
         if "simulate" in command.words:
             self._serve(self._simulator, self._readdressed(text), "/truth")
@@ -222,7 +222,7 @@ class Session:
 
 @contextlib.contextmanager
 def session(folder: Path) -> Iterator[Session]:
-    """A session with ports of its own, ended well."""
+    """Open a session with its own ports, and close it at the end."""
     with held_port() as exporter, held_port() as simulator:
         found = Session(folder, exporter=exporter, simulator=simulator)
         with contextlib.closing(found):
@@ -234,8 +234,10 @@ _ANY_OF_THEM = r"\S*\d\S*"
 
 
 def compare(command: Command, printed: str) -> None:
-    """Each line that the page shows was printed, and no other. `...` stands for anything, a word with a digit for any
-    such word: figures, ids and times vary, and so does the order of what polls publish."""
+    """Check that a command printed the lines of the page and no others, in any order.
+
+    `...` stands for any text. A word with a digit stands for any such word, because figures, ids and times vary.
+    """
     lines = [line.rstrip() for line in printed.splitlines()]
     assert not command.shown or "..." in command.shown or len(lines) == len(command.shown), (
         f"{command.block}: the page shows {len(command.shown)} line(s) of\n{printed}"

@@ -1,4 +1,4 @@
-"""The worked example: what the page quotes stands in the example, and its tables are those of the code."""
+"""The pages about providers quote the example exactly, and their tables match the code."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_the_table_of_public_modules() -> None:
 
 
 def _flat(text: str) -> str:
-    """Without indents: a page has an excerpt from within a class at its edge."""
+    """Remove indents, because pages quote methods without the indent of their class."""
     return "\n".join(line.strip() for line in text.splitlines())
 
 
 def _check_table(name: str, head: str, rows: list[str]) -> None:
-    """Between its two marks stands the table; UPDATE_GOLDEN=1 writes it there."""
+    """Check the table between two marks of the page. UPDATE_GOLDEN=1 writes it."""
     table = "\n".join((head, "|---|---|", *rows))
     begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
     before, found, rest = REFERENCE.read_text(encoding="utf-8").partition(begin)

@@ -66,7 +66,7 @@ def test_the_test_alert_arrives_by_mail(user: str, address: str, tmp_path: Path)
     (file,) = (each.text for each in commands(PAGE) if each.text.startswith("cat > alertmanager.yml"))
     (command,) = (each for each in commands(PAGE) if each.words[:2] == ["amtool", "alert"])
     config = yaml.safe_load("\n".join(file.splitlines()[1:-1]))
-    config["route"]["group_wait"] = "0s"  # for the test not to wait
+    config["route"]["group_wait"] = "0s"  # so that the test does not wait
     for key in ("smtp_auth_username", "smtp_auth_password_file"):  # as the page says for a server without TLS
         del config["global"][key]
     config["global"]["smtp_require_tls"] = False

@@ -1,4 +1,4 @@
-"""Blocks that are no commands: configs are good, policies grant what is called, queries and code can be read."""
+"""Blocks without commands: configs, policies, queries and code are valid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_yaml(block: Block, tmp_path: Path) -> None:
     if keys <= set(Config.allowed_keys()) | {"x-defaults"}:
         _check_config(block.text if "providers" in keys else f"{block.text}\n{_providers('alibaba_pai', {})}", tmp_path)
     elif keys <= _EVERY_PROVIDER:
-        # Of one platform it must be a part; which one, its page says.
+        # The part must be valid for at least one platform.
         faults = [_faults(_providers(platform, found), tmp_path) for platform in _MINIMAL]
         assert "" in faults, faults
     elif keys & {"scrape_configs", "rule_files"}:
@@ -71,7 +71,7 @@ def _faults(text: str, folder: Path) -> str:
 
 
 def _check_config(text: str, folder: Path) -> None:
-    """As `--config.check` does, with variables set and files of secrets there."""
+    """Load a config as `--config.check` does, with values for its variables and secret files."""
     for path in set(re.findall(r"_file: (\S+)", text)):
         place = folder / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def _check_config(text: str, folder: Path) -> None:
 
 
 def _check_with(program: str, arguments: list[str], text: str, folder: Path) -> None:
-    """Checked where the rules that it may name are, as in the checkout."""
+    """Check a file with a program, in a folder with deploy/ and its rules."""
     (folder / "deploy").symlink_to(ROOT / "deploy")
     (folder / "config.yaml").write_text(text, encoding="utf-8")
     command = [need(program), *arguments, str(folder / "config.yaml")]
@@ -118,7 +118,7 @@ def test_quick_start_policies_grant_exactly_the_permissions(page: str, platform:
 
 
 def _queries() -> list[str]:
-    """Those that stand in blocks, and those within sentences: what has a metric of ours, and more than its name."""
+    """Return the queries in blocks, and those in sentences that contain more than a metric name."""
     inline = [span for page in PAGES for span in spans(page) if re.search(r"trainfleet_\w+(?:\{|.*\))", span)]
     return [block.text for block in all_blocks("promql")] + [query for query in inline if "..." not in query]
 
@@ -139,7 +139,7 @@ def test_queries_ask_for_labels_that_are_there() -> None:
 
 
 def test_queries_are_promql(tmp_path: Path) -> None:
-    """All in one file of rules, which is what promtool reads queries in."""
+    """promtool checks queries only in a file of rules."""
     found = _queries()
     assert len(found) > 30
     rules = [{"record": f"q:{number}", "expr": query} for number, query in enumerate(found)]

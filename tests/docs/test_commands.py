@@ -1,4 +1,4 @@
-"""Every command of every page is run, or a reason is given why it cannot be."""
+"""Every command of every page runs, or `NOT_HERE` has the reason why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/evidence/calls.md against what polls really take (`make cost` measures the large worlds again)."""
+"""docs/evidence/calls.md matches the measured calls. `make cost` measures the large worlds again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOCUMENTED = _MEASURED.partition("<!-- measured: end -->")[0]
 
 
 def _rows(text: str) -> dict[str, list[str]]:
-    """The cells of each collector's row."""
+    """Return the cells of each row by collector."""
     rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `"))
     return {row[0]: row[1:] for row in rows}
 
@@ -49,7 +49,7 @@ def test_large_fleets_cost_the_calls_of_small_ones_and_pages(cloud: Cloud) -> No
     for name, cells in _rows(text).items():
         small, *large = [float(cell.replace(",", "")) for cell in cells[1 : 1 + len(SIZES)]]
         for calls, jobs, many in zip(large, live[1:], pods[1:], strict=True):
-            # One job in 400 ends in a minute: on ModelArts they are looked up in tens, on PAI each for its history.
+            # One job in 400 ends in a minute. ModelArts needs a call for ten of them, and PAI one for each history.
             pages = {
                 "`jobs`": math.ceil(jobs / cloud.page) + math.ceil(jobs / 4000) + 1 + (jobs / 400 if of_pai else 0),
                 "`pods`": 500.0,

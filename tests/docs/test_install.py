@@ -1,4 +1,4 @@
-"""Install commands that this machine cannot run: what they name is there and fits the image, the chart, each other."""
+"""Install commands that tests cannot run name existing files, and match the image, the chart and one another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _text(command: Command) -> str:
 
 
 def _run(command: Command) -> tuple[list[str], list[str]]:
-    """The options of a `docker run`, and what it hands to the image."""
+    """Return the options of a `docker run` and the arguments for the image."""
     options: list[str] = []
     rest = command.words[2:]
     while rest[0] != _IMAGE:
@@ -53,7 +53,7 @@ def test_docker_run_fits_the_image(command: Command) -> None:
     }
     assert {word.partition("=")[0] for word in arguments if word.startswith("--")} <= FLAGS
     if "demo" in arguments:
-        assert "--web.listen-address=:10075" in arguments  # its default is loopback, inside the container
+        assert "--web.listen-address=:10075" in arguments  # the default is loopback of the container
         return
     default = re.findall(r'^CMD \["(--config.file=\S+)"\]', _DOCKERFILE, re.MULTILINE)
     (config,) = re.findall(r"--config.file=(\S+)", " ".join(arguments)) or [default[0].partition("=")[2]]
@@ -95,7 +95,7 @@ def test_helm_install_fits_the_chart(command: Command) -> None:
             assert part in values, key
             values = values[part]
     page = command.block.page.read_text(encoding="utf-8")
-    # Without an image of one's own it would be pulled from where nothing is.
+    # The default repository has no image, so the page must set another one.
     assert "image.repository=YOUR_REGISTRY/" in command.text or "image: {repository: YOUR_REGISTRY/" in page
 
 

@@ -1,4 +1,4 @@
-"""The queries of docs/faq.md and docs/joins.md, run by promtool on series as the exporters show them."""
+"""The queries of docs/faq.md and docs/joins.md return the right results on series of all their exporters."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _OWNER = (
 _USER = 'user_id="7",user_name="alice",accelerator="gpu",accelerator_model="GU8T"'
 _CARD = 'device="nvidia0",modelName="NVIDIA A10",Hostname="node-1",container="c",namespace="n",instance="10.0.0.1:9400"'
 _CHIP = 'model_name="910B",namespace="",pod_name="",container_name="",vdie_id="v",instance="10.1.0.5:8082"'
-SERIES = {  # whose figures floats hold exactly, since promtool compares them so
-    # Two jobs of one user on PAI, the second has failed; one on ModelArts.
+SERIES = {  # values that a float holds exactly, because promtool compares exactly
+    # Two jobs of one user on PAI, of which the second has failed, and a job on ModelArts.
     f'trainfleet_job_info{{{_PAI},job_id="a",job_name="llm",user_name="alice",{_OWNER}}}': 1,
     f'trainfleet_job_info{{{_PAI},job_id="b",job_name="cv",user_name="alice",{_OWNER}}}': 1,
     f'trainfleet_job_info{{{_MA},job_id="a",job_name="npu",user_name="bob",{_OWNER}}}': 1,
@@ -54,7 +54,7 @@ SERIES = {  # whose figures floats hold exactly, since promtool compares them so
     f'trainfleet_exporter_collector_last_success_timestamp_seconds{{{_PAI},collector="jobs"}}': 0,
     f'trainfleet_exporter_collector_series{{{_PAI},collector="jobs"}}': 100,
     f'trainfleet_exporter_collector_series{{{_PAI},collector="pods"}}': 300,
-    # dcgm-exporter on the nodes: two cards of the pod, and one that no pod has.
+    # dcgm-exporter on a node: two cards of a pod, and one without a pod.
     f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="u0",pod="a-worker-0",{_CARD}}}': 75,
     f'DCGM_FI_DEV_GPU_UTIL{{gpu="1",UUID="u1",pod="a-worker-0",{_CARD}}}': 50,
     f'DCGM_FI_DEV_GPU_UTIL{{gpu="2",UUID="u2",{_CARD}}}': 0,
@@ -85,7 +85,7 @@ EXPECTED: tuple[tuple[str, dict[str, float]], ...] = (
     ("trainfleet_pool_accelerator_utilization_ratio", {f'{{{_MA},pool_id="p1",accelerator="npu"}}': 0.25}),
     ("sort_desc", {f'{{{_PAI},collector="pods"}}': 300, f'{{{_PAI},collector="jobs"}}': 100}),
 )
-"""What a query says that no other does, and its answer."""
+"""A text that only one query contains, and the result of this query."""
 
 
 def test_the_series_are_such_as_the_exporter_shows() -> None:
@@ -106,7 +106,7 @@ def _block(mark: str) -> Block:
 
 
 def _first(text: str) -> str:
-    """The mark that identifies a query: the first of the table that it holds."""
+    """Return the first mark of `EXPECTED` that the query contains."""
     return next(mark for mark, _ in EXPECTED if mark in text)
 
 

@@ -1,4 +1,4 @@
-"""Every metric, record, alert, flag, config key, file and heading that a page names is there."""
+"""All names on pages exist, such as those of metrics, flags and files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ON_PAGE = pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
 
 
 def _whole(pattern: str) -> re.Pattern[str]:
-    """A name, in which `*` stands for some of it."""
+    """Return a pattern for a name in which `*` stands for any part."""
     return re.compile(re.escape(pattern).replace(r"\*", "[a-z_]+"))
 
 
@@ -50,7 +50,7 @@ def _unknown(named: set[str], known: set[str]) -> list[str]:
 def test_metrics(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w:./-])trainfleet_[a-z_*]+", text))
-    named -= PACKAGES | {"trainfleet_lantern", "trainfleet_"}  # packages, and what all names begin with
+    named -= PACKAGES | {"trainfleet_lantern", "trainfleet_"}  # packages, and the prefix of all names
     assert _unknown(named, METRICS) == []
 
 
@@ -90,7 +90,7 @@ FLAGS = set(re.findall(r"--[a-z][a-z.-]*[a-z]", " ".join([*_HELP, _help(healthch
 
 @_ON_PAGE
 def test_flags(page: Path) -> None:
-    """Flags with a dot are ours wherever they stand; others, in a command of ours."""
+    """Flags with a dot are always the exporter's. Other flags are its own only in its commands."""
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w-])--(?:config|web|log)\.[a-z.-]+[a-z]", text))
     ours = [command.text for command in commands(page) if command.words[:1] == ["trainfleet-exporter"]]
@@ -108,7 +108,7 @@ def test_make_targets(page: Path) -> None:
 
 
 def _keys(section: type[Section], above: str) -> Iterator[str]:
-    """Every key of the config by its path, and by each end of it that names a section: `limits.concurrency`."""
+    """Yield the path of every key below a section, such as `limits.concurrency`."""
     hints = get_type_hints(section, include_extras=True)
     for name, field in section.model_fields.items():
         key = above + (field.alias or name)
@@ -135,7 +135,7 @@ _BEGINNINGS = sorted({key.split(".")[0] for key in KEYS if "." in key})
 
 @_ON_PAGE
 def test_config_keys(page: Path) -> None:
-    """What is written as code, has a dot in it, and begins as a section of the config does."""
+    """Code with a dot that begins with the name of a section is a config key."""
     form = re.compile(rf"(?:{'|'.join(_BEGINNINGS)})(?:\.\w+)+")
     named = {span for span in spans(page) if form.fullmatch(span) and not span.endswith((".py", ".md", ".yaml"))}
     assert sorted(named - KEYS) == []
@@ -161,7 +161,7 @@ def test_links_and_their_headings(page: Path) -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Headings as they are linked to: lower case, without punctuation, hyphens for spaces."""
+    """Return the anchors of headings: lower case, without punctuation, with hyphens for spaces."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

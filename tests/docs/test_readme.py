@@ -1,4 +1,4 @@
-"""The README: what its first screen answers, its config, and its samples against the real demo."""
+"""The README: its first screen, its config and the samples that the demo prints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ README = ROOT / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 FIRST_SCREEN = TEXT.partition("\n## ")[0]
 _LINES = 26
-"""Lines of the first screen, of which the picture is one."""
+"""Lines of the first screen. The picture counts as one."""
 _CLOUDS = {
     "alibaba_pai": "Alibaba Cloud PAI-DLC",
     "aws_sagemaker": "AWS SageMaker",
@@ -98,7 +98,7 @@ def test_five_metrics_have_a_sample_each() -> None:
 
 
 def test_the_demo_prints_the_samples(tmp_path: Path) -> None:
-    """The series are the same in every demo; so are the values of single jobs and of capacities."""
+    """The series, the values of single jobs and the capacities are the same in every demo."""
     with session(tmp_path) as reader:
         for command in _samples():
             reader.type(command)
@@ -111,7 +111,7 @@ def test_the_demo_prints_the_samples(tmp_path: Path) -> None:
 
 
 def test_the_idle_jobs_are_among_the_samples() -> None:
-    """A filter that hides zeros hides them."""
+    """The samples must not filter out zeros, because idle jobs have the value 0."""
     (idle,) = (command for command in _samples() if command.text.endswith("grep ' 0$'"))
     assert [line.endswith(" 0") for line in idle.shown if line != "..."] == [True] * 3
     assert {re.findall('provider="([^"]+)"', line)[0] for line in idle.shown if line != "..."} == {

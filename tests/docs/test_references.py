@@ -1,4 +1,4 @@
-"""The references that are made from the code are in step with it, and leave nothing out."""
+"""The generated references are up to date and complete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_page_without_its_marks_is_not_overwritten(tmp_path: Path, monkeypatch
 
 
 def _sections(section: type[Section]) -> Iterator[type[Section]]:
-    """A section and those within, but for what feeds which family, which is a section for each family."""
+    """Yield a section and its nested sections, without `usage.metrics`, which has a section for each family."""
     yield section
     for name, hint in get_type_hints(section, include_extras=True).items():
         for part in _parts(hint) if (section.__name__, name) != ("Usage", "metrics") else ():
@@ -91,7 +91,7 @@ def _row(page: str, name: str) -> str:
 def test_the_words_that_labels_have_are_all_on_the_page() -> None:
     page = prose(docs.DOCS / "metrics.md").partition(docs.BEGIN)[0]
     outcomes = {getattr(error, "outcome", "ok") for error in _leaves(CloudError)} | {"no_data"}
-    outcomes -= {"circuit_open", "budget", "lease"}  # of calls that are not made
+    outcomes -= {"circuit_open", "budget", "lease"}  # outcomes of calls that the exporter does not send
     for word in (*Status, *PoolStatus, *DROP_REASONS, *outcomes):
         assert f"`{word}`" in page, word
 

@@ -1,4 +1,4 @@
-"""docs/troubleshoot.md against simulated clouds that fail: each symptom is made, and seen where the page says."""
+"""Simulated clouds with faults show each symptom of docs/troubleshoot.md where the page says."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _same(config: dict[str, Any]) -> None:
 
 
 def _at(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
-    """A change of the config."""
+    """Return a function that sets a value of the config."""
 
     def change(config: Any) -> None:
         for key in path[:-1]:
@@ -43,7 +43,7 @@ def _at(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """A fault, and what is seen of it: words of the log that the page quotes, series, and advice of `diagnose`."""
+    """A fault and its symptoms: words of the log, patterns of series, and advice of `diagnose`."""
 
     section: str
     log: Sequence[str]
@@ -51,7 +51,7 @@ class Symptom:
     advice: str = ""
     faults: Sequence[Mapping[str, Any]] = ()
     change: Callable[[dict[str, Any]], None] = _same
-    """Of the config, which has one provider."""
+    """Changes the config, which has one provider."""
     provider: str = PAI
 
 
@@ -145,7 +145,7 @@ def cloud() -> Iterator[tuple[Simulator, str]]:
 
 @pytest.fixture(autouse=True)
 def _no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only addresses are found: a test asks no resolver."""
+    """Let the lookup of an unknown host fail without a resolver."""
     real = socket.getaddrinfo
 
     def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Texts for users that keep the rules of words.py. A new kind of text is one more function in `SOURCES`."""
+"""Pages keep the rules of words.py. To test a new kind of text, add a function to `SOURCES`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.docs.words import sentences, violations
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Something that users read, as Markdown without blocks of code."""
+    """A text for users, as Markdown without blocks of code."""
 
     name: str
     text: str
     words_only: bool = False
-    """Whether its sentences may be long, because they are made of data."""
+    """Whether sentences may be long, because they are generated from data."""
 
     def __str__(self) -> str:
         return self.name
@@ -27,10 +27,10 @@ class Text:
 
 _MARKS = r"<!-- (generated|measured|mistakes|public)(?:: begin)? -->.*?<!-- (?:end of \1|\1: end) -->"
 _FROM_CODE = re.compile(_MARKS, re.DOTALL)
-"""Tables whose texts stand in the code, as HELP and docstrings, and follow the rules there."""
+"""Tables from HELP and docstrings. Other tests check these texts."""
 _ROWS = re.compile(r"^\|.*$", re.MULTILINE)
 _MADE_OF_RULES = "docs/rules.md"
-"""Its rows are texts of the rules and follow the rules there."""
+"""Its rows are texts of the rules. Another test checks them."""
 _MADE_OF_DATA = "docs/evidence/benchmarks.md"
 """Its sentences list versions, machines and methods of measurement."""
 
@@ -51,7 +51,7 @@ def _pages() -> Iterator[Text]:
 
 SOURCES: tuple[Callable[[], Iterator[Text]], ...] = (_pages,)
 EXCEPTIONS: Mapping[str, str] = {}
-"""Sentences that may break a rule, and why."""
+"""Sentences that may break a rule, with the reason."""
 
 
 @pytest.mark.parametrize("text", [text for source in SOURCES for text in source()], ids=str)

@@ -20,18 +20,18 @@ PAGE = ROOT / "docs" / "log-messages.md"
 _ROW = re.compile(r"^\| `([^`]+)` \| (warn|error) \| ([^|]*) \| ([^|]+) \|$", re.MULTILINE)
 
 EXCEPTIONS: Mapping[str, str] = {}
-"""Sentences that may break a rule, and why."""
+"""Sentences that may break a rule, with the reason."""
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a message. What is allowed is a list, which is not a sentence."""
+    """Yield the sentences of a message, without the list of allowed values."""
     for clause in re.split(r"; |(?<=[.!?]) ", text):
         if not clause.startswith("allowed: "):
             yield clause
 
 
 def faults(text: str) -> dict[str, list[str]]:
-    """What the rules have against each sentence of a message."""
+    """Return the broken rules of each sentence of a message."""
     found = {sentence: violations(sentence) for sentence in sentences(text) if sentence not in EXCEPTIONS}
     return {sentence: broken for sentence, broken in found.items() if broken}
 
@@ -58,7 +58,7 @@ def test_config_rules_keep_the_rules(rule: Wording) -> None:
 
 
 def test_the_page_lists_every_message(messages: list[Message]) -> None:
-    """A new message at warning or above is one more row: its text, its level, its fields, what to do."""
+    """The page has a row for each message at warning or above: text, level, fields and what to do."""
     serious: dict[tuple[str, str], set[str]] = {}
     for message in messages:
         if message.level in ("warn", "error"):
@@ -71,7 +71,7 @@ def test_the_page_lists_every_message(messages: list[Message]) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_source_avoids_the_words(package: str) -> None:
-    """Docstrings, comments, names and all other texts."""
+    """Docstrings, comments, names and other texts do not contain the words."""
     found = [
         f"{path.relative_to(ROOT)}:{number}: {fault}"
         for path in sorted((ROOT / "src" / package).rglob("*.py"))

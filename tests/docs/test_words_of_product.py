@@ -1,6 +1,6 @@
-"""Texts of the product that keep the rules of words.py: HELP, `--help`, alerts, records, dashboards, status page.
+"""The texts of the product keep the rules of words.py, from HELP to comments in config files.
 
-Logs and errors are tested elsewhere. A new kind of text is one more function in `SOURCES`.
+test_words_of_logs.py checks logs and errors. To test a new kind of text, add a function to `SOURCES`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trainfleet_exporter.process.arguments import COMMANDS
 from trainfleet_exporter.providers.registry import installed_platforms
 
 Texts = Iterator[tuple[str, str]]
-"""Where each text stands, and the text as Markdown."""
+"""The place of each text, and the text as Markdown."""
 
 _TEMPLATE = ROOT / "src" / "trainfleet_exporter" / "web" / "status_page" / "page.html.jinja"
 _COMMENTED = [
@@ -53,7 +53,7 @@ def _help_of_families() -> Texts:
 
 
 def _sources_of_families() -> Texts:
-    """HELP as it stands on the page, whose sources are lists of fields and so may be long."""
+    """HELP with its sources. These are lists of fields, so they may be long."""
     for family in described(installed_platforms().values()):
         yield family.name, family.help
 
@@ -75,8 +75,8 @@ def _help_of(command: str) -> str:
 
 
 def _in_help(text: str) -> str:
-    """What --help prints: its sentences, and the last column of its tables."""
-    _, _, text = text.partition("\n\n")  # without the usage
+    """Return the sentences of a --help, and the last column of its tables."""
+    _, _, text = text.partition("\n\n")  # removes the usage
     return re.sub(r"^ +(?:trainfleet-exporter (?:[a-z]+ )?(?:--\S+)? *|.*? {2,})", "\n\n", text, flags=re.MULTILINE)
 
 
@@ -90,13 +90,13 @@ def _alerts() -> Texts:
 
 
 def _in_alert(text: str) -> str:
-    """A text of Go's templates: a value is one word, and what a condition chooses is a sentence of its own."""
+    """Return the text of a Go template. A value becomes a word, and each branch becomes a sentence."""
     text = re.sub(r"\{\{-? *(?:if|else|with|end)\b.*?\}\}", "\n\n", text)
     return re.sub(r"\{\{.*?\}\}", "VALUE", text)
 
 
 def _rules() -> Texts:
-    """The meanings of records and alerts, as docs/rules.md has them in its last column."""
+    """The meanings of records and alerts, in the last column of docs/rules.md."""
     for row in re.findall(r"^\| (.*) \|$", (ROOT / "docs" / "rules.md").read_text(encoding="utf-8"), re.MULTILINE):
         first, *_, last = row.split(" | ")
         if not re.match("`trainfleet_", first):  # those rows are lists of links
@@ -125,7 +125,7 @@ def _status_page() -> Texts:
 
 
 def _in_template(text: str) -> str:
-    """What a template of the status page shows: between its tags, and in strings of its expressions."""
+    """Return the text of a template of the status page: between tags, and in strings of expressions."""
     text = re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)
     strings = re.findall(r'"([^"{}<>]*)"', text)
     text = re.sub(r"\{%.*?%\}|<[^>]*>", "\n\n", text, flags=re.DOTALL)
@@ -138,7 +138,7 @@ def _comments() -> Texts:
 
 
 def _in_comments(text: str) -> str:
-    """The comments of YAML: those on lines of their own, without indented code, and those behind values."""
+    """Return the comments of YAML on their own lines and after values, without indented code."""
     found = []
     for line in text.splitlines():
         value, mark, comment = line.partition("#" if line.lstrip().startswith("#") else " # ")
@@ -168,7 +168,7 @@ SOURCES: Mapping[str, Callable[[], Texts]] = {
 EXCEPTIONS: Mapping[str, str] = {
     "CODE (no default), CODE (no default), CODE, CODE": "a list of metrics",
 }
-"""Sentences that may break a rule, and why."""
+"""Sentences that may break a rule, with the reason."""
 
 
 def _found(texts: Texts, *, words_only: bool = False) -> dict[tuple[str, str], list[str]]:

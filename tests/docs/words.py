@@ -1,4 +1,4 @@
-"""The rules for every sentence that a user reads: words to avoid, at most 25 words, at most two commas."""
+"""The rules for each sentence for users: words to avoid, at most 25 words, at most two commas."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ AVOIDED = re.compile(
     re.IGNORECASE,
 )
 VAGUE = re.compile(r"\b(as far as|whatever|whichever|wherever|nothing but|cannot print)\b", re.IGNORECASE)
-"""Words of sentences that do not say what they mean; old comments of the code still have them."""
+"""Words of unclear sentences. Comments of the code may still contain them."""
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of Markdown without its blocks: those of paragraphs, of items, and of each cell of a table.
+    """Yield the sentences of Markdown without blocks: of paragraphs, items and cells of tables.
 
-    Code is one word, and so is a list of code or links.
+    Code counts as one word, and so does a list of code or links.
     """
     text = re.sub(r"(?<=\n\n)(?: {4}.*\n)+", "", text)  # indented code
     text = text.replace("<br>", "|")
@@ -36,7 +36,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def violations(sentence: str, *, words_only: bool = False) -> list[str]:
-    """The rules that a sentence breaks. `words_only` leaves out its length, its commas and VAGUE words."""
+    """Return the rules that a sentence breaks. With `words_only`, only the rule about `AVOIDED` words counts."""
     found = [f"avoid {word!r}" for word in AVOIDED.findall(sentence)]
     if words_only:
         return found

@@ -1,4 +1,4 @@
-"""Certificates for TLS servers of tests: good ones of an authority, and each kind of bad one."""
+"""Certificates for TLS servers of tests: valid, expired and self-signed ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """A certificate authority of its own; `file` holds its certificate.
+    """A certificate authority. `file` is its certificate.
 
-    One that is `bare` does not say what its key is for, as those that `openssl req -x509` makes.
+    The certificate of a `bare` authority has no key usage, like those of `openssl req -x509`.
     """
 
     def __init__(self, folder: Path, name: str = "authority", *, bare: bool = False) -> None:
@@ -32,9 +32,9 @@ class Authority:
     def server(
         self, *, host: str = "127.0.0.1", expired: bool = False, self_signed: bool = False, highest: object = None
     ) -> ssl.SSLContext:
-        """What a server presents: a certificate for `host` of this authority, or one with that fault.
+        """Return the TLS context of a server with a certificate for `host`, which may be expired or self-signed.
 
-        `highest` is the highest TLS version that it speaks.
+        `highest` is the highest TLS version of the server.
         """
         chain, pem = self.issue("server", host=host, expired=expired, self_signed=self_signed)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -42,7 +42,7 @@ class Authority:
         if isinstance(highest, ssl.TLSVersion):
             context.set_ciphers("ALL:@SECLEVEL=0")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # that it is deprecated is why it is tested
+                warnings.simplefilter("ignore", DeprecationWarning)  # the test needs the deprecated version
                 context.minimum_version = ssl.TLSVersion.TLSv1
                 context.maximum_version = highest
         return context
@@ -50,7 +50,10 @@ class Authority:
     def issue(
         self, file: str, *, host: str = "127.0.0.1", expired: bool = False, self_signed: bool = False
     ) -> tuple[Path, Path]:
-        """The files of a certificate for `host` (a name, an address, a mail address, a URI) and of its new key."""
+        """Write a certificate for `host` and its new key, and return both files.
+
+        `host` is a name, an IP address, a mail address or a URI.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         issuer, by = (host, key) if self_signed else (self._name, self._key)
         certificate = _build(host, key, issuer, by, host=host, expired=expired)

@@ -1,4 +1,4 @@
-"""Stepped time, which providers' own tests use as well: see trainfleet_conformance.clock."""
+"""Stepped time from trainfleet_conformance.clock, which tests of other providers use, too."""
 
 from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
 

@@ -1,4 +1,4 @@
-"""Collectors made from functions, for tests that script them."""
+"""Collectors from functions, for tests that script polls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainfleet_exporter.polling import BulkCollector, Part, PerObjectCollector,
 
 
 class Bulk(BulkCollector):
-    """A bulk collector whose poll is a function."""
+    """A bulk collector that polls with a function."""
 
     def __init__(self, run: Callable[[Poll], Awaitable[Any]], *, name: str = "jobs", interval: float = 60.0) -> None:
         super().__init__(name, interval)
@@ -20,7 +20,7 @@ class Bulk(BulkCollector):
 
 
 class PerObject(PerObjectCollector):
-    """A per-object collector made from functions."""
+    """A per-object collector with functions for its methods."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The values that the vendors' installed SDKs document for a field, read from the sources of their models."""
+"""The values of fields that the installed SDKs of the vendors document in their sources."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _HUAWEI_ITEM = re.compile(r"(?:^|\s)-\s+\[?([A-Za-z][\w-]*)")
 
 
 def alibaba(package: str, module: str, model: str, field: str) -> frozenset[str]:
-    """The values in the comment above a field of a model; empty where it lists none."""
+    """Return the values in the comment above a field of a model. Empty if it lists none."""
     source = _source(package, f"models/{module}.py")
     _, found, rest = source.partition(f"class {model}(")
     assert found, f"{package} has no {model}"
     body = rest.partition("\nclass ")[0]
-    lines = body[: body.index(f"self.{field} = {field}\n")].splitlines()[:-1]  # the last is the indent
+    lines = body[: body.index(f"self.{field} = {field}\n")].splitlines()[:-1]  # the last one is only the indent
     comment: list[str] = []
     while lines and lines[-1].strip().startswith("#"):
         comment.insert(0, lines.pop().strip())
@@ -40,14 +40,14 @@ def alibaba(package: str, module: str, model: str, field: str) -> frozenset[str]
 
 
 def modelarts(module: str, field: str) -> frozenset[str]:
-    """The values in the text about a field of a model; empty where it lists none."""
+    """Return the values in the docstring of a field of a model. Empty if it lists none."""
     documented = re.search(rf":param {field}: (.*)", _source(MODELARTS, f"v1/model/{module}.py"))
     assert documented is not None, f"{MODELARTS} has no {module}.{field}"
     return frozenset(_HUAWEI_ITEM.findall(documented[1]))
 
 
 def modelarts_keys(module: str) -> frozenset[str]:
-    """The JSON keys of a model."""
+    """Return the JSON keys of a model."""
     for node in ast.walk(ast.parse(_source(MODELARTS, f"v1/model/{module}.py"))):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "attribute_map":
             return frozenset(ast.literal_eval(node.value).values())
@@ -56,7 +56,10 @@ def modelarts_keys(module: str) -> frozenset[str]:
 
 @cache
 def folder(package: str) -> Path:
-    """Where a package is installed. It is not imported: one of them has 1,300 modules and writes to the home folder."""
+    """Return the folder of an installed package, without importing it.
+
+    One of the packages has 1,300 modules and writes to the home folder.
+    """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         assert not os.environ.get("CI"), f"the vendor's package {package} is not installed"

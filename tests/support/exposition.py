@@ -1,4 +1,4 @@
-"""From model objects to the lines of /metrics, as a test wants to read them."""
+"""The lines of /metrics for model objects."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from trainfleet_exporter.page import Renderer, RenderSettings
 
 
 def lines(objects: Sequence[object], *, provider: str = "p", job_labels: tuple[str, ...] = ()) -> str:
-    """Sample lines of the objects, family by family, without heads."""
+    """Return the sample lines of the objects by family, without HELP and TYPE."""
     rendered = Renderer(RenderSettings(deny=(), job_labels=job_labels)).render_at_once(provider, objects).lines
     return b"".join(text for texts in rendered.values() for text in texts).decode()

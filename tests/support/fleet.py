@@ -1,4 +1,4 @@
-"""An exporter on a scripted cloud: answers a test writes, behind the real transport and signatures."""
+"""An exporter on a scripted cloud. The test writes the responses; transport and signatures are real."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fleet:
             "Transport",
             partial(
                 Transport,
-                send=httpx.MockTransport(cloud),  # type: ignore[arg-type]  # either kind of handler
+                send=httpx.MockTransport(cloud),  # type: ignore[arg-type]  # a handler may be async
             ),
         )
         path = tmp_path / "config.yaml"
@@ -51,11 +51,11 @@ class Fleet:
 
     @property
     def log(self) -> list[str]:
-        """Every message logged so far, by anybody, at any level."""
+        """All messages in the log so far, of all loggers and levels."""
         return texts_of(self._caplog.records)
 
     def runner(self, collector: str) -> Runner:
-        """The runner of one collector."""
+        """Return the runner of a collector."""
         return next(runner for runner in self.exporter.runners if runner.state.collector == collector)
 
     async def __aenter__(self) -> Fleet:
@@ -66,13 +66,13 @@ class Fleet:
         await self.exporter.aclose()
 
     async def lines(self, *prefixes: str) -> list[str]:
-        """Published sample lines whose names begin with one of the prefixes after `trainfleet_`."""
+        """Return the published samples whose names begin with `trainfleet_` and one of the prefixes."""
         text = self.exporter.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
         wanted = tuple(f"trainfleet_{prefix}" for prefix in prefixes)
         return [line for line in text.splitlines() if line.startswith(wanted)]
 
     async def value(self, series: str) -> float | None:
-        """The value of one series, named without `trainfleet_` and without the provider label."""
+        """Return the value of a series, or None. `series` has neither `trainfleet_` nor the label `provider`."""
         name, _, labels = series.partition("{")
         wanted = f'trainfleet_{name}{{provider="p"' + (f",{labels}" if labels else "}")
         found = [line for line in await self.lines(name) if line.startswith(wanted + " ")]
@@ -80,6 +80,6 @@ class Fleet:
         return float(found[0].rpartition(" ")[2]) if found else None
 
     def own(self, name: str, **labels: str) -> float | None:
-        """One of the exporter's own samples of this provider."""
+        """Return the value of one of the exporter's own series of this provider, or None."""
         labels = {"provider": "p", **labels}
         return self.exporter.telemetry.registry.get_sample_value(f"trainfleet_exporter_{name}", labels)

@@ -1,4 +1,4 @@
-"""Golden files: `UPDATE_GOLDEN=1` writes them, every other run compares."""
+"""Golden files. `UPDATE_GOLDEN=1` writes them, and other runs compare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def check_golden(path: Path, text: str) -> None:
-    """Compare `text` with the file, or write it there when UPDATE_GOLDEN is set."""
+    """Compare `text` with the file. With UPDATE_GOLDEN, write the file first."""
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -18,9 +18,9 @@ def check_golden(path: Path, text: str) -> None:
 
 
 def in_order(lines: Sequence[str]) -> list[str]:
-    """Samples of a page, each family's sorted: of several parts they stand as they came, which differs by chance.
+    """Sort the samples of each family, because the order of parts on a page varies.
 
-    The families keep their order, and none may be split.
+    The families keep their order. The samples of a family must be together.
     """
     names = [line.partition("{")[0] for line in lines]
     families = [name for name, _ in groupby(names)]
@@ -29,5 +29,5 @@ def in_order(lines: Sequence[str]) -> list[str]:
 
 
 def check_golden_samples(path: Path, lines: Sequence[str]) -> None:
-    """The same for samples of a page of several parts."""
+    """Compare sorted samples with the file, as `check_golden` does."""
     check_golden(path, "".join(f"{line}\n" for line in in_order(lines)))

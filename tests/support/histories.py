@@ -1,4 +1,4 @@
-"""What is shown of a job's history after a poll, as plain figures."""
+"""The figures of a job's history that the exporter shows after a poll."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainfleet_exporter.providers.jobs.histories import JobHistories
 
 @dataclass
 class Shown:
-    """Figures of one job, and of its nodes and pool."""
+    """Figures of a job, its nodes and its pool."""
 
     phases: Mapping[str, float] = field(default_factory=dict)
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -23,12 +23,12 @@ class Shown:
     """By node and cause."""
     exits: Mapping[str, int] = field(default_factory=dict)
     queued: float | None = None
-    """The sum of all waits in queues that were observed."""
+    """The sum of all observed waits in queues, in seconds."""
     prepared: float | None = None
 
 
 def shown(histories: JobHistories, job: Job, now: float, *, since: float = 0.0) -> Shown:
-    """Count what is new of a job, and read what is shown."""
+    """Count the new events of a job and return all shown figures."""
     histories.count(job, since=since)
     found = Shown()
     for each in histories.objects(job, now):

@@ -1,4 +1,4 @@
-"""Log records as the text log shows them."""
+"""Log records as text."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from trainfleet_exporter.process.logs import _as_logfmt, _LogfmtFormatter
 
 
 def line_of(record: logging.LogRecord, *, without: Collection[str] = ()) -> str:
-    """The message of a record and its fields, such as `poll failed provider=a error=down`, without trace."""
+    """Return the message and fields of a record, such as `poll failed provider=a error=down`, without the trace."""
     facts = _LogfmtFormatter().facts(record)
     hidden = {"time", "level", "msg", "trace", *without}
     return f"{facts['msg']} {_as_logfmt({key: fact for key, fact in facts.items() if key not in hidden})}".strip()
 
 
 def lines_of(records: Iterable[logging.LogRecord], level: int = logging.WARNING) -> list[str]:
-    """The lines of the records at this level and above."""
+    """Return the lines of the records at this level and above."""
     return [line_of(record) for record in records if record.levelno >= level]
 
 
 def text_of(record: logging.LogRecord) -> str:
-    """The message of a record, `: ` and the whole text of its error if it has one, and its other fields."""
+    """Return the message of a record, `: ` with its error if it has one, and its other fields."""
     facts = dict(getattr(record, "fields", {}))
     error = f": {facts.pop('error')}" if "error" in facts else ""
     return " ".join([f"{record.getMessage()}{error}", *(f"{key}={fact}" for key, fact in facts.items())])
 
 
 def texts_of(records: Iterable[logging.LogRecord]) -> list[str]:
-    """The texts of all records."""
+    """Return the texts of all records."""
     return [text_of(record) for record in records]

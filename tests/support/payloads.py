@@ -1,4 +1,4 @@
-"""Answers as tests write them, read as the exporter reads them."""
+"""Responses of tests, decoded as the exporter decodes them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 def payload(given: Any, into: type[T]) -> T:
-    """Plain values as JSON, decoded into the struct that describes them."""
+    """Encode plain values as JSON and decode them into a struct."""
     found = decode_value(json.dumps(given).encode(), into)
     assert found is not None
     return found
 
 
 def payloads(given: list[Any], into: type[T]) -> list[T]:
-    """A list of them."""
+    """Do the same for each item of a list."""
     return [payload(one, into) for one in given]

@@ -1,4 +1,4 @@
-"""Secrets that can be recognised anywhere, and the search for them: see trainfleet_conformance.planted."""
+"""Planted secrets and the search for them, from trainfleet_conformance.planted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SPECIAL", "Planted", "authorizations", "hits", "make_secret", "quote
 
 
 def quoted_proofs(simulator: Simulator) -> dict[str, str]:
-    """The signatures, tokens and signed hashes of the requests that refusals have quoted since the last call."""
+    """Return the signatures, tokens and hashes of requests that error responses have quoted since the last call."""
     quoted = simulator.take_quoted()
     hashes = dict.fromkeys(string_to_sign(asked).rpartition("\n")[2] for asked in quoted)
     found = authorizations(asked.headers for asked in quoted)

@@ -1,4 +1,4 @@
-"""Ports for processes that are told where to listen."""
+"""Ports for processes that need a fixed port."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that refuses connections until somebody who names it listens there.
+    """Reserve a port of 127.0.0.1 and yield it.
 
-    Nobody who asks for any free port is given it meanwhile, as can happen to a port that was only looked up.
+    It refuses connections until a process listens on this port. A process that asks for any free port does not get it.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

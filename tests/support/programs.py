@@ -1,4 +1,4 @@
-"""Programs that some tests drive: skipped by name where one is missing, except under CI, where that is a failure."""
+"""Programs that some tests need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 
 def need(program: str) -> str:
-    """The program's path, first of the environment's own; skips the test where it is not installed."""
+    """Return the path of a program, preferably from this virtual environment.
+
+    If it is not installed, skip the test. In CI, fail the test.
+    """
     path = shutil.which(program, path=str(Path(sys.executable).parent)) or shutil.which(program)
     if path is None:
         if os.environ.get("CI"):

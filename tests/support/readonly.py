@@ -1,4 +1,4 @@
-"""A file system that is read-only as a whole, for one command: in a mount namespace of its own."""
+"""A read-only file system for one command, in its own mount namespace."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _WRITE = 'for folder in / /tmp /dev/shm . "$@"; do (: >"$folder/.probe") 2>/dev/
 
 
 def on_read_only(command: list[str], *folders: Path) -> list[str]:
-    """The command that runs `command` where nothing can be written: not to /, nor /tmp, nor `folders`.
+    """Return a command that runs `command` on a read-only file system, including /tmp and `folders`.
 
-    Skips the test where that cannot be arranged, except under CI, where that is a failure.
+    If this is not possible, skip the test. In CI, fail the test.
     """
     begin = [need("unshare"), "--mount", "--map-root-user", "sh", "-c", _SCRIPT, "sh"]
     probe = [*begin, "sh", "-c", _WRITE, "sh", tempfile.gettempdir(), *map(str, folders)]

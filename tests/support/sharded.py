@@ -1,4 +1,4 @@
-"""Several exporters that share one fleet of simulated accounts, and what they show together."""
+"""Several shards that poll simulated accounts, and all their samples together."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from trainfleet_exporter.sharding import Shard, apportioned
 from trainfleet_simulator import Simulator
 
 _OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
-"""What an exporter says of itself; a scrape's own labels distinguish it from others."""
+"""Series of an exporter about itself. The labels of a scrape distinguish those of several exporters."""
 
 
 def fleet_yaml(simulator: Simulator, url: str, accounts: int, *, more: str = "") -> str:
-    """A config with so many accounts of each simulated cloud, all of which are the same one, polled at the default
-    intervals. `more` is added to each provider."""
+    """Return a config with `accounts` providers of each simulated cloud, at default intervals.
+
+    All accounts of a cloud are the same. `more` is added to each provider.
+    """
     _, *parts = re.split(r"(?m)^  - name: ", simulator.config_yaml(url))
     providers = [
         f"  - name: {name}-{number}\n{_calm(rest)}{more}"
@@ -34,7 +36,7 @@ def _calm(text: str) -> str:
 
 
 def load(text: str, folder: Path) -> Config:
-    """The config of a text."""
+    """Load a config from its text."""
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     configs = {name: platform.config for name, platform in installed_platforms().items()}
@@ -42,14 +44,14 @@ def load(text: str, folder: Path) -> Config:
 
 
 def shard_exporter(config: Config, shard: Shard) -> Exporter:
-    """One exporter of several."""
+    """Return the exporter of a shard."""
     platforms = installed_platforms()
     splits = {name: platform.splits for name, platform in platforms.items()}
     return Exporter(apportioned(config, shard, splits), platforms, shard=shard)
 
 
 def fleet_samples(page: str) -> dict[str, float]:
-    """What a page says of the fleet, by series."""
+    """Return the samples about clouds on a page, by series."""
     found: dict[str, float] = {}
     for line in page.splitlines():
         if not _OWN.match(line):
@@ -60,7 +62,7 @@ def fleet_samples(page: str) -> dict[str, float]:
 
 
 def calls(exporter: Exporter) -> Counter[tuple[str, str]]:
-    """The attempts that an exporter has made, by provider and operation."""
+    """Return the number of calls of an exporter by provider and operation, with retries."""
     found: Counter[tuple[str, str]] = Counter()
     for family in exporter.telemetry.registry.collect():
         for sample in family.samples:
@@ -70,7 +72,7 @@ def calls(exporter: Exporter) -> Counter[tuple[str, str]]:
 
 
 def together(pages: Iterable[dict[str, float]]) -> dict[str, float]:
-    """What all pages say, no series of which may be on two of them."""
+    """Join the samples of all pages. A series must be on only one of them."""
     found: dict[str, float] = {}
     for page in pages:
         twice = found.keys() & page.keys()

@@ -1,4 +1,4 @@
-"""What happened to a job of a simulated world, in the exporter's words: for tests that compare both."""
+"""The history of a simulated job in the exporter's terms, for tests that compare both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAI_PHASES = {
 
 
 def phases(cloud: str, job: Job, now: float) -> Mapping[str, float]:
-    """Seconds by phase until now."""
+    """Return the seconds of a job by phase until now."""
     end = now if job.work_ended is None else job.work_ended
     lost: list[tuple[float, int]] = [((loss.over or end) - loss.at, loss.at) for loss in job.losses]
     found: defaultdict[str, float] = defaultdict(float)
@@ -51,7 +51,7 @@ def phases(cloud: str, job: Job, now: float) -> Mapping[str, float]:
 
 
 def faults(cloud: str, job: Job) -> Counter[str]:
-    """Faults by cause, of a job that has ended. ModelArts has no word for a preemption."""
+    """Return the faults of a finished job by cause. ModelArts does not report preemption."""
     found = Counter(loss.fault for loss in job.losses)
     if cloud == "modelarts":
         found["process"] += found.pop("preempted", 0)
@@ -60,11 +60,11 @@ def faults(cloud: str, job: Job) -> Counter[str]:
 
 
 def held(job: Job) -> float:
-    """Seconds for which a job that has ended held its nodes."""
+    """Return the seconds for which a finished job held its nodes."""
     placed = [since for status, since in job.statuses if status == "EnvPreparing"]
     return (job.finished or 0) - placed[0] if placed else 0.0
 
 
 def cards(job: Job) -> int:
-    """Accelerators of the whole job."""
+    """Return the number of accelerators of a job."""
     return sum(role.count * role.cards for role in job.draft.roles)

@@ -1,4 +1,4 @@
-"""Tables of cases: what an API does unexpectedly, and what the exporter makes of it."""
+"""Tables of cases: unexpected behaviour of an API, and the resulting samples and logs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.fleet import Fleet
 
 Cloud = Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]]
 Check = Callable[[Any, Fleet], Awaitable[None]]
-"""Writes a cloud's answers, polls, and reads what is published."""
+"""A case: it writes responses of the cloud, polls, and checks the published samples."""
 
 
 class Traps:
-    """The cases of one test module by name, each with its config."""
+    """The cases of a test module by name, each with its config."""
 
     def __init__(self, config: str) -> None:
         self._config = config
@@ -27,11 +27,11 @@ class Traps:
 
     @property
     def names(self) -> list[str]:
-        """The names of the cases, in their order."""
+        """The names of the cases, in the order of the module."""
         return list(self._cases)
 
     def __call__(self, name: str, config: str = "") -> Callable[[Check], Check]:
-        """Enter a case into the table. Without a config it has that of the table."""
+        """Return a decorator that adds a case. Without a config, it has the config of the table."""
 
         def enter(check: Check) -> Check:
             assert name not in self._cases
@@ -48,7 +48,7 @@ class Traps:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """Run a case on an exporter that polls the cloud, in stepped time."""
+        """Run a case in stepped time with an exporter on the cloud."""
         check, config = self._cases[name]
 
         async def main() -> None:

@@ -1,4 +1,4 @@
-"""The vendors' pages themselves, where they are at hand: TRAINFLEET_VENDOR_PAGES, or a folder next to the checkout."""
+"""Pages of the vendors in TRAINFLEET_VENDOR_PAGES or in a folder next to the checkout, if there are any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def example_of(page: str, after: str, before: str) -> dict[str, Any] | None:
-    """The JSON example in a vendor's page; None where the pages are not at hand."""
+    """Return the JSON example of a page between two texts. None if the page is missing."""
     beside = Path(__file__).resolve().parents[3] / "shared" / "seeds"
     path = Path(os.environ.get("TRAINFLEET_VENDOR_PAGES", beside)) / page
     if not path.exists():
@@ -22,7 +22,7 @@ def example_of(page: str, after: str, before: str) -> dict[str, Any] | None:
 
 
 def cases(page: str, values: dict[str, Any], after: str, before: str) -> list[Any]:
-    """Test parameters: the values of a page's example, and the page itself where it is at hand."""
+    """Return test parameters: the copied values of an example, and the example itself if the page exists."""
     found = [pytest.param(values, id="values of the page")]
     whole = example_of(page, after, before)
     if whole is not None:
