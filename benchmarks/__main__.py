@@ -1,4 +1,4 @@
-"""`make bench`: measure everything, print it as it goes, and write docs/evidence/benchmarks.md."""
+"""`make bench`: run the benchmarks, print the results, and write docs/evidence/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PARTS = (
 
 def main() -> int:
     """Run the chosen benchmarks. The exit code is 1 if one of them could not measure anything."""
-    if sys.argv[1:2] == ["detection"]:  # it measures rules, not speed, and writes a page of its own
+    if sys.argv[1:2] == ["detection"]:  # it measures rules, not speed, and writes a separate page
         return detection.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
@@ -62,7 +62,7 @@ def main() -> int:
     unknown = set(asked.names) - {part.name for part in _PARTS}
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # which ends all child processes
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends all child processes
     print(f"{report.machine()}\n{report.versions()}", flush=True)
     sections: dict[str, list[Found]] = {}
     failed = False

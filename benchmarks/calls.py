@@ -1,8 +1,8 @@
-"""Requests a second: ours, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
+"""Requests a second: our client, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
 
 `python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON
-(`call`, `times`, `job_ids`). The answer is how many requests were made, how many jobs or pods came, and seconds and CPU
-seconds of it.
+(`call`, `times`, `job_ids`). It responds with the numbers of requests and of jobs or pods, the seconds and the CPU
+seconds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _OLDEST_FIRST = {"SortBy": "GmtCreateTime", "Order": "asc"}
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What is asked; `times` is how often in one batch of the bare server's, and of the simulator's."""
+    """A kind of call. `times` is the number of calls in a batch, to the bare server and to the simulator."""
 
     title: str
     name: str
@@ -70,7 +70,7 @@ _NEW = (
     _Call("ListJobs, pages of 100 new jobs", "list_new_jobs", (_CONCURRENCY, _CONCURRENCY)),
     _Call("GetJob of new jobs", "get_new_job", (300, 100)),
 )
-"""What an exporter meets once, at its start: not part of what was promised of polls."""
+"""Calls of an exporter only after its start. The promise about polls does not include them."""
 _CALLS = (
     _Call("ListJobs, pages of 100 known jobs", "list_jobs", (_CONCURRENCY, _CONCURRENCY)),
     _NEW[0],
@@ -106,7 +106,7 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """What answers, and which jobs it is asked for."""
+    """A server, and the jobs that the clients request."""
 
     title: str
     url: str
@@ -118,7 +118,7 @@ class _Server:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Requests a second, and CPU seconds of the client a request."""
+    """Requests a second, and CPU seconds of the client for each request."""
 
     rate: float
     cpu: float
@@ -129,7 +129,7 @@ _Batches = Mapping[tuple[_Call, str], Sequence[_Batch]]
 
 
 def run(*, short: bool) -> Iterator[Found]:
-    """A table of requests a second of each client, call and server; and the promises about ours and the SDK."""
+    """Yield a table of requests a second by client, call and server, and the promises about our client and the SDK."""
     rounds = 3 if short else _ROUNDS
     with_sdk = importlib.util.find_spec(_SDK) is not None
     own, others = two_cores()
@@ -190,14 +190,14 @@ def _measure(server: _Server, rounds: int, core: int | None) -> _Batches:
                 raise Failed(f"{call.title}: the clients did not get the same: {came}")
             for turn in range(rounds):
                 time.sleep(1.0)  # so that durations, in whole seconds, change
-                # The machine may be quicker for the first client of a round than for the last.
+                # The machine may be faster for the first client of a round than for the last.
                 for name in (*server.clients[turn % len(clients) :], *server.clients[: turn % len(clients)]):
                     found[call, name].append(_batch(clients[name], call, server)[0])
     return found
 
 
 def _batch(client: Child, call: _Call, server: _Server) -> tuple[_Batch, int]:
-    """One batch, and how many jobs or pods came in it."""
+    """Run one batch; return it and its number of jobs or pods."""
     batch = {"call": call.name, "times": call.times[server.is_simulator], "job_ids": server.job_ids}
     answer = client.command(json.dumps(batch))
     return _Batch(answer["requests"] / answer["wall"], answer["cpu"] / answer["requests"]), answer["found"]
@@ -236,19 +236,20 @@ def _check(server: _Server, found: _Batches) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What one piece of work was: requests made; jobs, pods or counts that came."""
+    """The result of one piece of work: numbers of requests, and of jobs, pods or counts."""
 
     requests: int
     found: int
 
 
 class _Client(ABC):
-    """Asks for the jobs of one workspace. `worker` is which piece of work in flight it is, below `_CONCURRENCY`."""
+    """Requests the jobs of one workspace. `worker` is the number of the concurrent piece of work, below
+    `_CONCURRENCY`."""
 
     workspace_id = WORKSPACE
 
     def running(self) -> dict[str, str]:
-        """The query for running jobs."""
+        """Return the query for running jobs."""
         return {"WorkspaceId": self.workspace_id, "Status": "Running", "StartTime": _EVER}
 
     @abstractmethod
@@ -256,27 +257,27 @@ class _Client(ABC):
         """ListJobs: every running job, in pages of 100."""
 
     async def list_new_jobs(self, worker: int, job_id: str) -> _Done:
-        """The same, of jobs that were never seen before, if that makes a difference."""
+        """ListJobs of new jobs, if that makes a difference."""
         return await self.list_jobs(worker, job_id)
 
     @abstractmethod
     async def count_jobs(self, worker: int, job_id: str) -> _Done:
-        """ListJobs for its TotalCount: a page of one."""
+        """ListJobs for its TotalCount: a page with one job."""
 
     @abstractmethod
     async def get_job(self, worker: int, job_id: str) -> _Done:
         """GetJob: one job with its pods."""
 
     async def get_new_job(self, worker: int, job_id: str) -> _Done:
-        """The same, of a job that was never seen before, if that makes a difference."""
+        """GetJob of a new job, if that makes a difference."""
         return await self.get_job(worker, job_id)
 
 
 class _Ours(_Client):
-    """The exporter's own way: signed, sent, decoded, translated into the model, rendered."""
+    """The exporter's client: signs, sends, decodes, translates into the model, renders."""
 
     def __init__(self, url: str) -> None:
-        tune_memory()  # as the daemon does; the others run as Python and their packages have it
+        tune_memory()  # as the daemon does; the other clients run with Python's defaults
         transport = Transport(
             account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
             http=HttpSettings(),
@@ -284,7 +285,7 @@ class _Ours(_Client):
         )
         keys = FixedCredential("benchmark", Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
-        self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # the other two are not called
+        self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # it calls only dlc
         self._known = [self._new_shared() for _ in range(_CONCURRENCY)]
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
@@ -293,25 +294,25 @@ class _Ours(_Client):
         self._store = self._new_store()
 
     async def list_jobs(self, worker: int, job_id: str) -> _Done:
-        """As the collector of jobs does poll after poll: it knows them, and they have run on."""
+        """Work like the jobs collector in a later poll: the jobs are known, and have a new duration."""
         return await self._read_jobs(self._known[worker], self._store, str(worker))
 
     async def list_new_jobs(self, worker: int, job_id: str) -> _Done:
-        """As the collector of jobs does when it has never seen any of them."""
+        """Work like the jobs collector in its first poll."""
         return await self._read_jobs(self._new_shared(), self._new_store(), f"new {worker}")
 
     async def count_jobs(self, worker: int, job_id: str) -> _Done:
-        """As finished jobs are counted."""
+        """Work like the collector of job counts."""
         total = await self._api.count_jobs(self.running(), deadline=_deadline())
         await self._store.publish(f"count {worker}", [JobCount("1", Status.RUNNING, "Running", total)])
         return _Done(1, min(total, 1))
 
     async def get_job(self, worker: int, job_id: str) -> _Done:
-        """As the collector of pods does with a job that it read before."""
+        """Work like the collector of pods with a known job."""
         return _Done(1, await self._read_pods(job_id, self._store))
 
     async def get_new_job(self, worker: int, job_id: str) -> _Done:
-        """As the collector of pods does with a job that it never saw."""
+        """Work like the collector of pods with a new job."""
         return _Done(1, await self._read_pods(job_id, self._new_store()))
 
     async def _read_jobs(self, shared: PaiShared, store: PartStore, key: str) -> _Done:
@@ -348,7 +349,7 @@ class _Ours(_Client):
 
 
 class _Paging(_Client):
-    """Reads lists page by page to their end, as all callers must that need them whole."""
+    """Reads lists page by page to their end, as all callers need them complete."""
 
     async def list_jobs(self, worker: int, job_id: str) -> _Done:
         pages = found = 0
@@ -365,11 +366,11 @@ class _Paging(_Client):
 
     @abstractmethod
     async def page(self, number_of: int, size: int) -> tuple[int, int]:
-        """One page of ListJobs: how many jobs there are in all, and how many came."""
+        """Request one page of ListJobs; return the total number of jobs and the number on the page."""
 
 
 class _Sdk(_Paging):
-    """The vendor's asynchronous client as it is: signed, sent, decoded into the SDK's own models."""
+    """The vendor's asynchronous client: signs, sends, decodes into the SDK's own models."""
 
     def __init__(self, url: str) -> None:
         config = importlib.import_module("alibabacloud_tea_openapi.utils_models").Config(
@@ -403,7 +404,7 @@ class _Sdk(_Paging):
 
 
 class _Bare(_Paging):
-    """Asks without a signature, and only decodes the JSON of an answer."""
+    """A client that does not sign, and only decodes the JSON of a response."""
 
     async def page(self, number_of: int, size: int) -> tuple[int, int]:
         query = {**self.running(), **_OLDEST_FIRST, "PageNumber": str(number_of), "PageSize": str(size)}
@@ -415,7 +416,7 @@ class _Bare(_Paging):
 
     @abstractmethod
     async def get(self, target: str, headers: Mapping[str, str]) -> Any:
-        """The decoded answer."""
+        """Return the decoded response."""
 
 
 class _Httpx(_Bare):
@@ -452,7 +453,7 @@ def _deadline() -> float:
 
 
 async def _work(do: Callable[[int, str], Awaitable[_Done]], job_ids: Sequence[str], times: int) -> list[_Done]:
-    """Do something so many times, `_CONCURRENCY` at a time."""
+    """Call a function so many times, with `_CONCURRENCY` calls in flight."""
     left = iter(range(times))
 
     async def work(worker: int) -> list[_Done]:

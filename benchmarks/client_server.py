@@ -1,6 +1,6 @@
-"""prometheus-client with the samples of a page: `python -m benchmarks.client_server FILE`, each a gauge's child.
+"""prometheus-client with the samples of a page, each a gauge's child: `python -m benchmarks.client_server FILE`.
 
-A module of its own that imports nothing else, because its memory is compared with ours.
+This module imports nothing else of ours, because its memory is compared with ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def registry(path: Path) -> prometheus.CollectorRegistry:
-    """Gauges for all families of a page in Prometheus' text format."""
+    """Return gauges for all families of a page in Prometheus' text format."""
     made = prometheus.CollectorRegistry()
     gauges: dict[str, prometheus.Gauge] = {}
     helps: dict[str, str] = {}

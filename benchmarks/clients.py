@@ -1,8 +1,8 @@
-"""What other clients do to scrapes: many at once, clients that do not read, slow and idle ones, wrong passwords.
+"""The effect of other clients on scrapes: many at once, clients that do not read, slow and idle ones, wrong passwords.
 
-`python -m benchmarks.clients passwords|readers PORT COUNT ADDRESS...` is the attack, until it is stopped: COUNT
-connections, spread evenly over the addresses. `passwords` send requests with wrong passwords, one after the other.
-`readers` ask for the plain page, read nothing, and are replaced 25 seconds after they connected.
+`python -m benchmarks.clients passwords|readers PORT COUNT ADDRESS...` is the attack: COUNT connections, spread evenly
+over the addresses, until it is stopped. `passwords` send requests with wrong passwords, one after the other. `readers`
+request the plain page and read nothing. After 25 seconds, new connections replace them.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _DEAF_METHOD = (
 )
 _SLOW, _IDLE = 500, 50
 _SHORT = 10
-"""Short runs have one of so many clients and series."""
+"""Short runs have this fraction of clients and series."""
 _CONNECTIONS = 2000
-"""Allowed, so that every slow client stays until its time is over and none replaces another."""
+"""Limit of connections: every slow client stays until its timeout, and none replaces another."""
 _SLOW_ROUNDS = 5
 _SCRAPES = 100
-"""Of each kind in each round: as long as the clients stay, and while they are disconnected."""
+"""Scrapes of each kind in each round: from the connection of the clients until after the server closed them."""
 _PAUSE = 0.05
 _DELAY_LIMIT = 0.1
 """Seconds that a scrape may take longer next to slow clients."""
@@ -94,7 +94,7 @@ _ATTACK_COLUMNS = ("scraper", "scrapes", "200", "other", "p50, ms", "p99, ms", "
 
 
 def many(*, short: bool) -> Iterator[Found]:
-    """Ten scrapers at once, and five that do not read: a table each of times and memory."""
+    """Yield tables of times and memory with ten scrapers at once, and with five that do not read."""
     with ExitStack() as stack:
         ours = stack.enter_context(rig.child("server", _MILLION // _SHORT if short else _MILLION))
         page = rig.page(ours.port)
@@ -179,7 +179,7 @@ def _change(ours: Child) -> None:
 
 
 def _asked(port: int) -> socket.socket:
-    """A connection that asked for the page and takes no more of it than the kernel does by itself."""
+    """Return a connection that has requested the page, and reads only as much as the kernel buffers."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.connect((_OURS, port))
@@ -188,7 +188,7 @@ def _asked(port: int) -> socket.socket:
 
 
 def slow(*, short: bool) -> Iterator[Found]:
-    """Scrapes next to slow and idle clients: a table of percentiles, how long the clients stay, and the promises."""
+    """Yield a table of scrapes next to slow and idle clients, how long these stay, and the promises."""
     share, rounds = (_SHORT, 1) if short else (1, _SLOW_ROUNDS)
     seconds: dict[tuple[str, bool], list[float]] = {(case, keeps): [] for case in _CASES for keeps in (True, False)}
     ends: list[float] = []
@@ -236,7 +236,7 @@ def _scrape(port: int, case: str, seconds: Mapping[tuple[str, bool], list[float]
 
 
 class _SlowClients:
-    """Clients that have connected, most of which send a byte of their request a second until they are disconnected."""
+    """Connected clients. Most of them send a byte of their request a second until the server disconnects them."""
 
     def __init__(self, port: int, addresses: Sequence[str], share: int) -> None:
         self._began = time.monotonic()
@@ -262,9 +262,9 @@ class _SlowClients:
                         continue
 
     def wait_until_disconnected(self) -> float:
-        """Wait until the server has closed every connection; seconds since the first."""
+        """Wait until the server has closed every connection; return the seconds since the first connected."""
         for sock in self._all:
-            poll = select.poll()  # select.select knows no numbers above 1,023
+            poll = select.poll()  # select.select accepts no file descriptors above 1,023
             poll.register(sock, select.POLLIN)
             while True:
                 if not poll.poll(60_000):
@@ -284,14 +284,14 @@ class _SlowClients:
 
 
 def attacks(*, short: bool) -> Iterator[Found]:
-    """Scrapes during two attacks, by wrong passwords and by clients that do not read: a table and promises each."""
+    """Yield tables and promises of scrapes during two attacks, by wrong passwords and by clients that do not read."""
     seconds = _SHORT_ATTACK_SECONDS if short else _ATTACK_SECONDS
     yield from _wrong_passwords(seconds)
     yield from _clients_that_do_not_read(seconds)
 
 
 class _Probe:
-    """One way to scrape, and how its scrapes went."""
+    """One way to scrape, and the results of its scrapes."""
 
     def __init__(self, name: str, *, keeps: bool, users: int = 0) -> None:
         self.name = name
@@ -303,7 +303,7 @@ class _Probe:
         self._scraper: Scraper | None = None
 
     def scrape(self, port: int) -> None:
-        """Scrape once. A connection that the server closed while it was idle is replaced, as Prometheus does."""
+        """Scrape once. If the server had closed the idle connection, connect again, as Prometheus does."""
         if self._scraper is None:
             self._scraper = Scraper(port, gzip=False, timeout=_SCRAPE_TIMEOUT)
         login = ""
@@ -375,7 +375,8 @@ def _clients_that_do_not_read(seconds: float) -> Iterator[Found]:
 def _attacked(
     attack: tuple[str, int, Sequence[str]], server: Sequence[object], probes: Sequence[_Probe], seconds: float
 ) -> list[Sequence[str]]:
-    """Scrape during an attack (kind, connections, addresses) on a server of such arguments; the rows of the probes."""
+    """Scrape during an attack (kind, connections, addresses) on a server with these arguments; return the rows of the
+    probes."""
     kind, connections, addresses = attack
     with ExitStack() as stack:
         ours = stack.enter_context(rig.child("server", *server))
@@ -426,14 +427,14 @@ async def _read_nothing(port: int, address: str) -> None:
             try:
                 await loop.sock_connect(sock, (_OURS, port))
                 await loop.sock_sendall(sock, f"{_ASK}\r\n".encode())
-            except OSError:  # disconnected: it comes again when its time is over
+            except OSError:  # disconnected: it connects again when its time is over
                 pass
             await asyncio.sleep(until - loop.time())
 
 
 async def _attack(kind: str, port: int, connections: int, addresses: Sequence[str]) -> None:
     client = {"passwords": _guess, "readers": _read_nothing}[kind]
-    print(json.dumps({"url": f"http://{_OURS}:{port}"}), flush=True)  # it begins
+    print(json.dumps({"url": f"http://{_OURS}:{port}"}), flush=True)  # the attack begins
     async with asyncio.TaskGroup() as group:
         for place in range(connections):
             group.create_task(client(port, addresses[place % len(addresses)]))

@@ -1,9 +1,9 @@
 """A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that needs little CPU.
 
-The simulated clouds are exact and slow; this one only answers correct requests. `python -m benchmarks.cloud --jobs
-10000` prints its address and serves until it is stopped. Requests change the fleet: `/-/change?jobs=0.1` replaces a
-tenth of the jobs, `?usage=1` changes every reading; durations always grow. Readings are of the minute before; with
-`&still=1` they stay of that minute until they change.
+The simulated clouds are exact and slow. This cloud only responds to correct requests. `python -m benchmarks.cloud
+--jobs 10000` prints its address and serves until it is stopped. Requests change the fleet: `/-/change?jobs=0.1`
+replaces a tenth of the jobs, `?usage=1` changes every reading. Durations always grow. Readings are of the previous
+minute. With `&still=1`, their time stays the same until they change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _PAGE = 1440
 
 
 def config(url: str) -> str:
-    """A config file for the exporter that polls this cloud, by what is on by default and finds something here."""
+    """Return a config file for the exporter that polls this cloud, with the default collectors that find something
+    here."""
     return f"""\
 global:
   poll_interval: 60s
@@ -57,24 +58,24 @@ providers:
 
 
 class Fleet:
-    """So many running jobs with so many pods each, which depend on the number of changes alone."""
+    """Running jobs with pods. They depend only on the number of changes."""
 
     def __init__(self, jobs: int, pods: int) -> None:
         self._pods = pods
         self._born = [0] * jobs
-        """The change in which each job came."""
+        """The change in which each job began."""
         self._change = 0
         self._usage = 0
         self._read_at: int | None = None
-        """Time of all readings while they stay as they are: Unix milliseconds."""
+        """Constant time of all readings, in Unix milliseconds; None if it changes."""
         self._next = 0
         self._started = int(time.time()) - 86400
         self._jobs: dict[int, str] = {}
-        """Each job's row with a hole for its duration."""
+        """Each job's row with a gap for its duration."""
 
     def change(self, *, jobs: float = 0.0, usage: bool = False, still: bool = False) -> None:
-        """Replace this share of the jobs, the oldest first; with `usage` change every reading; with `still` keep their
-        time."""
+        """Replace this share of the jobs, the oldest first. With `usage`, change every reading; with `still`, keep
+        their time."""
         self._change += 1
         self._usage += usage
         if not still:
@@ -226,7 +227,7 @@ _NOTHING = '{"TotalCount":0,"Quotas":[],"EcsSpecs":[]}'
 
 
 class _Connection(asyncio.Protocol):
-    """Requests without bodies, one after the other; answers in one write each."""
+    """A connection that responds to requests without bodies, one after the other, each in one write."""
 
     def __init__(self, answer: Callable[[bytes, str, dict[str, str]], str]) -> None:
         self._answer = answer
@@ -253,7 +254,7 @@ class _Connection(asyncio.Protocol):
 
 
 def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
-    """A function that answers an action, a path and a query."""
+    """Return a function that responds to an action, a path and a query."""
 
     def answer(action: bytes, path: str, query: dict[str, str]) -> str:
         match action:
@@ -277,7 +278,7 @@ def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
 
 
 async def serve(fleet: Fleet) -> asyncio.Server:
-    """Serve a fleet on some port of the loopback address, within the running loop."""
+    """Serve a fleet on a free port of the loopback address, within the running loop."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: _Connection(answers(fleet)), "127.0.0.1", 0)
 

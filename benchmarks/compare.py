@@ -39,7 +39,7 @@ from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _UNEQUAL = re.compile(r"(?:# \w+ )?(process_|python_)")
-"""Lines that are left out: they depend on the machine and the moment."""
+"""Ignored lines, which depend on the machine and the moment."""
 _TIME = re.compile(r"(trainfleet_exporter_\w+_seconds(?:_sum|_created)?(?:\{.*\})?) (\S+)")
 _TOLERANCE = 0.001
 """Seconds."""
@@ -48,7 +48,7 @@ _LABEL = re.compile(r'provider="([^"]*)"')
 
 _SIZES = (1_000, 10_000)
 _LIMITS: Mapping[Kind, float] = {READINGS: 0.65, JOBS: 0.5, ALL: 0.65, DURATIONS: 1.0, JOBS_DURATIONS: 1.0}
-"""What a poll of the new checkout may cost at most, in polls of the old one."""
+"""Allowed cost of a poll of the new checkout, as a ratio to the old one."""
 
 _Pair = tuple[float, float]
 """CPU seconds of a poll in one turn, old and new."""
@@ -70,13 +70,13 @@ Passed = Mapping[str, set[str]]
 
 @dataclass(slots=True)
 class Difference:
-    """What differs between two folders. Lines are counted on all pages."""
+    """The differences of two folders. Lines are counted on all pages."""
 
     pages: int = 0
     lines: int = 0
     left_out: int = 0
     times: int = 0
-    """Lines of which only the exporter's own time or duration differs, by less than a millisecond."""
+    """Lines that differ only in the exporter's own time or duration, by less than a millisecond."""
     unequal: list[str] = field(default_factory=list)
     """Names of pages with other lines, except for HELP lines if those are ignored."""
     missing: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ def compare_pages(old: Path, new: Path, *, ignore_help: bool) -> Difference:
 
 
 def _without_help(before: list[str], after: list[str], changed: Counter[str]) -> tuple[list[str], list[str]]:
-    """The pages with the names of families instead of their HELP lines."""
+    """Return the pages with the names of families in place of their HELP lines."""
     texts = [{_family(line): line for line in page if line.startswith("# HELP ")} for page in (before, after)]
     for family in texts[0].keys() & texts[1].keys():
         changed[family] += texts[0][family] != texts[1][family]
@@ -118,7 +118,7 @@ def _without_help(before: list[str], after: list[str], changed: Counter[str]) ->
 
 
 def _with_times_of(before: list[str], after: list[str], found: Difference) -> list[str]:
-    """The page before, but lines that differ in the rounding of a time are those of the page after."""
+    """Return the page before. Lines that differ only in the rounding of a time are those of the page after."""
     lines = list(before)
     for place, (one, other) in enumerate(zip(before, after, strict=False)):
         old, new = _TIME.fullmatch(one), _TIME.fullmatch(other)
@@ -157,7 +157,7 @@ def _provider(line: str) -> str:
 
 
 def report(found: Difference) -> Iterator[str]:
-    """Lines for a reader."""
+    """Return the differences as text lines."""
     yield (
         f"{found.pages} pages, {found.lines:,} lines ({found.left_out:,} left out: process_*, python_*;"
         f" {found.times:,} equal but for rounded times)"
@@ -177,7 +177,7 @@ def report(found: Difference) -> Iterator[str]:
 
 
 def compare_polls(old: Path, new: Path, sizes: Sequence[int], rounds: int) -> _Costs:
-    """CPU seconds of a poll by kind and number of jobs, turn by turn, after a round that is not counted."""
+    """Return CPU seconds of a poll by kind and number of jobs, for each turn. The first round does not count."""
     costs: defaultdict[tuple[Kind, int], list[_Pair]] = defaultdict(list)
     with ExitStack() as stack:
         pairs = {size: stack.enter_context(exporters(size, PODS, [old, new])) for size in sizes}
@@ -192,7 +192,7 @@ def compare_polls(old: Path, new: Path, sizes: Sequence[int], rounds: int) -> _C
 
 
 def _poll_both(pair: Sequence[DrivenExporter], kind: Kind, *, new_first: bool = False) -> _Pair:
-    """Change the fleet once, then have both exporters poll it, one after the other."""
+    """Change the fleet once, then let both exporters poll it, one after the other."""
     pair[0].change(jobs=kind.jobs, usage=kind.usage, still=True)
     found = [0.0, 0.0]
     for place in (1, 0) if new_first else (0, 1):
@@ -223,7 +223,8 @@ def _polls_table(costs: _Costs, rounds: int) -> Table:
 
 
 async def passed(work: Callable[[], Awaitable[object]], *, below: re.Pattern[str] = _EVERYTHING) -> Passed:
-    """What some work on the running loop passes through, in all threads; only `below` functions of certain files."""
+    """Return the functions that some work on the running loop enters, in all threads; with `below`, only those of
+    certain files."""
     found: defaultdict[str, set[str]] = defaultdict(set)
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -248,7 +249,7 @@ def _is_below(frame: FrameType | None, files: re.Pattern[str]) -> bool:
 
 
 async def trace() -> Mapping[str, Passed]:
-    """The three, each as it is after others of its kind."""
+    """Return the three traces, each after an earlier operation of its kind."""
     fleet = Fleet(_JOBS, PODS)
     async with await serve(fleet) as cloud:
         url = f"http://127.0.0.1:{cloud.sockets[0].getsockname()[1]}"
@@ -277,7 +278,7 @@ async def _trace_scrape(loaded: Config) -> Passed:
         scrapes = [await passed(lambda: _scrape(host, int(port))) for _ in range(_SCRAPES)]
     finally:
         await daemon.stop()
-    return min(scrapes, key=len)  # the others include what else the daemon did meanwhile
+    return min(scrapes, key=len)  # the others include other work of the daemon
 
 
 async def _scrape(host: str, port: int) -> None:

@@ -1,7 +1,7 @@
-"""What polls cost, counted by the simulated clouds themselves: `make cost` rewrites docs/evidence/calls.md.
+"""The calls of polls, counted by the simulated clouds: `make cost` rewrites docs/evidence/calls.md.
 
-Each row is a world of so many live jobs, polled by the real exporter over loopback HTTP for some simulated minutes;
-the calls are those that the cloud's own log holds, and the exporter's counters are checked against it.
+Each row is a world with a number of live jobs. The real exporter polls it over loopback HTTP for some simulated
+minutes. The calls are those in the cloud's log, and the exporter's counters must agree.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "calls.md"
 SIZES = (10, 1_000, 10_000)
 
 _SETTLE = 299.5
-"""Simulated seconds before counting begins, just before polls of every interval: first polls also read catalogues."""
+"""Simulated seconds before counting begins, just before polls of every interval. First polls also read catalogues."""
 _COUNTED = 600.0
 """Simulated seconds that are counted: two cycles of the slowest collector."""
 _JOB_LIFE = 60
-"""Times as long as jobs of the demo live: they end after minutes, and their endings would be most of the cost."""
+"""Jobs live so many times as long as in the demo. There, they end after minutes, and the ends would cause most of the
+calls."""
 _PER_LIVE = 1.64
-"""How much larger than its live jobs a world's `population` is."""
+"""Ratio of a world's `population` to its live jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """One cloud as it is measured; `config` goes in place of the simulator's own collectors and limits."""
+    """One cloud of the measurement. `config` replaces the simulator's collectors and limits."""
 
     name: str
     title: str
     page: int
     size: float
-    """How much of a simulator's population lives on this cloud."""
+    """Share of a simulator's population on this cloud."""
     config: str
 
 
@@ -76,12 +77,12 @@ CLOUDS = (
     Cloud("sagemaker", "AWS SageMaker", 100, 0.6, _SAGEMAKER),
 )
 RATE = 20
-"""limits.requests_per_second of every row: enough for polls of 10,000 jobs to finish in half their time."""
+"""limits.requests_per_second of every row: polls of 10,000 jobs then finish in half their interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one world cost. `polls` is how many polls each collector made while counted; seconds are simulated."""
+    """The calls of one world. `polls` is the number of counted polls by collector. Seconds are simulated."""
 
     live: int
     pods: int
@@ -92,12 +93,12 @@ class Measured:
     parts: Mapping[str, int]
 
     def each(self, collector: str) -> float:
-        """Calls of one poll."""
+        """Return the calls of one poll."""
         return self.calls.get(collector, 0) / max(self.polls.get(collector, 0), 1)
 
 
 def measure(cloud: Cloud, live: int) -> Measured:
-    """Poll a world of about so many live jobs, and count."""
+    """Poll a world with about so many live jobs, and count the calls."""
     return run_stepped(lambda: _measure(cloud, live))
 
 
@@ -123,7 +124,8 @@ async def _measure(cloud: Cloud, live: int) -> Measured:
             _compare(exporter, (await client.get(f"{url}/truth")).json()["calls"])
     jobs = simulator.worlds[cloud.name].live()
     intervals = {runner.state.collector: runner.state.interval for runner in exporter.runners}
-    # Kept connections that end in the moment of their next use are made by the stepped clock, and never reach a cloud.
+    # With the stepped clock, a kept connection can end in the moment of its next use. Such a call never reaches a
+    # cloud.
     counted = Counter(
         attempt.caller for at, attempt in attempts if at >= _SETTLE and attempt.outcome != Unreachable.outcome
     )
@@ -140,18 +142,18 @@ async def _measure(cloud: Cloud, live: int) -> Measured:
 
 def _exporter(simulator: Simulator, url: str, cloud: Cloud, observe: object) -> Exporter:
     text = simulator.config_yaml(url)
-    text = re.sub(r"global:\n(?:  .*\n)+", "", text)  # the intervals are the exporter's own
+    text = re.sub(r"global:\n(?:  .*\n)+", "", text)  # keep the exporter's default intervals
     text = re.sub(r"    collectors:\n(?:      .*\n)+    limits:\n(?:      .*\n)+", cloud.config.format(rate=RATE), text)
     return Exporter(load(text), installed_platforms(), observe=observe)  # type: ignore[arg-type]  # a lambda of the caller's
 
 
 def _compare(exporter: Exporter, truth: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
-    """Stop unless the exporter counted exactly the calls that the cloud answered."""
+    """Raise an error unless the exporter's counters equal the calls in the cloud's log."""
     own: Counter[tuple[str, str, str]] = Counter()
     for family in exporter.telemetry.registry.collect():
         for sample in family.samples:
             labels = sample.labels
-            # A kept connection that ends in the moment of its next use never carried the call to the cloud.
+            # If a kept connection ended in the moment of its next use, the call did not reach the cloud.
             if sample.name == "trainfleet_exporter_api_requests_total" and labels["outcome"] != "network":
                 own[labels["api"], labels["operation"], labels["outcome"]] += int(sample.value)
     theirs = Counter(

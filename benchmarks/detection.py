@@ -1,6 +1,6 @@
-"""`python -m benchmarks detection`: how well the shipped alerts find what goes wrong in simulated weeks.
+"""`python -m benchmarks detection`: how well the shipped alerts detect problems in simulated weeks.
 
-Writes docs/detection.md. Thresholds were chosen on the seeds of `--tuning`; the report is of others.
+It writes docs/detection.md. Thresholds were chosen on the seeds of `--tuning`. The report uses other seeds.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _DOCUMENT = Path(__file__).parent.parent / "docs" / "detection.md"
 _TUNING, _REPORT = 1, 1001
 """The first seed of each set."""
 _BRIDGED = 12
-"""Minutes after an episode in which an alert about it may still fire: what alerts bridge, and a reading's age."""
+"""Minutes after an episode in which an alert about it may still fire: gaps that alerts bridge, and a reading's age."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an alert is there to find."""
+    """The episodes that an alert must find."""
 
     right: frozenset[str]
-    """Kinds of episodes in which it is right to fire."""
+    """Kinds of episodes in which the alert is right."""
     wanted: Callable[[Episode], bool]
-    """Which of them it must find."""
+    """Returns whether the alert must find an episode."""
     claim: str
-    """The same in words."""
+    """The same as text."""
     lasts: int = _BRIDGED
     """Minutes after the end of an episode in which it may fire."""
 
@@ -80,35 +80,35 @@ EXPECTED: Mapping[str, Expected] = {
     "TrainfleetPoolSaturated": _expected("full pool", "a full pool with a queue for 35 minutes or more", least=35),
     "TrainfleetJobQuotaNearlyUsed": _expected("quota", "a quota that is 90 % used"),
 }
-"""By alert. All others are about the exporter or about what no week simulates."""
+"""By alert. Other alerts are about the exporter, or about things that no week simulates."""
 
 
 @dataclass(slots=True)
 class Score:
-    """What became of one alert over all weeks."""
+    """The results of one alert over all weeks."""
 
     alarms: int = 0
     false: Counter[str] = field(default_factory=Counter)
-    """By what really happened at that time."""
+    """By the real episode at that time."""
     wanted: int = 0
     delays: list[float] = field(default_factory=list)
-    """Minutes from the start of each episode that was found."""
+    """Minutes from the start of each found episode to the alarm."""
     missed: Counter[str] = field(default_factory=Counter)
-    """By why."""
+    """By cause."""
 
     @property
     def precision(self) -> float | None:
-        """The share of alarms that were right; None without any."""
+        """Return the share of right alarms; None without alarms."""
         return 1 - self.false.total() / self.alarms if self.alarms else None
 
     @property
     def recall(self) -> float | None:
-        """The share of wanted episodes that were found; None without any."""
+        """Return the share of wanted episodes that were found; None without any."""
         return len(self.delays) / self.wanted if self.wanted else None
 
     @property
     def delay(self) -> float | None:
-        """Median minutes until an episode was found; None if none was."""
+        """Return the median minutes until an episode was found; None if none was."""
         return statistics.median(self.delays) if self.delays else None
 
     def add(self, other: Score) -> None:
@@ -121,7 +121,7 @@ class Score:
 
 
 def score(week: Week, found: Iterable[Firing]) -> dict[str, Score]:
-    """Compare what fired with what happened."""
+    """Compare the fired alerts with the episodes."""
     jobs = {job.job_id: job for job in week.jobs}
     by_subject: dict[str, list[Episode]] = {}
     for episode in week.episodes:
@@ -147,7 +147,7 @@ def score(week: Week, found: Iterable[Firing]) -> dict[str, Score]:
     for name, expected in EXPECTED.items():
         for episode in filter(expected.wanted, week.episodes):
             if episode.start >= MINUTES or (episode.end >= MINUTES and episode.minutes < 60):
-                continue  # the week ends too early to say
+                continue  # the week ends too early to decide
             scores[name].wanted += 1
             at = first.get((name, id(episode)))
             if at is None:
@@ -158,7 +158,7 @@ def score(week: Week, found: Iterable[Firing]) -> dict[str, Score]:
 
 
 def _why(episode: Episode, job: Job | None) -> str:
-    """What is special about an episode that was missed."""
+    """Return the special property of a missed episode."""
     if job is not None and episode.kind in {"hang", "fail-slow"} and episode.start - job.start < 75:
         return "in the first 75 minutes of the job"
     if job is not None and episode.kind == "hang" and job.pods == 1:
@@ -173,7 +173,7 @@ def _why(episode: Episode, job: Job | None) -> str:
 
 
 def run_week(seed: int) -> tuple[dict[str, Score], float]:
-    """Simulate and score the week of a seed; and for how many weeks its jobs held accelerators, all together."""
+    """Simulate and score the week of a seed; also return the sum of the weeks in which its jobs held accelerators."""
     week = detection_world.simulate(seed)
     alerts = [alert for alert in rules.alerts() if alert.name in EXPECTED]
     with tempfile.TemporaryDirectory() as name:
@@ -186,7 +186,7 @@ def run_week(seed: int) -> tuple[dict[str, Score], float]:
 
 
 def run(seeds: Sequence[int], processes: int = 2) -> tuple[dict[str, Score], float]:
-    """The scores of many weeks, and the weeks of their jobs. Prints progress."""
+    """Return the scores of many weeks, and the weeks of their jobs. Print the progress."""
     total = {name: Score() for name in EXPECTED}
     held, began = 0.0, time.monotonic()
     with multiprocessing.Pool(processes) as workers:
@@ -201,7 +201,7 @@ def run(seeds: Sequence[int], processes: int = 2) -> tuple[dict[str, Score], flo
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command; the exit code."""
+    """Run the command; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks detection", description=__doc__)
     parser.add_argument("--weeks", type=int, default=20, help="how many weeks to simulate (default: 20)")
     parser.add_argument("--tuning", action="store_true", help="use the seeds on which thresholds are chosen")

@@ -77,7 +77,7 @@ no such events.
 
 
 class Scored(Protocol):
-    """What the page shows of the score of an alert."""
+    """The values of an alert's score on the page."""
 
     alarms: int
     wanted: int
@@ -100,7 +100,7 @@ class Scored(Protocol):
 def page(
     scores: Mapping[str, Scored], claims: Mapping[str, str], *, weeks: int, jobs: int, held: float, first: int
 ) -> str:
-    """The whole page. `held` is for how many weeks the jobs held accelerators, all together."""
+    """Return the whole page. `held` is the sum of the weeks in which the jobs held accelerators."""
     rows, reasons = "", ""
     for name, one in scores.items():
         link = f"[{name}](runbooks/{name}.md)"
@@ -119,7 +119,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    """What is most frequent, with its number; all else together."""
+    """Return the most frequent causes with their numbers, and the sum of the others."""
     most = counts.most_common(2)
     rest = counts.total() - sum(number for _, number in most)
     return "; ".join([*(f"{what}: {number}" for what, number in most), *([f"the rest: {rest}"] if rest else [])])

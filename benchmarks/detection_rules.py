@@ -1,7 +1,7 @@
 """The shipped rules over samples: records level by level, then alerts by range queries of a real Prometheus.
 
-A range query with a step of a minute evaluates an expression as a rule group would, once a minute. What an alert's
-`for` makes of the answers is applied here as Prometheus applies it; a test holds it to `promtool test rules`.
+A range query with a step of a minute evaluates an expression once a minute, like a rule group. An alert's `for` is
+applied here to the results, as Prometheus does. A test compares it with `promtool test rules`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMEOUT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One alert while it fires: its labels, and the Unix times of the first and the last evaluation that had it."""
+    """One alert while it fires: its labels, and the Unix times of its first and last evaluation."""
 
     name: str
     labels: Mapping[str, str]
@@ -36,7 +36,7 @@ class Firing:
 
 
 def needed(alerts: Iterable[Alert]) -> list[list[Record]]:
-    """The records that the alerts read, in turns: those of one turn read only samples and earlier turns."""
+    """Return the records that the alerts read, in turns: those of a turn read only samples and earlier turns."""
     known = {record.name: record for record in rules.records()}
     wanted: dict[str, Record] = {}
     waiting = [name for alert in alerts for name in _NAME.findall(alert.expr)]
@@ -55,7 +55,7 @@ def needed(alerts: Iterable[Alert]) -> list[list[Record]]:
 
 
 def firings(samples: Path, alerts: Sequence[Alert], folder: Path, start: int, end: int) -> list[Firing]:
-    """Every time that one of the alerts fires between two Unix times, with the shipped thresholds."""
+    """Return every firing of one of the alerts between two Unix times, with the shipped thresholds."""
     thresholds = rules.shipped().thresholds
     blocks = folder / "tsdb"
     _store(samples, blocks)
@@ -81,8 +81,8 @@ def firings(samples: Path, alerts: Sequence[Alert], folder: Path, start: int, en
 
 
 def fired(name: str, labels: Mapping[str, str], times: Sequence[int], wait: int) -> Iterator[Firing]:
-    """When an alert fires of which the expression has a value at these times: as soon as it has had one for `wait`
-    seconds, at every evaluation in between."""
+    """Return the times at which an alert fires. Its expression has a value at these times. The alert fires when it has
+    had a value for `wait` seconds at every evaluation."""
     begin = 0
     for number, at in enumerate(times):
         if number + 1 < len(times) and times[number + 1] == at + STEP:
@@ -93,7 +93,7 @@ def fired(name: str, labels: Mapping[str, str], times: Sequence[int], wait: int)
 
 
 def seconds(duration: str) -> int:
-    """A duration as Prometheus writes it, in seconds; 0 for none."""
+    """Parse a duration of Prometheus into seconds; 0 for none."""
     return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration))
 
 
@@ -102,7 +102,7 @@ def _store(samples: Path, blocks: Path) -> None:
 
 
 def _range(url: str, query: str, start: int, end: int) -> Iterator[tuple[Mapping[str, str], list[tuple[int, str]]]]:
-    """The series of an answer, with a value for each minute that has one."""
+    """Return the series of a response, with a value for each minute that has one."""
     form = urllib.parse.urlencode({"query": query, "start": start, "end": end, "step": STEP, "timeout": "10m"})
     with urllib.request.urlopen(f"{url}/api/v1/query_range", form.encode(), timeout=_TIMEOUT) as answer:  # noqa: S310 - ours
         found: Any = json.load(answer)

@@ -1,4 +1,4 @@
-"""A simulated week as Prometheus would have kept it: the exporter's families, polled and scraped as in production."""
+"""A simulated week as samples of Prometheus: the exporter's families, polled and scraped as in production."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from benchmarks.detection_signals import Readings, readings
 from benchmarks.detection_world import MINUTES, NODES, Job, Week
 
 START = 1000 * 486 * 3600
-"""A Unix time at which a block of 486 hours begins, so that all samples of a week fall into one."""
+"""A Unix time at which a block of 486 hours begins, so that all samples of a week are in one block."""
 SCRAPED = 30
 """Seconds after the minute of each scrape."""
 _POLL = 2
 """Minutes from one poll of usage to the next."""
 _LAG = 2
-"""Minutes by which CloudMonitor's newest reading is old when it is read."""
+"""Age of CloudMonitor's newest reading in minutes when the exporter reads it."""
 _KEPT = 60
 """Minutes for which the exporter shows a job that has ended."""
 
 
 def when(minute: int) -> int:
-    """The Unix time of the scrape of a minute."""
+    """Return the Unix time of the scrape of a minute."""
     return START + minute * 60 + SCRAPED
 
 
@@ -91,13 +91,13 @@ def _job(stream: TextIO, job: Job, random: Random) -> None:
 
 
 def _minutes(job: Job, *kinds: str) -> set[int]:
-    """The minutes of a job that fall into episodes of these kinds."""
+    """Return the minutes of a job in episodes of these kinds."""
     return {minute for one in job.timeline if one.kind in kinds for minute in range(one.start, one.end)}
 
 
 def _usage(stream: TextIO, job: Job, read: list[Readings], until: int) -> None:
     of = f'job_id="{job.job_id}"'
-    # A scrape shows what the latest poll has read, which is a little older than the poll.
+    # A scrape shows the values of the latest poll, which are a little older than the poll.
     polled = ((minute, minute // _POLL * _POLL - _LAG - job.start) for minute in range(job.start, until))
     minutes = [(minute, at) for minute, at in polled if 0 <= at < len(read)]
     _series(stream, "job_usage_timestamp_seconds", of, ((m, START + (job.start + at) * 60) for m, at in minutes))
@@ -122,7 +122,7 @@ def _usage(stream: TextIO, job: Job, read: list[Readings], until: int) -> None:
 
 
 def _others(stream: TextIO, week: Week) -> None:
-    """The pool, the workspace of short jobs, the quota, and the exporter itself."""
+    """Write the pool, the workspace of short jobs, the quota, and the exporter itself."""
     every = range(MINUTES)
     pool, kind = 'pool_id="pool"', 'pool_id="pool",accelerator="gpu"'
     accelerators = 8 * NODES

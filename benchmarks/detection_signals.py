@@ -1,7 +1,7 @@
-"""What a cloud reports of a simulated job, minute by minute: utilization, power and traffic of each pod.
+"""Signals of a simulated job for each minute: utilization, power and traffic of each pod.
 
 Studies do not publish these shapes. They are assumptions: a hung collective spins at a third of the power and without
-traffic, an idle accelerator draws a seventh, and power otherwise follows the speed of the work.
+traffic, an idle accelerator draws a seventh, and otherwise power follows the speed of the work.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from benchmarks.detection_world import Episode, Job
 _IDLE_POWER = 0.14
 """Of full power."""
 _NOT_TIME = {"new phase", "crash loop", "eviction"}
-"""Kinds of episodes that only note something, while others fill their time."""
+"""Kinds of episodes that only mark an event. The others fill their time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What a cloud reports of one job in one minute, for each pod."""
+    """The readings of one job in one minute, for each pod."""
 
     use: Sequence[float]
     power: Sequence[float]
@@ -31,7 +31,7 @@ class Readings:
 
 
 class _Shape:
-    """What is particular to one job for all of its life."""
+    """The constant properties of one job."""
 
     def __init__(self, random: Random, job: Job) -> None:
         self.full_power = random.choice([400.0, 700.0]) * 8
@@ -53,21 +53,21 @@ class _Shape:
 
 
 def readings(random: Random, job: Job) -> Iterator[Readings]:
-    """Each minute of a job from its start on."""
+    """Yield each minute of a job from its start on."""
     shape, level = _Shape(random, job), 1.0
     for episode in job.timeline:
         if episode.kind == "new phase":
             level *= episode.strength
         if episode.kind in _NOT_TIME:
             continue
-        # Some evaluate and synchronize now and then, some do not.
+        # Some jobs evaluate and synchronize now and then, some do not.
         eased = random.uniform(0.0, 0.4) if random.random() < 0.6 else 0.0
         for _ in range(episode.minutes):
             yield _of_pods(random, job, episode, shape, _mean(random, episode, shape, level, eased))
 
 
 def _mean(random: Random, episode: Episode, shape: _Shape, level: float, eased: float) -> tuple[float, float, float]:
-    """Utilization, power and traffic of a pod to which nothing special happens, as shares of what is usual."""
+    """Return utilization, power and traffic of a normal pod, as shares of the usual values."""
     wave, kind = random.gauss(1, 0.012), episode.kind
     use, power, network = shape.use * wave, shape.power * level * wave, level * wave
     if kind == "hang":
@@ -83,7 +83,7 @@ def _mean(random: Random, episode: Episode, shape: _Shape, level: float, eased: 
         varied = power * episode.strength * random.gauss(1, 0.05)
         return min(use * random.uniform(0.8, 1.1), 1), varied, eased * wave
     if kind in {"data stall", "fail-slow", "straggler"}:
-        # Who waits for one slow machine is slower than usual, and faster than the machine.
+        # A pod that waits for a slow machine is slower than usual, and faster than that machine.
         speed = episode.strength if kind != "straggler" else (1 + episode.strength) / 2
         use *= speed if kind == "data stall" else random.uniform(0.92, 1.03)
         return use, _IDLE_POWER + (power - _IDLE_POWER) * speed, network * speed
@@ -91,7 +91,7 @@ def _mean(random: Random, episode: Episode, shape: _Shape, level: float, eased: 
 
 
 def _of_pods(random: Random, job: Job, episode: Episode, shape: _Shape, mean: tuple[float, float, float]) -> Readings:
-    """The same for every pod, but for what differs: by itself, by uneven work, or by a fault."""
+    """Return the values of every pod, with the differences by pod, by uneven work and by faults."""
     use, power, network = [], [], []
     is_working = episode.kind in {"work", "straggler", "fail-slow", "evaluation", "data stall"}
     noise = 0.004 if episode.kind == "hang" else 0.015

@@ -80,7 +80,7 @@ async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:
         for runner in exporter.runners
         if not isinstance(runner.collector, PerObjectCollector) and (not names or runner.state.collector in names)
     ]
-    # Readings of new jobs are only kept once these jobs are known.
+    # The exporter keeps readings of new jobs only when it knows these jobs.
     first = [runner for runner in bulk if runner.state.collector in _FIRST]
     await asyncio.gather(*(runner.tick() for runner in first))
     await asyncio.gather(*(runner.tick() for runner in bulk if runner not in first))

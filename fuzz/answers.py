@@ -23,7 +23,8 @@ _LONGEST = 600
 
 
 def answer(data: bytes) -> None:
-    """Read a response within limits and judge it as both clouds do: it is good, or the error can be printed."""
+    """Read a response within limits, and judge it as the clouds' dialects do: it is good, or its error can be
+    printed."""
     head, _, body = data.partition(b"\n\n")
     status, *lines = head.decode("latin-1").split("\n")
     fields = [(name.strip() or "x", value.strip()) for name, _, value in (line.partition(":") for line in lines)]

@@ -1,7 +1,7 @@
 """One client's connection with any bytes in any pieces: the target `http`.
 
-The pages, the application and the protocol are the real ones; the loop's time is stepped, and the socket is a transport
-that keeps the written bytes. The first byte of an input says how the rest comes, see `_Manner`.
+The pages, the application and the protocol are the real ones. The loop's time is stepped, and the socket is a transport
+that keeps the written bytes. The first byte of an input defines how the client sends the others (`_Manner`).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PATIENCE = HEAD_SECONDS + ANSWER_SECONDS + IDLE_SECONDS + 30
 
 
 class _Clock:
-    """Stands for the wall clock, which does not matter here."""
+    """Replaces the wall clock, which does not matter here."""
 
     def shift(self, seconds: float) -> None:
-        """It goes on."""
+        """Move the clock forward."""
 
 
 class _Loop(SteppedLoop):
-    """Of which a run takes years: asyncio's nanosecond is less than a float of months can tell, and a timer that is
-    due would never be."""
+    """A loop with a larger clock resolution. A run takes years of its time: asyncio's nanosecond is smaller than the
+    precision of such a float, so a timer would never be due."""
 
     def __init__(self) -> None:
         super().__init__(_Clock())
@@ -51,22 +51,22 @@ class _Manner:
 
     def __init__(self, byte: int) -> None:
         self.size = 1 << (byte & 0b111) if byte & 0b1000 else 1 << 20
-        """Bytes of the pieces that it sends."""
+        """Size in bytes of the pieces that it sends."""
         self.is_slow = bool(byte & 0b1_0000)
-        """Whether there are two seconds between them."""
+        """Whether it waits two seconds between them."""
         self.reads = not byte & 0b10_0000
         """Whether it reads the responses."""
         self.leaves = bool(byte & 0b100_0000)
         """Whether it disconnects after it has sent everything."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What it sends, one after another."""
+        """Return the pieces in order."""
         for at in range(0, len(data), self.size):
             yield data[at : at + self.size]
 
 
 class _Transport(asyncio.Transport):
-    """A socket's other side."""
+    """The other side of a socket."""
 
     def __init__(self, protocol: Connection, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__({"peername": ("192.0.2.1", 40000), "sockname": ("192.0.2.2", 10075)})
@@ -78,7 +78,7 @@ class _Transport(asyncio.Transport):
         self.written = bytearray()
 
     def stick(self) -> None:
-        """Take nothing any more."""
+        """Accept no more bytes."""
         self._is_stuck = True
         self._protocol.pause_writing()
 
@@ -101,7 +101,7 @@ class _Transport(asyncio.Transport):
     def close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
-            if not self._is_stuck:  # else there is something left to be taken
+            if not self._is_stuck:  # else there are bytes left to send
                 self._loop.call_soon(self._lose)
 
     def abort(self) -> None:
@@ -121,7 +121,7 @@ class _Transport(asyncio.Transport):
 
 
 class _Witness(logging.Handler):
-    """Keeps unexpected errors."""
+    """Collects unexpected errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -155,7 +155,7 @@ class _Place:
         self.config.load()
 
     async def visit(self, manner: _Manner, data: bytes) -> _Transport:
-        """Serve one client and check that nothing of it is left."""
+        """Serve one client, and check that no state of it is left."""
         loop = asyncio.get_running_loop()
         slot = self.limiter.admit("192.0.2.1")
         assert slot is not None

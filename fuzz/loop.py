@@ -1,4 +1,4 @@
-"""One event loop for all inputs, because creating one for each takes longer than most inputs."""
+"""One event loop for all inputs: a new loop for each would take longer than most inputs."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def _runner() -> asyncio.Runner:
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """What `asyncio.run` gives."""
+    """Return the result of a coroutine, as `asyncio.run` does."""
     return _runner().run(work)

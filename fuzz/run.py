@@ -79,7 +79,7 @@ def mutate_json(data: bytes, max_size: int, seed: int) -> bytes:
 
 
 def _places(value: Any) -> Any:
-    """Every place in a JSON value, as its container and the key or index."""
+    """Return every place in a JSON value, as its container and the key or index."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in list(items):
         yield value, key
@@ -87,7 +87,7 @@ def _places(value: Any) -> Any:
 
 
 def main() -> None:
-    """Run until libFuzzer is told to end, or something is wrong."""
+    """Run until libFuzzer ends or finds an error."""
     name = sys.argv.pop(1)
     sys.argv[0] = os.environ.get("FUZZ_SELF", sys.argv[0])
     with atheris.instrument_imports(include=["trainfleet_exporter", "uvicorn.protocols.http"]):

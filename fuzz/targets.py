@@ -52,7 +52,7 @@ _RENDERER = Renderer(RenderSettings(job_labels=("team",)))
 
 @cache
 def _folder() -> Path:
-    """Of this process; what is in memory is not written to a disk."""
+    """Return the folder of this process, in memory and not on disk."""
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
 
@@ -97,7 +97,7 @@ def web_config(data: bytes) -> None:
 
 
 def accept(data: bytes) -> None:
-    """Headers of a scrape, as a server has them, a line each: Accept, Accept-Encoding, Authorization."""
+    """Parse headers of a scrape, one on each line: Accept, Accept-Encoding, Authorization."""
     given, coding, login, *_ = [*data.split(b"\n"), b"", b""]
     assert choose(given.decode("latin-1")) in Format
     assert accepts_gzip(coding.decode("latin-1")) in {True, False}
@@ -106,7 +106,7 @@ def accept(data: bytes) -> None:
 
 
 def quantity(data: bytes) -> None:
-    """A text as a Kubernetes quantity, and as any field of a cloud's JSON."""
+    """Parse a text as a Kubernetes quantity, and as any field of a cloud's JSON."""
     text = data.decode("utf-8", "replace")
     found = json_fields.parse_quantity(text)
     assert found is None or found >= 0
@@ -125,7 +125,8 @@ def quantity(data: bytes) -> None:
 
 
 def duration(data: bytes) -> None:
-    """A duration of the config: what is read is written the same way, but for leading zeros and larger units."""
+    """Parse a duration of the config, and check that it is formatted the same way, except for leading zeros and larger
+    units."""
     try:
         seconds = parse_duration(data.decode("utf-8", "replace"))
     except ValueError:
@@ -135,7 +136,7 @@ def duration(data: bytes) -> None:
 
 
 def _rows(payload: object) -> Iterator[Row]:
-    """An object and every object in lists of it."""
+    """Return an object and every object in its lists."""
     if isinstance(payload, dict):
         yield payload
         for value in payload.values():
@@ -154,7 +155,7 @@ def _show(found: object) -> None:
 
 
 def _translate(payload: object, made: Iterable[Reader], tables: Iterable[Reader]) -> None:
-    """Take every object of an answer for a row of each kind: what is made of it is shown, what is looked up is not."""
+    """Translate every object of a response as a row of each kind. Show the objects that are made of it."""
     for row in _rows(payload):
         for translate in made:
             _show(translate(row))
@@ -163,7 +164,7 @@ def _translate(payload: object, made: Iterable[Reader], tables: Iterable[Reader]
 
 
 def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
-    """What translates a row once it has become a struct."""
+    """Return a function that translates a decoded row."""
 
     def read(row: Row) -> object:
         given = decode_value(json.dumps(row).encode(), into)
@@ -174,7 +175,7 @@ def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
 
 @contextmanager
 def _maybe_bad() -> Iterator[None]:
-    """What is no answer is told in a line."""
+    """Check that an error is one line."""
     try:
         yield
     except BadAnswer as error:
@@ -204,7 +205,7 @@ _POINTS = point_reader(feeds({_CARDS: Metric(_CARDS, "%")}, JOB_FAMILIES, {})[0]
 
 
 def alibaba_pai(data: bytes) -> None:
-    """An answer of PAI's, whichever it is of: rows become objects, or nothing."""
+    """Translate a response of any operation of PAI: its rows become objects, or are dropped."""
     payload = decode_json(data)
     _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
@@ -268,13 +269,13 @@ _MODELARTS_TABLES: tuple[Reader, ...] = (
 
 
 def huawei_modelarts(data: bytes) -> None:
-    """An answer of ModelArts's or AOM's, whichever it is of."""
+    """Translate a response of any operation of ModelArts or AOM."""
     _translate(decode_json(data), _OF_MODELARTS, _MODELARTS_TABLES)
     _aom(data)
 
 
 def _aom(data: bytes) -> None:
-    """An answer of AOM's, whichever it is of, or a row of one."""
+    """Translate a response of any operation of AOM, or a row of one."""
     for row in (Sample, Series):
         decode_value(data, row)
     with suppress(NotJson, NotAnObject):
@@ -296,4 +297,4 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "alibaba_pai": alibaba_pai,
     "huawei_modelarts": huawei_modelarts,
 }
-"""By name, which is also that of its archive in the corpus."""
+"""Targets by name, which is also the name of the archive in the corpus."""

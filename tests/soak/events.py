@@ -1,7 +1,7 @@
-"""What happens in a day: when, in an order that a seed decides, and how.
+"""The events of a day: faults, reloads, rotations and visitors, in an order that a seed decides.
 
-Every day has the same events at other times, so that two days differ in nothing but what is kept of them. The clouds
-are open for the first 21 hours; in the last three no job is submitted, and nothing fails.
+Every day has the same events at other times, so that two days differ only in what the exporter keeps of them. The
+clouds are open for the first 21 hours. In the last three hours, no job is submitted, and nothing fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOUR = 3600.0
 OPEN_HOURS = 21
 _FIRST = 0.5 * HOUR
 _LAST = 20.0 * HOUR
-"""Seconds of the day between which things happen that end again: all is well an hour before the clouds close."""
+"""Seconds of the day until which temporary events happen. They end an hour before the clouds close."""
 _SHUT = "refused"
 _FAULTS: Sequence[tuple[str, str]] = (
     ("throttled", ""),
@@ -45,7 +45,7 @@ _FAULTS: Sequence[tuple[str, str]] = (
     ("nan", "cloudmonitor"),
     (_SHUT, ""),
 )
-"""The kinds of a day's faults, each with the API that it befalls, or all of them."""
+"""The kinds of a day's faults, each with its API, or for all of them."""
 _RELOADS: Sequence[tuple[str, Wish | None]] = (
     ("other labels", Wish(labels=("team", "project"))),
     ("longer intervals", Wish(labels=("team", "project"), pace=1.5)),
@@ -56,13 +56,13 @@ _RELOADS: Sequence[tuple[str, Wish | None]] = (
     ("keys in place of the password", Wish()),
     ("nothing new", Wish()),
 )
-"""A day's reloads, in this order: the day ends as it began."""
+"""A day's reloads, in this order. The day ends with the config of its start."""
 _ROTATIONS = ("files at once", "files late", "tokens revoked", "user renewed")
 _BAD_GUESTS = 3 * OPEN_HOURS
 
 
 class Troublemaker:
-    """Does to a site what a week does. `done` counts it, by what it was; what went wrong is in `complaints`."""
+    """Makes the events of a week. `done` counts them by kind. `complaints` has the errors."""
 
     def __init__(self, site: Site, seed: int, scrape_interval: float) -> None:
         self.done: Counter[str] = Counter()
@@ -76,7 +76,7 @@ class Troublemaker:
         self._last_wish = Wish()
 
     async def day(self, number: int, hours: float = 24.0) -> None:
-        """Let one day pass, or its first hours. Afterwards no connection of a visitor is left."""
+        """Let one day pass, or its first hours. Afterwards, no connection of a visitor is open."""
         loop = asyncio.get_running_loop()
         dawn = loop.time()
         rng = Random(f"{self._seed}/{number}")
@@ -99,7 +99,7 @@ class Troublemaker:
             await self._visitor.close()
 
     def _agenda(self, rng: Random, share: float) -> list[tuple[float, Callable[[Random], Awaitable[None]]]]:
-        """When what is to happen, in seconds of the day; of a shorter day all of it comes sooner."""
+        """Return the events with their seconds of the day. On a shorter day, all of them are earlier."""
         agenda: list[tuple[float, Callable[[Random], Awaitable[None]]]] = []
 
         def spread(events: Sequence[Callable[[Random], Awaitable[None]]]) -> None:
@@ -149,7 +149,7 @@ class Troublemaker:
                 await asyncio.sleep(seconds)
                 self._site.door.open()
                 return
-            # As by `POST /faults`, which could not be reached while the door is shut.
+            # As by `POST /faults`, which cannot be reached while the listener is closed.
             faults.replace([Fault.of({"match": {"api": api} if api else {}, "kind": kind})])
             await asyncio.sleep(seconds)
             faults.clear()
@@ -164,7 +164,7 @@ class Troublemaker:
             else:
                 self._site.wish(wish)
             if rng.random() < 0.5:
-                self._site.daemon.request_reload()  # what a SIGHUP does
+                self._site.daemon.request_reload()  # the same as a SIGHUP
                 await asyncio.sleep(20)
             else:
                 self._check_outcome(wish, await self._visitor.ask("/-/reload", method="POST"))
@@ -203,7 +203,7 @@ class Troublemaker:
         return happen
 
     async def _become_known(self) -> None:
-        """The new password is taken, and the one before is not, once the file has stood for some seconds."""
+        """Check that the new password is accepted and the old one is not, some seconds after the file changed."""
         visitor, old = self._visitor, self._visitor.password
         other = Visitor(self._site.port, USER)
         other.password = self._site.password

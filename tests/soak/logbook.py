@@ -1,4 +1,4 @@
-"""What was logged during the week, counted by its words before anything was filled in; and what of it may never be."""
+"""The log records of the week, counted by their message, and the records that must not occur."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from trainfleet_exporter.process.logs import LIBRARIES
 
 _EXPECTED_ERRORS = frozenset({"not reloaded; the old config stays in use"})
-"""A broken config file is an operator's error, and is logged as one."""
+"""A broken config file is an operator's error, and is logged as an error."""
 
 
 class Logbook(logging.Handler):
-    """Counts warnings and what is worse. `unexpected` are those that report a bug of the exporter."""
+    """Counts warnings and errors. `unexpected` are those that report a bug of the exporter."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.counts: Counter[tuple[str, str, str]] = Counter()
-        """By level, logger and words."""
+        """By level, logger and message."""
         self.unexpected: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -35,11 +35,11 @@ class Logbook(logging.Handler):
 
 @contextmanager
 def logbook() -> Iterator[Logbook]:
-    """One that hears everything for as long as the block lasts."""
+    """Yield a logbook of all records until the end of the block."""
     book, root = Logbook(), logging.getLogger()
     level = root.level
     root.addHandler(book)
-    root.setLevel(logging.INFO)  # as the daemon runs: what it says is made, wherever it goes
+    root.setLevel(logging.INFO)  # as in the daemon: the texts are built, even if no handler writes them
     try:
         yield book
     finally:

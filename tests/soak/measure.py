@@ -1,4 +1,4 @@
-"""What is measured of a process at a quiet moment: its tasks and files, its pages, and who holds how much memory."""
+"""Measurements of a process at a quiet moment: tasks, files, pages, and memory by owner."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OWN = os.path.dirname(trainfleet_exporter.__file__) + os.sep  # noqa: PTH120 - 
 _SIMULATOR = os.path.dirname(trainfleet_simulator.__file__) + os.sep  # noqa: PTH120 - likewise
 _TESTS = str(Path(__file__).parent.parent) + os.sep
 _TABLE = sys.getsizeof({"": 0}) - sys.getsizeof({})
-"""Bytes of the table of a small dict. CPython keeps those of deleted dicts for the next dict, and
-tracemalloc does not see that: what the exporter allocated for a request may be a job's of the simulator then, for ever.
-A leak of nothing but blocks of this very size would hide among them; they are counted, and not judged."""
+"""Bytes of the table of a small dict. CPython keeps the tables of deleted dicts for new dicts, and tracemalloc does not
+see it. So a table that the exporter allocated for a request may later belong to a job of the simulator. A leak of
+blocks of exactly this size could hide among them. They are counted, but not judged."""
 _ONCE = (ModuleType, type, FunctionType, CodeType, asyncio.AbstractEventLoop)
 _OTHERS = ("trainfleet_simulator", "tests.")
 _FILES = Path("/proc/self/fd")
@@ -34,17 +34,17 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(slots=True)
 class Look:
-    """The figures of one moment by their names, and what own files and own classes they come from."""
+    """The figures of one moment by name, with their files and classes."""
 
     figures: dict[str, float] = field(default_factory=dict)
     files: Counter[str] = field(default_factory=Counter)
-    """Bytes by the file of the exporter's that allocated them."""
+    """Bytes by the exporter's file that allocated them."""
     classes: Counter[str] = field(default_factory=Counter)
-    """Objects by their class of the exporter's."""
+    """Objects by class of the exporter."""
 
 
 async def look(site: Site) -> Look:
-    """Measure now. No request and no call may be under way."""
+    """Measure now. No request and no call may be in flight."""
     found = Look()
     await _look_at_pages(site, found.figures)
     _look_at_process(site, found)
@@ -90,8 +90,11 @@ async def _look_at_pages(site: Site, figures: dict[str, float]) -> None:
 
 
 def _reachable(root: object) -> int:
-    """Bytes of all objects that the daemon has, and of what those have, wherever they were allocated. What the process
-    has once (modules, classes, functions, the loop) is not followed, nor are the clouds, reached by sockets only."""
+    """Return the bytes of all objects that the daemon refers to, from any allocator.
+
+    It does not follow objects that a process has once (modules, classes, functions, the loop). The clouds are not
+    included, because the daemon reaches them only by sockets.
+    """
     seen, found, size = {id(root)}, [root], 0
     while found:
         one = found.pop()

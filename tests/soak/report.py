@@ -1,4 +1,4 @@
-"""The table of the days, and whether what must be flat is."""
+"""The table of the days, and the check of the rows that must stay flat."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _KIB = 1024.0
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much more there may be at the end than after the first day: `share` of that, or `more` if it is more."""
+    """The allowed growth after the first day: `share` of the value, or `more`, if that is larger."""
 
     share: float = 0.0
     more: float = 0.0
 
     def allows(self, first: float, last: float) -> bool:
-        """Whether the growth is within the limit."""
+        """Return whether the growth is within the limit."""
         return last - first <= max(first * self.share, self.more)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `unit` is what it is divided by, for people; without a limit it is a note, which is not judged."""
+    """One figure. `unit` is its divisor in the table. A row without a limit is not judged."""
 
     name: str
     title: str
@@ -56,7 +56,7 @@ ROWS: Sequence[Row] = (
 
 
 def failures(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) -> list[str]:
-    """What grew from the first of the days to the last by more than it may."""
+    """Return the rows that grew by more than their limit from the first to the last day."""
     first, last = days[0], days[-1]
     return [
         f"{row.title}: {_number(first[row.name], row)} on day 1, {_number(last[row.name], row)} on day {len(days)}"
@@ -66,7 +66,7 @@ def failures(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) ->
 
 
 def table(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) -> str:
-    """The days side by side, and the growth from the first to the last."""
+    """Return a table of the days, with the growth from the first to the last."""
     head = ["", *(f"day {number}" for number in range(1, len(days) + 1)), "growth", "allowed"]
     lines = [f"| {' | '.join(head)} |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for row in rows:
@@ -80,7 +80,7 @@ def table(days: Sequence[Mapping[str, float]], rows: Sequence[Row] = ROWS) -> st
 
 
 def growing(title: str, first: Counter[str], last: Counter[str], most: int = 8) -> str:
-    """What grew most between two days, as a list."""
+    """Return a list of what grew most between two days."""
     grown = sorted(((last[name] - first[name], name) for name in last.keys() | first.keys()), reverse=True)[:most]
     lines = [f"- {name}: {growth:+,} ({first[name]:,} → {last[name]:,})" for growth, name in grown if growth > 0]
     return "\n".join([f"{title}:", "", *(lines or ["- nothing"])])

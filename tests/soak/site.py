@@ -1,4 +1,4 @@
-"""What soaks: one daemon, the clouds that it polls, and its config files, all in the running loop."""
+"""The tested system: one daemon, the clouds that it polls, and its config files, in the running loop."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from trainfleet_simulator.modelarts import catalog
 
 PAI, MODELARTS = "pai", "modelarts"
 WORKSPACES = ("12345",)
-"""Those of PAI that are polled: each costs ten calls for every look at its jobs."""
+"""The polled workspaces of PAI. Each needs ten calls for every poll of its jobs."""
 RETENTION = 600
 """Seconds that finished jobs stay on the page."""
 USER = "prometheus"
 _POPULATION = 30
 _PATIENCE = 6
-"""Ordinary jobs live six times as long as in the demo, most of an hour: no more come than the clouds can list."""
+"""Ordinary jobs live six times as long as in the demo (most of an hour), so that their number stays within the lists of
+the clouds."""
 _TOKEN_LIFETIME = 7200.0
 _DENIED = ("network_*", "disk_*", "cpu_usage_cores", "memory_*_bytes", "memory_utilization_ratio", "power_watts")
-"""Families of usage that are not asked for, of jobs, pods, devices and pools: each is a call for every look."""
+"""Families of usage that are not polled, for jobs, pods, devices and pools. Each would need a call in every poll."""
 _BROKEN = "providers: [{name: pai, platform: no_such_cloud}]\n"
 
 _HEAD = """\
@@ -82,17 +83,17 @@ _PASSWORD = "{{username: {user}, password_file: {folder}/password, domain_name: 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What of the config changes. `pace` is how many times as far apart polls are as they were at the start."""
+    """A change of the config. `pace` multiplies the intervals between polls."""
 
     labels: Sequence[str] = ("team",)
     pace: float = 1.0
     has_modelarts: bool = True
     by_password: bool = False
-    """Whether ModelArts is asked with tokens of IAM, rather than with signatures by keys of files."""
+    """Whether calls to ModelArts use tokens of IAM, in place of signatures by keys in files."""
 
 
 class Site:
-    """The daemon and its surroundings. `often` is how far apart polls of jobs and usage are, in seconds."""
+    """The daemon and its surroundings. `often` is the interval of polls of jobs and usage, in seconds."""
 
     def __init__(self, folder: Path, simulator: Simulator, door: Listener, often: int) -> None:
         self.simulator = simulator
@@ -111,11 +112,11 @@ class Site:
 
     @property
     def port(self) -> int:
-        """Where the daemon's pages are."""
+        """Return the port of the daemon's pages."""
         return int(self.daemon.server.addresses[0].rpartition(":")[2])
 
     def write(self, name: str, text: str) -> None:
-        """Replace a file whole, at the time that it is on the stepped clock."""
+        """Replace a file. Its modification time is that of the stepped clock."""
         draft = self._folder / f"{name}.new"
         draft.write_text(text, encoding="utf-8")
         now = time.time()
@@ -145,11 +146,12 @@ class Site:
         self.write("config.yaml", text)
 
     def break_config(self) -> None:
-        """Write a config file that is of no use."""
+        """Write an invalid config file."""
         self.write("config.yaml", _BROKEN)
 
     def rotate(self, rng: Random) -> None:
-        """Replace the key in both clouds, which refuse the old one. `hand_out_keys` gives it to the daemon."""
+        """Replace the keys of both clouds, which reject the old ones. `hand_out_keys` gives the new ones to the
+        daemon."""
         self._serial += 1
         made = [f"{prefix}{self._serial:04d}{rng.getrandbits(96):024x}" for prefix in ("LTAI", "s", "HPUA", "s")]
         self._rotated = dict(zip(("pai-id", "pai-secret", "modelarts-key", "modelarts-secret"), made, strict=True))
@@ -158,12 +160,12 @@ class Site:
             self.hand_out_keys()
 
     def hand_out_keys(self) -> None:
-        """Write the files of the keys that the clouds know."""
+        """Write the files of the current keys."""
         for name, text in self._rotated.items():
             self.write(name, f"{text}\n")
 
     def renew_user(self, rng: Random) -> None:
-        """Another password for who scrapes."""
+        """Change the password of the scraper."""
         self.password = f"{rng.getrandbits(64):016x}"
         salted = bcrypt.hashpw(self.password.encode(), bcrypt.gensalt(4)).decode()
         self.write("web.yml", f"basic_auth_users:\n  {USER}: '{salted}'\n")
@@ -180,7 +182,7 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def site(folder: Path, seed: int, often: int) -> AsyncIterator[Site]:
-    """A site whose daemon polls and serves; stopped at the end."""
+    """Yield a site whose daemon polls and serves. Stop it at the end."""
     simulator = Simulator(
         seed,
         clouds=("pai", "modelarts"),

@@ -1,4 +1,4 @@
-"""The soak: some hours of it run, and its judgement distinguishes growth from what is flat."""
+"""The soak: run some hours, and check that its limits detect growth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLAT = {row.name: 1000.0 for row in ROWS}
 
 @pytest.mark.long
 def test_two_hours(tmp_path: Path) -> None:
-    """All that a day has, in two hours. How well the daemon is by then is not judged: faults may be under way."""
+    """Run all events of a day in two hours. The state at the end is not judged, because faults may still be active."""
     week = run(Setting(days=1, hours=2.0, often=240, scrape=60.0), tmp_path)
     assert len(week.looks) == 1
     assert set(week.looks[0].figures) >= {"tasks", "series", "text", "own objects", "live"}

@@ -1,4 +1,4 @@
-"""Who comes to the daemon's pages: scrapers that know how to behave, and others that do not."""
+"""Clients of the daemon's pages: correct scrapers, and others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAYS: Sequence[tuple[str, tuple[str, ...], bool]] = (
     ("plain, kept connection", (), True),
     ("OpenMetrics and gzip, new connection", (_OPENMETRICS, _GZIP), False),
 )
-"""How a page is scraped: what it is called, the headers, and whether the connection is one that is kept."""
+"""Ways to scrape a page: name, headers, and whether the connection is kept."""
 _NONSENSE = (
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)),
     b"GET /metrics HTTP/9.9\r\n\r\n",
@@ -35,19 +35,19 @@ _NONSENSE = (
 
 
 class Unsatisfied(Exception):
-    """An answer that no visitor should get."""
+    """A response that no visitor may get."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, the body inflated."""
+    """A response with an inflated body."""
 
     status: int
     body: bytes = field(repr=False)
 
 
 class Visitor:
-    """Comes to one port, as one user whose password may change. `close` lets go of the connection that is kept."""
+    """A client of one port, as one user whose password may change. `close` closes the kept connection."""
 
     def __init__(self, port: int, user: str) -> None:
         self._port = port
@@ -56,7 +56,7 @@ class Visitor:
         self._kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, path: str, *headers: str, method: str = "GET", keep: bool = False) -> Answer:
-        """One request. A kept connection that the server has closed meanwhile is opened again."""
+        """Send one request. If the server has closed the kept connection, connect again."""
         async with asyncio.timeout(_PATIENCE):
             for fresh in (False, True):
                 reader, writer = await self._connection(keep=keep)
@@ -73,7 +73,7 @@ class Visitor:
         raise AssertionError("unreachable")
 
     async def scrape(self, way: int) -> str:
-        """The page, whole and sound; what this way to scrape is called."""
+        """Scrape the page and check it; return the name of the way to scrape."""
         name, headers, keep = WAYS[way % len(WAYS)]
         answer = await self.ask("/metrics", *headers, keep=keep)
         end = b"# EOF\n" if _OPENMETRICS in headers else b"\n"
@@ -82,14 +82,14 @@ class Visitor:
         return name
 
     async def leave_amid(self) -> None:
-        """Ask for the page, and go when it begins to come."""
+        """Request the page, and disconnect when its first bytes arrive."""
         reader, writer = await self._small_connection()
         writer.write(self._request("GET", "/metrics", (), keep=False))
         await reader.read(100)
         writer.transport.abort()
 
     async def read_slowly(self) -> None:
-        """Take the page in small pieces, for a minute."""
+        """Read the page in small pieces, for a minute."""
         reader, writer = await self._small_connection()
         writer.write(self._request("GET", "/metrics", (), keep=False))
         for _ in range(30):
@@ -99,7 +99,7 @@ class Visitor:
         writer.transport.abort()
 
     async def talk_nonsense(self, rng: Random) -> None:
-        """Send what is no request, or half of one, and see what becomes of it for a while."""
+        """Send an invalid or incomplete request, and wait for some time."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             writer.write(rng.choice(_NONSENSE))
@@ -137,7 +137,7 @@ class Visitor:
         return made
 
     async def _small_connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One that has room for a few kilobytes only, so that the server has to wait for its reader."""
+        """Return a connection with a buffer of a few kilobytes, so that the server must wait for its reader."""
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)

@@ -1,4 +1,4 @@
-"""The week itself: days of trouble, each with a quiet moment at its end, in which all must be as it was."""
+"""The week: days with faults, each with a quiet moment at its end, at which everything must work again."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from trainfleet_exporter.polling import Runner, schedule
 from trainfleet_simulator.world.jobs import Job
 
 _START = 1_769_572_800.0
-"""28 January 2026, midnight in UTC+8 being eight hours away: the month's budgets change within the week."""
+"""28 January 2026. Midnight in UTC+8 is eight hours away. The month of the budgets changes within the week."""
 _JOB_ID = re.compile(r'trainfleet_job_info\{provider="([^"]+)",job_id="([^"]+)"')
 _QUIET_TRIES = 600
 _TICK = 15.0
-"""Seconds between what the daemon does every second. A week has 600,000 of them: looking in each one whether something
-is too old would take more of the run than all of its calls."""
+"""Seconds between the checks that the daemon normally makes every second. A week has 600,000 of them, and they would
+take more time than all calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How long a run is and how closely things follow each other. Intervals are seconds."""
+    """The length of a run, and its intervals in seconds."""
 
     days: int = 7
     hours: float = 24.0
-    """Of each day."""
+    """Hours of each day."""
     seed: int = 1
     often: int = 1800
-    """Between polls of jobs and usage; workspaces are polled six times as often, the rest a third as often. Users poll
-    every minute: with every allocation traced, a week of that would take hours."""
+    """Interval of polls of jobs and usage. Workspaces are polled six times as often, the rest a third as often. Users
+    poll every minute: with a trace of every allocation, a week of such polls would take hours."""
     scrape: float = 300.0
 
 
 @dataclass(slots=True)
 class Week:
-    """What came of a run."""
+    """The result of a run."""
 
     looks: list[Look] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
-    """What happened, and how often."""
+    """Number of events by kind."""
     complaints: Counter[str] = field(default_factory=Counter)
-    """What was not as it should be."""
+    """Failed checks."""
     warnings: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """What was logged, by level, logger and words."""
+    """Log records by level, logger and message."""
     wall: float = 0.0
-    """Seconds that it took."""
+    """Real seconds of the run."""
 
 
 def run(setting: Setting, folder: Path, say: Callable[[str], None] = lambda line: None) -> Week:
-    """Let the days pass. `say` receives the progress."""
+    """Let the days pass. `say` prints the progress."""
     began = perf_counter()
     polls: Counter[str] = Counter()
     with (
@@ -102,7 +102,7 @@ async def _run(setting: Setting, folder: Path, book: Logbook, say: Callable[[str
 
 
 async def _quiet_moment(there: Site) -> None:
-    """Wait until no call has been made for some seconds: then the clouds have closed every connection."""
+    """Wait until no call has been made for some seconds, and the clouds have closed every connection."""
     for _ in range(_QUIET_TRIES):
         await asyncio.sleep(1)
         if there.door.connections == 0:
@@ -111,7 +111,8 @@ async def _quiet_moment(there: Site) -> None:
 
 
 def _check(there: Site, *, whole: bool) -> list[str]:
-    """What is not as it should be: after a whole day all is well again, and what is shown is what there is."""
+    """Return the failed checks. After a whole day, everything works again, and the page shows exactly the existing
+    jobs."""
     complaints = []
     runners = there.daemon.exporter.runners
     if whole:
@@ -142,9 +143,9 @@ def _check(there: Site, *, whole: bool) -> list[str]:
 
 
 def _shown(there: Site) -> set[tuple[str, str]]:
-    """The jobs on the page, by provider and id."""
+    """Return the jobs on the page, by provider and id."""
     page = b"".join(there.daemon.exporter.page_store.page().samples("trainfleet_job_info"))
-    # ModelArts' v1 jobs are identified by job and version, of which the world knows the version.
+    # Ids of ModelArts' v1 jobs have the job and the version. The world has only the version.
     return {(provider, job_id.rpartition("/")[2]) for provider, job_id in _JOB_ID.findall(page.decode())}
 
 
@@ -157,7 +158,7 @@ def _report_clouds(there: Site, before: dict[str, int], done: Counter[str]) -> N
 
 
 async def _report_calls(there: Site, done: Counter[str]) -> None:
-    """As the clouds counted them: the exporter forgets what it asked for a provider that is removed."""
+    """Return the calls as the clouds counted them, because the exporter forgets the counts of removed providers."""
     async with httpx.AsyncClient(trust_env=False) as client:
         reported = (await client.get(f"{there.door.url}/truth", params={"since": 10**9})).json()
     for operations in reported["calls"].values():
@@ -168,7 +169,7 @@ async def _report_calls(there: Site, done: Counter[str]) -> None:
 
 @contextmanager
 def _counting_polls(counts: Counter[str]) -> Iterator[None]:
-    """Count every poll, or cycle over jobs, that begins."""
+    """Count every poll that begins, or every cycle over jobs."""
     tick = Runner.tick
 
     async def counted(runner: Runner) -> None:
