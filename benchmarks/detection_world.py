@@ -24,7 +24,7 @@ from random import Random
 MINUTES = 7 * 24 * 60
 """A week."""
 JOBS = 24
-"""In a week; most of them hold their accelerators for a day or two."""
+"""Jobs in a week. Most of them hold their accelerators for a day or two."""
 NODES = 100
 _SIZES = ((1, 0.45), (2, 0.12), (3, 0.08), (4, 0.17), (8, 0.13), (16, 0.05))
 """Nodes of a job, and the share of such jobs."""
@@ -32,7 +32,7 @@ _SIZES = ((1, 0.45), (2, 0.12), (3, 0.08), (4, 0.17), (8, 0.13), (16, 0.05))
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Something of `kind` between two minutes, about a job, a pod of it, or a pool or workspace (`subject`)."""
+    """An episode of a `kind` between two minutes. `subject` is a job, a pod, a pool or a workspace."""
 
     kind: str
     subject: str
@@ -40,17 +40,17 @@ class Episode:
     end: int
     pod: int | None = None
     strength: float = 1.0
-    """What is left of the speed, where that is what the episode is about."""
+    """The remaining share of the speed, in episodes about speed."""
 
     @property
     def minutes(self) -> int:
-        """How long it lasts."""
+        """Return its length."""
         return self.end - self.start
 
 
 @dataclass(slots=True)
 class Job:
-    """One job: when it is submitted, starts and ends, and a timeline that covers all of its time."""
+    """One job: its submission, start and end, and a timeline of its whole life."""
 
     job_id: str
     pods: int
@@ -58,25 +58,25 @@ class Job:
     start: int
     end: int
     status: str
-    """As it ends; `running` if the week ends first."""
+    """Its final status; `running` if the week ends first."""
     reason: str = ""
-    """Why it failed."""
+    """The cause of its failure."""
     timeline: list[Episode] = field(default_factory=list)
-    """One after the other, without gaps."""
+    """Episodes one after the other, without gaps."""
     restarts: list[int] = field(default_factory=list)
     evictions: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """All that happens in a week. `pool` has by minute: abnormal nodes, allocated share, queued accelerators."""
+    """All events of a week. `pool` has by minute: abnormal nodes, allocated share, queued accelerators."""
 
     jobs: Sequence[Job]
     pool: Sequence[tuple[int, float, int]]
     ended: Sequence[tuple[int, int]]
-    """By minute, how many short jobs of a workspace have succeeded and failed so far."""
+    """By minute: the short jobs of a workspace that have succeeded and failed so far."""
     quota: Sequence[float]
-    """By minute, the used share of the quota of jobs."""
+    """By minute: the used share of the quota of jobs."""
     episodes: Sequence[Episode]
 
 
@@ -92,12 +92,12 @@ def simulate(seed: int, jobs: int = JOBS) -> Week:
 
 
 def _lasting(random: Random, median: float, sigma: float, least: float = 1, most: float = 600) -> int:
-    """Minutes of a log-normal length."""
+    """Return minutes of a log-normal length."""
     return round(min(max(random.lognormvariate(math.log(median), sigma), least), most))
 
 
 def _mean_lasting(random: Random, mean: float) -> int:
-    """Minutes of a log-normal length with this mean, from a minute to ten hours."""
+    """Return minutes of a log-normal length with this mean, from a minute to ten hours."""
     return _lasting(random, mean / math.exp(0.5), 1.0)
 
 
@@ -119,7 +119,7 @@ def _job(random: Random, job_id: str) -> Job:
 
 
 def _interactive(random: Random, job: Job) -> None:
-    """A notebook or debug session: some work, and long hours without."""
+    """Draw a notebook or debug session: some work, and long hours without work."""
     at, idle = job.start, random.random() < 0.5
     while at < job.end:
         minutes = _lasting(random, 130, 1.0, least=3, most=1500) if idle else _lasting(random, 40, 0.9, least=3)
@@ -129,7 +129,7 @@ def _interactive(random: Random, job: Job) -> None:
 
 
 def _training(random: Random, job: Job) -> None:
-    """Work with checkpoints, evaluations and stalls, and what goes wrong."""
+    """Draw work with checkpoints, evaluations, stalls and faults."""
     planned = sorted(_faults(random, job), key=lambda episode: episode.start)
     checkpoints = random.choice([30, 60, 120, 240])
     evaluates = random.uniform(180, 720) if random.random() < 0.6 else math.inf
@@ -140,7 +140,7 @@ def _training(random: Random, job: Job) -> None:
         if planned and planned[0].start <= at:
             at = _suffer(random, job, at, planned.pop(0))
         elif at - evaluated >= evaluates:
-            # Some evaluate as they train; some generate, at little power and without traffic.
+            # Some jobs evaluate during the training. Some generate, at little power and without traffic.
             speed = random.uniform(0.35, 0.95)
             at = evaluated = _add(job, "evaluation", at, _lasting(random, 12, 0.7, least=2, most=90), strength=speed)
         elif at - saved >= checkpoints:
@@ -163,14 +163,14 @@ def _add(job: Job, kind: str, at: int, minutes: int, *, pod: int | None = None, 
 
 
 def _faults(random: Random, job: Job) -> Iterator[Episode]:
-    """What is to go wrong, at a minute of the job's life; each then lasts as long as it does."""
+    """Yield the planned faults with their minutes of the job's life."""
 
     def planned(kind: str, minutes: int, *, pod: int | None = None, strength: float = 1.0) -> Episode:
         start = random.randrange(job.start + 15, max(job.end, job.start + 16))
         return Episode(kind, job.job_id, start, start + minutes, pod, strength)
 
     if random.random() < (0.06 if job.pods == 1 else 0.25):
-        # A watchdog ends some after 10 or 30 minutes, a user the others when it is noticed.
+        # A watchdog ends some hangs after 10 or 30 minutes. A user ends the others later.
         watched = random.random()
         limit = 10 if watched < 0.15 else 30 if watched < 0.4 else 600
         yield planned("hang", min(_lasting(random, 100, 0.7, least=30), limit), pod=random.randrange(job.pods))
@@ -194,8 +194,8 @@ def _faults(random: Random, job: Job) -> Iterator[Episode]:
 
 
 def _suffer(random: Random, job: Job, at: int, fault: Episode) -> int:
-    """Add a fault to the timeline, with what follows it; the minute at which work goes on."""
-    if fault.kind == "new phase":  # the job goes on at another speed: kept by `level`
+    """Add a fault and its consequences to the timeline; return the minute at which work continues."""
+    if fault.kind == "new phase":  # the job continues at another speed, stored in `level`
         job.timeline.append(Episode("new phase", job.job_id, at, at, strength=fault.strength))
         return at
     if fault.kind == "crash loop":
@@ -230,7 +230,7 @@ def _ends(job: Job) -> Iterator[Episode]:
 
 
 def _pool(random: Random) -> tuple[list[tuple[int, float, int]], list[Episode]]:
-    """Nodes that fail and come back, and hours in which the pool is full."""
+    """Draw nodes that fail and recover, and hours in which the pool is full."""
     abnormal, share, queued = [0] * MINUTES, [0.0] * MINUTES, [0] * MINUTES
     episodes = []
     for minute in range(MINUTES):
@@ -254,7 +254,7 @@ def _pool(random: Random) -> tuple[list[tuple[int, float, int]], list[Episode]]:
 
 
 def _endings(random: Random) -> tuple[list[tuple[int, int]], list[Episode]]:
-    """Short jobs of a workspace: two an hour, of which 24 % fail; and hours in which an image is broken."""
+    """Draw short jobs of a workspace: two an hour, of which 24 % fail, and hours with a broken image."""
     start = random.randrange(6 * 1440)
     broken = Episode("broken image", "batch", start, start + random.randint(300, 720))
     succeeded = failed = 0

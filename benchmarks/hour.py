@@ -47,7 +47,7 @@ if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator"
     from trainfleet_simulator import Fault, Listener, Simulator
     from trainfleet_simulator.modelarts import catalog
     from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-else:  # an older checkout; installed packages of these names would be those of another one
+else:  # an older checkout; installed packages of these names belong to another one
     from trainfleet_exporter.simulator import Door as Listener
     from trainfleet_exporter.simulator import Fault, Simulator
     from trainfleet_exporter.simulator.modelarts import catalog
@@ -56,22 +56,22 @@ else:  # an older checkout; installed packages of these names would be those of 
 
 _SEED = 7
 _START = START + 0.25
-"""Unix time. Polls begin between whole seconds, so that rounding never changes what second they begin in."""
+"""Unix time. Polls begin between whole seconds, so that rounding never changes the second in which they begin."""
 _TICKS = 2.0**22
-"""Ticks of the stepped clock in a second. Times are exact floats, however many steps lead to them."""
+"""Ticks of the stepped clock in a second. So times are exact floats after any number of steps."""
 _EVERY = 30.0
 _OFFSET = 25.25
 """Seconds after a multiple of `_EVERY` at which pages are scraped, when no poll begins."""
 _SHUT_BEFORE = 2.0
-"""Seconds for which the clouds do not answer before a scrape. Builders of pages have finished by then."""
+"""Seconds before a scrape in which the clouds do not respond. In this time, the builders of pages finish."""
 _BUILD_SECONDS = 0.03
-"""Seconds of real time that threads have in addition."""
+"""Additional seconds of real time for threads."""
 _PAI_APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor")
 _MODELARTS_APIS = ("modelarts", "iam", "aom")
 _OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 _LIMITS = "limits: {requests_per_second: 1000, concurrency: 200, monthly_calls: {%s: 2000000}}"
-"""So many that no call waits for another: the order of waiting calls would depend on the order in which they came."""
+"""Limits so high that no call waits for another. The order of waiting calls would depend on their order of arrival."""
 _GLOBAL = """\
 global:
   poll_interval: 30s
@@ -142,16 +142,16 @@ _FAULTS = (
     *("wrong_types", "duplicate_rows", "half_list", "no_list", "padded", "wrong_top", "null", "truncated", "bad_utf8"),
     *("gzip_broken", "empty", "throttled_hint", "server_error", "not_found", "cut_off", "slow"),
 )
-"""Kinds of the simulator's faults, and answers that take their time."""
+"""Kinds of the simulator's faults, and slow responses."""
 _KINDS = (*_CORRUPTIONS, *_FAULTS)
 _FIRST_FAULT = 240.0
 _FAULT_EVERY, _FAULT_LASTS = 120.0, 65.0
-"""Seconds from one fault of an API to its next, and how long each lasts."""
+"""Seconds from one fault of an API to its next, and the duration of each."""
 _DELAY = 7.0
 _SHORTEST, _LONGEST = 0.02, 0.4
-"""Seconds that calls take while there is no fault."""
+"""Seconds that calls take without a fault."""
 _VARYING = re.compile(rb"NextToken=[^&]*|\d{4}-\d\d-\d\dT[^&\"]*|\d{10,}")
-"""What may differ between runs in a request: random tokens, and times by rounding."""
+"""Parts of a request that may differ between runs: random tokens, and rounded times."""
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 _IDS = frozenset(
@@ -165,7 +165,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class _PlannedFault:
-    """What one API does from `start` on, in seconds of the hour."""
+    """A fault of one API from `start` on, in seconds of the hour."""
 
     start: float
     api: str
@@ -176,7 +176,7 @@ class _PlannedFault:
         return self.start + _FAULT_LASTS
 
     def fault(self) -> Fault:
-        """The simulator's own fault, added at the start. ValueError for a corruption."""
+        """Return the simulator's fault, which is added at the start. ValueError for a corruption."""
         match = {"api": self.api}
         if self.kind == "slow":
             return Fault(match, delay=_DELAY, lasts=_FAULT_LASTS)
@@ -184,7 +184,8 @@ class _PlannedFault:
 
 
 def timetable(seconds: float) -> list[_PlannedFault]:
-    """All faults of so many seconds, in order. Each API begins with another kind, so that they differ at any moment."""
+    """Return all faults of so many seconds, in order. Each API begins with another kind, so that they differ at any
+    moment."""
     found = []
     for place, api in enumerate(_ALL_APIS):
         first = _FIRST_FAULT + place * _FAULT_EVERY / len(_ALL_APIS)
@@ -195,11 +196,11 @@ def timetable(seconds: float) -> list[_PlannedFault]:
 
 
 class Gate:
-    """Stands before an API of the simulator: delays calls, corrupts answers, and holds both back while it is shut.
+    """A layer before an API of the simulator: delays calls, corrupts responses, and holds both back while it is shut.
 
-    Each call takes its own time, by what it asks and by `name`. So no two answers come at one moment, and the order of
-    everything depends on stepped time alone. While all gates are shut the exporter gets no answer, so a page that is
-    scraped then does not depend on how fast it works.
+    Each call has its own delay, by its request and by `name`. So no two responses arrive at the same moment, and the
+    order of events depends only on stepped time. While all gates are shut, the exporter gets no response, so a page
+    that is scraped then does not depend on its speed.
     """
 
     def __init__(self, app: ASGIApp, name: str, is_open: asyncio.Event) -> None:
@@ -209,7 +210,7 @@ class Gate:
         self.corruption = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer (ASGI)."""
+        """Respond (ASGI)."""
         given = await receive()
         seconds = self._seconds(scope, given.get("body", b""))
         await self._pass(seconds)
@@ -229,7 +230,7 @@ class Gate:
             held = _corrupted(self.corruption, held)
         for message in held:
             if message["type"] == "http.response.start":
-                # Whether a connection is kept depends on real time, and a call on a kept one is sent again.
+                # Real time decides whether a connection is kept, and a call on a kept one may be sent again.
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
 
@@ -257,7 +258,7 @@ def _corrupted(kind: str, held: list[Message]) -> list[Message]:
 
 
 class _Corruption:
-    """Changes values of an answer, chosen by their places alone."""
+    """Changes values of a response, selected only by their places."""
 
     def __init__(self, kind: str) -> None:
         self._change: Callable[[dict[str, Any]], dict[str, Any]] = {
@@ -271,7 +272,7 @@ class _Corruption:
         self._objects = 0
 
     def of(self, value: Any, *, is_row: bool = False) -> Any:
-        """The corrupted value; only objects within lists (rows and their content) change."""
+        """Return the corrupted value. Only objects within lists (rows and their content) change."""
         if isinstance(value, list):
             return [self.of(one, is_row=True) for one in value]
         if not isinstance(value, dict):
@@ -285,7 +286,7 @@ class _Corruption:
         return self.of(value, is_row=is_row)
 
     def _some(self, fields: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-        """Names of fields, and whether to spoil each: every 11th is spoilt."""
+        """Yield names of fields, and whether to corrupt each: every 11th."""
         for name in fields:
             self._fields += 1
             yield name, self._fields % 11 == 0
@@ -308,7 +309,7 @@ _Gates = Mapping[tuple[str, str], Gate]
 
 
 class _Middle(random.Random):
-    """Jitter that does not depend on how many numbers were drawn before."""
+    """Jitter that does not depend on the number of earlier random numbers."""
 
     def uniform(self, a: float, b: float) -> float:
         return (a + b) / 2
@@ -321,7 +322,7 @@ def _jump(loop: SteppedLoop, seconds: float) -> None:
 
 
 async def drive(folder: Path, seconds: float) -> None:
-    """Poll for so long, in stepped time, and write the pages."""
+    """Poll for so many seconds of stepped time, and write the pages."""
     loop = asyncio.get_running_loop()
     simulator = Simulator(_SEED, clouds=("pai", "modelarts"), population=24)
     is_open = asyncio.Event()
@@ -402,7 +403,7 @@ def _client(daemon: Daemon) -> httpx.AsyncClient:
 
 
 def main() -> int:
-    """Drive; the exit code."""
+    """Run the exporter; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hour", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder to write pages to; it must not exist")
     parser.add_argument("--checkout", type=Path, help="the checkout whose exporter runs (default: this one)")
@@ -416,7 +417,7 @@ def main() -> int:
     numbers = itertools.count()
     with (
         mock.patch.object(SteppedLoop, "jump", _jump),
-        # APScheduler starts what is due at one moment in the order of random ids: in the order of the config here.
+        # APScheduler orders jobs of the same moment by random ids: use the order of the config here.
         mock.patch("os.urandom", lambda size: next(numbers).to_bytes(6, "big").ljust(size, b"\0")[:size]),
     ):
         run_stepped(lambda: drive(asked.folder, asked.minutes * 60.0), start=_START)

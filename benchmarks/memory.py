@@ -1,4 +1,4 @@
-"""Memory: of the exporter and Pushgateway with the same page, of a pod, as jobs come and go, and of large answers."""
+"""Memory: of the exporter and Pushgateway with the same page, of a pod, over many polls, and of large responses."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _SHARE_LIMIT = 0.4
 _GROWTH_LIMIT = 1.05
 
 _BOMBS = ("many_lists", "many_objects", "many_nans", "many_surrogates", "padded")
-"""The simulator's names for them. The last is just below the limit of values, and so is decoded."""
+"""The simulator's names of them. The last is just below the limit of values, so the exporter decodes it."""
 _LIST = "ListTrainingJobs"
 _CASES: Mapping[str, Mapping[str, str]] = {
     "GetJob": {"operation": "GetJob"},
     "all operations": {},
     _LIST: {"operation": _LIST},
 }
-"""Which calls are answered so."""
+"""The calls with such responses."""
 _ROWS = 124_900
-"""Rows of a page that is just below the limit of values: each has two."""
+"""Rows of a page that is just below the limit of values. Each has two values."""
 _BOMB_SECONDS, _SHORT_BOMB_SECONDS = 60.0, 10.0
 _FIRST_POLLS_SECONDS = 12.0
 _LOOK_EVERY = 0.05
 _START_SECONDS = 120.0
 _TOO_MUCH = 4096.0
-"""MiB from which on a case is stopped, to protect the machine."""
+"""MiB at which a case is stopped, to protect the machine."""
 _BOMB_LIMIT = 400.0
 """MiB above idle."""
 _HEALTHY_SECONDS = 1.0
@@ -59,7 +59,7 @@ _BOMB_METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Memory of a process in MiB after it was scraped, and its peak until then; sizes of its page in bytes."""
+    """Memory of a process in MiB after the scrapes, and its peak until then; sizes of its page in bytes."""
 
     resident: float
     peak: float
@@ -68,7 +68,7 @@ class _Held:
 
 
 def fleet(*, short: bool) -> Iterator[Found]:
-    """Tables of the exporter's memory next to Pushgateway's, of a pod, and over many polls; and the promises."""
+    """Yield tables of the exporter's memory next to Pushgateway's, of a pod, and over many polls; and the promises."""
     jobs, cycles = (1_000, 20) if short else (_JOBS, _CYCLES)
     with rig.exporter(jobs, _PODS) as ours:
         held = _settle(ours)
@@ -78,7 +78,7 @@ def fleet(*, short: bool) -> Iterator[Found]:
 
 
 def _settle(ours: DrivenExporter) -> _Held:
-    """Poll twice, so that everything is known and rendered, and scrape."""
+    """Poll twice, so that all objects are known and rendered, and scrape."""
     ours.command("poll")
     ours.await_second()
     ours.command("sweep")
@@ -87,7 +87,7 @@ def _settle(ours: DrivenExporter) -> _Held:
 
 
 def _scrape(port: int) -> tuple[int, int]:
-    """Sizes of the page, plain and gzip, of the last of some scrapes."""
+    """Scrape several times; return the sizes of the last page, plain and gzip."""
     with Scraper(port, gzip=False) as plain, Scraper(port, gzip=True) as gzip:
         for _ in range(_SCRAPES):
             sizes = plain.scrape().size, gzip.scrape().size
@@ -164,7 +164,7 @@ def _cycles(ours: DrivenExporter, cycles: int, jobs: int) -> Iterator[Found]:
         ("cycles", "least after a cycle", "most after a cycle", "peak"),
         notes=["Every reading changes in each cycle, and a gzip scrape follows. Peaks are within the cycles."],
     )
-    # The first cycles, and the rest in five parts.
+    # The first cycles, and the others in five parts.
     marks = [0, *(_FIRST + (cycles - _FIRST) * part // 5 for part in range(6))]
     for start, end in itertools.pairwise(marks):
         sizes = min(after[start:end]), max(after[start:end]), max(peaks[start:end])
@@ -181,7 +181,7 @@ def _cycles(ours: DrivenExporter, cycles: int, jobs: int) -> Iterator[Found]:
 
 @dataclass(frozen=True, slots=True)
 class _Bombed:
-    """One daemon: how many answers were bombs, MiB when idle and above that at its peak, seconds of /-/healthy."""
+    """One daemon: the number of such responses, MiB when idle and above that at its peak, seconds of /-/healthy."""
 
     answers: int
     idle: float
@@ -190,7 +190,7 @@ class _Bombed:
 
 
 def large_answers(*, short: bool) -> Iterator[Found]:
-    """Answers of 50 kB that inflate to just under 32 MiB of values: a table by kind, and the promises."""
+    """Yield a table of responses of 50 kB that inflate to just under 32 MiB of values, by kind, and the promises."""
     table = Table("Small responses with many values", _BOMB_COLUMNS, notes=[_BOMB_METHOD])
     found = []
     with tempfile.TemporaryDirectory() as folder, rig.child("simulator", 100, "pai", "modelarts") as clouds:
@@ -212,7 +212,7 @@ def large_answers(*, short: bool) -> Iterator[Found]:
 
 
 def _faults(case: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """What the calls of a case are answered with, one after the other."""
+    """Yield the responses to the calls of a case, one after the other."""
     if case == _LIST:
         rows = ",".join(['{"a":1}'] * _ROWS)
         yield "rows, just below the limit", {"status": 200, "body": f'{{"total":{_ROWS},"items":[{rows}]}}'}
@@ -245,7 +245,7 @@ def _bombed(url: str, config: Path, fault: Mapping[str, object], seconds: float)
 
 
 def _port(daemon: subprocess.Popen[str], log: Path) -> int:
-    """Where the daemon listens, once it does."""
+    """Wait until the daemon listens; return its port."""
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end and daemon.poll() is None:
         if found := _STARTED.search(log.read_text(encoding="utf-8")):
@@ -259,6 +259,6 @@ def _set_faults(url: str, faults: Sequence[Mapping[str, object]]) -> None:
 
 
 def _answers(url: str, since: int) -> dict[str, Any]:
-    """What the clouds have answered after so many answers."""
+    """Return the responses of the clouds after the first `since` ones."""
     found: dict[str, Any] = json.loads(rig.get(f"{url}/truth?since={since}"))
     return found

@@ -1,4 +1,4 @@
-"""Servers that ours is compared with, each with the page that ours serves, in processes of their own."""
+"""Servers for comparison with ours. Each is a separate process with the page that ours serves."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NGINX_FILES = "nginx, static files"
 _START_SECONDS = 60.0
 _RETRY_SECONDS = 0.05
 _PUSH_SECONDS = 600.0
-# As Debian's own config, except for the log, the number of requests that a connection may bring, and sendfile: without
-# it nginx sends a large file over loopback in a fifth less time.
+# Debian's own config, except for the log, the number of requests on a connection, and sendfile: without it, nginx sends
+# a large file over loopback in a fifth less time.
 _NGINX_CONFIG = """\
 worker_processes auto;
 daemon off;
@@ -50,7 +50,7 @@ http {{
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What is scraped: its name, its port on the loopback address, and its processes."""
+    """A scraped server: its name, its port on the loopback address, and its processes."""
 
     name: str
     port: int
@@ -58,26 +58,26 @@ class Server:
 
 
 def ours(process: Child) -> Server:
-    """Our page server (benchmarks.server) as one of the servers."""
+    """Return our page server (benchmarks.server) as one of the servers."""
     return Server("trainfleet-exporter", process.port, [process.pid])
 
 
 def missing(*programs: str) -> list[str]:
-    """Those of the programs that this machine does not have."""
+    """Return the programs that this machine does not have."""
     return [program for program in programs if shutil.which(program) is None]
 
 
 def left_out(programs: Sequence[str]) -> list[str]:
-    """Notes about missing programs."""
+    """Return notes about missing programs."""
     return [f"{program}: not on this machine, left out." for program in programs]
 
 
 @contextmanager
 def nginx(page: Page) -> Iterator[Server]:
-    """nginx, with the plain page and the gzip body as two files; it compresses nothing itself."""
+    """Run nginx with the plain page and the gzip body as two files. It compresses nothing itself."""
     with tempfile.TemporaryDirectory() as name, held_port() as port:
         folder = Path(name)
-        folder.chmod(0o755)  # its workers run as another user if it is started by root
+        folder.chmod(0o755)  # if root starts it, its workers run as another user
         pages = folder / "pages"
         pages.mkdir()
         (pages / "metrics").write_bytes(page.plain)
@@ -92,9 +92,9 @@ def nginx(page: Page) -> Iterator[Server]:
 
 @contextmanager
 def pushgateway(page: Page) -> Iterator[Server]:
-    """Pushgateway, to which the samples of the page were pushed."""
+    """Run Pushgateway, and push the samples of the page to it."""
     with tempfile.TemporaryDirectory() as folder, held_port() as port:
-        # Without a file: Debian's default would start with the samples of an earlier run.
+        # Without a file: with Debian's default, it would start with the samples of an earlier run.
         command = [PUSHGATEWAY, f"--web.listen-address=127.0.0.1:{port}", "--persistence.file="]
         with running(command, log=Path(folder, "log")) as process:
             url = f"http://127.0.0.1:{port}"
@@ -107,7 +107,7 @@ def pushgateway(page: Page) -> Iterator[Server]:
 
 @contextmanager
 def prometheus_client(page: Page) -> Iterator[Server]:
-    """prometheus-client's own server, with a gauge for each sample."""
+    """Run prometheus-client's own server, with a gauge for each sample."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "samples.txt")
         path.write_bytes(page.of_clouds())
@@ -116,7 +116,7 @@ def prometheus_client(page: Page) -> Iterator[Server]:
 
 
 def wait_for(url: str, process: subprocess.Popen[str]) -> None:
-    """Wait until a server that was just started answers. Raises Failed if it ends, or takes a minute."""
+    """Wait until a started server responds. Raises Failed if it ends, or takes a minute."""
     latest = time.monotonic() + _START_SECONDS
     while True:
         try:

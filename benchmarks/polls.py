@@ -1,6 +1,5 @@
-"""What a poll costs from the first call to the page that is ready to be sent, how that grows with the fleet, and what
-polls do to scrapes.
-"""
+"""The cost of a poll from the first call until the page is ready, its growth with the fleet, and the effect of polls on
+scrapes."""
 
 from __future__ import annotations
 
@@ -23,19 +22,19 @@ _SIZES = (100, 1_000, 10_000)
 PODS = 8
 ROUNDS = 7
 REPEATED = 4
-"""How often a small fleet is polled in a turn, at most: a long poll averages the machine's quick and slow moments, a
+"""The maximum number of polls of a small fleet in a turn. A long poll averages fast and slow moments of the machine, a
 short one does not."""
 
 _NOISE = 1.05
-"""Growth above linear by less than this is noise: medians of the same poll differ by so much between runs."""
+"""Growth above linear by less than this is noise: medians of the same poll differ by this factor between runs."""
 _FOR_DURATIONS = 0.4
 
 _BUSY_JOBS = 800
 _WINDOWS, _SHORT_WINDOWS = 8, 2
 _SCRAPES = 75
-"""Of each encoding in each window: with 600 of a kind, six are above the 99th percentile."""
+"""Scrapes of each encoding in each window. Of 600 scrapes of a kind, six are above the 99th percentile."""
 _PAUSES = (0.005, 0.025)
-"""Seconds between scrapes, at random, so that they come at any moment of a poll."""
+"""Seconds between scrapes, at random, so that scrapes occur at any moment of a poll."""
 _CHANGE_EVERY = 1.0
 _AT_REST = 0.02
 _LOOK_EVERY = 0.5
@@ -52,12 +51,12 @@ _PINNED = (
 )
 _FREE = "The exporter, the generated cloud and the reader share one CPU core."
 _Seconds = Mapping[tuple[str, bool], list[float]]
-"""Of scrapes, by state and whether they are gzip."""
+"""Seconds of scrapes, by state and whether they are gzip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of poll: what changes before it (benchmarks.cloud), and the command that polls (benchmarks.driven)."""
+    """One kind of poll: the changes before it (benchmarks.cloud), and the command that polls (benchmarks.driven)."""
 
     title: str
     command: str
@@ -77,7 +76,7 @@ _Costs = Mapping[Kind, Sequence[float]]
 
 
 def cost(*, short: bool) -> Iterator[Found]:
-    """A table of CPU seconds a poll by the number of jobs, and the promises about their growth."""
+    """Yield a table of CPU time of a poll by the number of jobs, and the promises about its growth."""
     sizes, rounds = (_SIZES[:2], 3) if short else (_SIZES, ROUNDS)
     found = _measure(sizes, rounds)
     yield _table(found, rounds)
@@ -88,7 +87,7 @@ def cost(*, short: bool) -> Iterator[Found]:
 
 
 def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:
-    """Run an exporter of each size at once, so that a machine that becomes slower does so for all."""
+    """Run exporters of all sizes at the same time, so that a slower machine affects all of them."""
     costs: dict[int, defaultdict[Kind, list[float]]] = {size: defaultdict(list) for size in sizes}
     with ExitStack() as stack:
         exporters = {size: stack.enter_context(rig.exporter(size, PODS)) for size in sizes}
@@ -180,7 +179,7 @@ def _durations(what: str, costs: _Costs, some: Kind, everything: Kind) -> Check:
 
 
 def busy(*, short: bool) -> Iterator[Found]:
-    """Scrapes while polls run at full rate and while none does, 100,000 series: percentiles, and the promise."""
+    """Yield percentiles of scrapes with and without polls, with 100,000 series, and the promise."""
     seconds: _Seconds = {(state, gzip): [] for state in ("idle", "polling") for gzip in (False, True)}
     with rig.exporter(_BUSY_JOBS, PODS) as ours, _on_the_other_core(ours) as is_pinned:
         ours.command("sweep")
@@ -214,7 +213,8 @@ def busy(*, short: bool) -> Iterator[Found]:
 
 @contextmanager
 def _on_the_other_core(ours: DrivenExporter) -> Iterator[bool]:
-    """Leave the exporter its core, and let the cloud yield to us on the other; False if there is one core only."""
+    """Give the exporter its own core, and let the cloud yield to us on the other. Return False if only one core
+    exists."""
     cores = os.sched_getaffinity(0)
     os.sched_setscheduler(ours.cloud.pid, os.SCHED_IDLE, os.sched_param(0))
     _, others = rig.two_cores()
@@ -244,7 +244,7 @@ def _window(ours: DrivenExporter, seconds: _Seconds, state: str) -> None:
 
 
 def _wait_for_rest(ours: DrivenExporter) -> None:
-    """Wait until the exporter has nothing more to do."""
+    """Wait until the exporter is idle."""
     used = rig.cpu_seconds([ours.pid])
     while True:
         time.sleep(_LOOK_EVERY)
@@ -254,5 +254,5 @@ def _wait_for_rest(ours: DrivenExporter) -> None:
 
 
 def _calls(ours: DrivenExporter) -> int:
-    """How many calls the exporter has made, by its own count."""
+    """Return the number of calls in the exporter's own counters."""
     return sum(int(float(found)) for found in _CALLS.findall(rig.fetch(ours.port, gzip=False)))

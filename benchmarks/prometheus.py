@@ -57,7 +57,7 @@ _METHOD_OF_PROMETHEUS = (
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a Prometheus stored of a target, a value for each scrape; and its own CPU seconds and MiB."""
+    """The stored values of a target, one for each scrape; and the CPU seconds and MiB of Prometheus."""
 
     up: Sequence[float]
     samples: Sequence[float]
@@ -68,7 +68,7 @@ class _Seen:
 
 
 def run(*, short: bool) -> Iterator[Found]:
-    """A table with a row for ours and, if it is installed, for nginx."""
+    """Yield a table with a row for ours and, if it is installed, for nginx."""
     table = Table("A real Prometheus, a scrape every 15 s", _COLUMNS, notes=[_METHOD, _METHOD_OF_PROMETHEUS])
     if peers.missing("prometheus"):
         table.notes.append("prometheus: not on this machine, nothing was measured.")
@@ -140,7 +140,7 @@ def _watch(port: int, seconds: float, change: Callable[[], object]) -> _Seen:
 
 
 def _wait_for_first(url: str) -> None:
-    """Wait until the first scrape is stored, which takes many times as long as others: it creates every series."""
+    """Wait until the first scrape is stored. It takes much longer than others, because it creates every series."""
     latest = time.monotonic() + _FIRST_SCRAPE_SECONDS
     while not _values(url, "up"):
         if time.monotonic() > latest:
@@ -149,7 +149,7 @@ def _wait_for_first(url: str) -> None:
 
 
 def _values(url: str, name: str) -> list[float]:
-    """All values of the one series of this name; none if there is no such series yet."""
+    """Return all values of the series of this name; empty if it does not exist yet."""
     query = urllib.parse.urlencode({"query": f"{name}[1h]"})
     found = json.loads(rig.get(f"{url}/api/v1/query?{query}"))["data"]["result"]
     return [float(value) for series in found for _, value in series["values"]]

@@ -1,4 +1,4 @@
-"""What benchmarks print and write: tables, checks of promises, figures, and the machine that they were measured on."""
+"""The output of benchmarks: tables, checks of promises, figures, and the machine."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ _VERSION_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Table:
-    """One measurement as it is printed and written into docs/evidence/benchmarks.md."""
+    """One measurement, as printed and as in docs/evidence/benchmarks.md."""
 
     title: str
     columns: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What a reader must know to believe it: what was compared with what, and what was missing."""
+    """The method and its limits: how servers were compared, and what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One promise: the limit, what was measured, and whether that is within the limit (None: not measured)."""
+    """One promise: the limit, the measured value, and whether it is within the limit (None: not measured)."""
 
     promise: str
     measured: str
@@ -89,7 +89,7 @@ def notes(found: Iterable[Found]) -> str:
 
 
 def document(sections: Mapping[str, Sequence[Found]]) -> str:
-    """The whole report: the promises first, then the tables and notes of each section."""
+    """Return the whole report: first the promises, then the tables and notes of each section."""
     promised = [markdown(one) for found in sections.values() for one in found if isinstance(one, Check)]
     parts = [_TOP.format(machine=_item(f"Machine: {machine()}."), versions=_item(f"Versions: {versions()}."))]
     parts.append("\n".join([*_grid(("promise", "measured", "")), *promised]) + "\n")
@@ -116,12 +116,12 @@ def _grid(columns: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> list[st
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that this share of the values does not exceed (nearest rank)."""
+    """Return the smallest value that this share of the values does not exceed (nearest rank)."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def number(value: float) -> str:
-    """A number with three significant digits."""
+    """Format a number with three significant digits."""
     if value == 0:
         return "0"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -129,28 +129,28 @@ def number(value: float) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median, and 10th to 90th percentile."""
+    """Format the median, and the 10th to 90th percentile."""
     low, high = quantile(values, 0.1), quantile(values, 0.9)
     return f"{number(statistics.median(values))} ({number(low)} to {number(high)})"
 
 
 def milliseconds(seconds: Sequence[float]) -> str:
-    """Median, and 10th to 90th percentile, in milliseconds."""
+    """Format the median, and the 10th to 90th percentile, in milliseconds."""
     return spread([one * 1e3 for one in seconds])
 
 
 def percentiles(seconds: Sequence[float], *shares: float) -> list[str]:
-    """These quantiles in milliseconds, a cell each."""
+    """Format these quantiles in milliseconds, each as a cell."""
     return [number(quantile(seconds, share) * 1e3) for share in shares]
 
 
 def megabytes(size: float) -> str:
-    """Bytes as MB (10^6)."""
+    """Format bytes as MB (10^6)."""
     return f"{number(size / 1e6)} MB"
 
 
 def machine() -> str:
-    """Processor, cores, memory and kernel, in one line; never the host's name."""
+    """Return processor, cores, memory and kernel in one line, without the host's name."""
     model = _first(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.machine()
     memory = int(_first(r"MemTotal:\s*(\d+) kB", "/proc/meminfo") or "0") / (1 << 20)
     kernel = _VERSION.search(platform.release())
@@ -161,7 +161,7 @@ def machine() -> str:
 
 
 def versions() -> str:
-    """Versions of Python, packages and the programs that are compared with ours, in one line."""
+    """Return versions of Python, packages and the compared programs in one line."""
     found = [f"Python {platform.python_version()}", f"zlib {zlib.ZLIB_RUNTIME_VERSION}"]
     for package in _PACKAGES:
         try:

@@ -1,6 +1,7 @@
-"""What all benchmarks share: child processes and what they use, an exporter with its cloud, and one scraper for all.
+"""Common parts of all benchmarks: child processes and their use of resources, an exporter with its cloud, and a
+scraper.
 
-Only the exporter's config is imported here, because its code may be that of another checkout.
+Of the exporter, it imports only the config, because its code may be that of another checkout.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parent.parent
 """This checkout."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _END_SECONDS = 10.0
-"""Seconds that a process has to end before it is killed."""
+"""Seconds for a process to end before it is killed."""
 _ANSWER_SECONDS = 120.0
 _BUFFER = 1 << 20
 _BEGINNING = 1 << 14
@@ -38,11 +39,11 @@ _LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"transfer-encoding:\s*chunked", re.IGNORECASE)
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _OWN_METRICS = b"# HELP trainfleet_provider_up "
-"""Where the exporter's own metrics begin on a page."""
+"""The start of the exporter's own metrics on a page."""
 
 
 class Failed(Exception):
-    """A process that a benchmark needs ended, or does not answer as it must."""
+    """A process that a benchmark needs has ended, or sent an invalid response."""
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def running(
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a process until the end of the block. Its output goes to `log`; with `pipes`, input and output are ours.
 
-    `core` is the only processor core that it may use. It runs the code of `checkout`.
+    `core` is the only CPU core that it may use. It runs the code of `checkout`.
     """
     environ = _environ(checkout / "src", checkout)
     with ExitStack() as stack:
@@ -90,7 +91,7 @@ def _environ(*paths: Path) -> dict[str, str]:
 
 
 class Child:
-    """A process whose first line of output holds its `url`, and which answers each line of input by a line of JSON."""
+    """A process that prints its `url` on the first line, and responds to each line of input with a line of JSON."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -119,14 +120,14 @@ class Child:
 
 @contextmanager
 def child(module: str, *arguments: object, core: int | None = None, checkout: Path = ROOT) -> Iterator[Child]:
-    """Run a module of these benchmarks, as `checkout` has it, in a process of its own."""
+    """Run a module of these benchmarks from `checkout` as a separate process."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
     with running(command, core=core, pipes=True, checkout=checkout) as process:
         yield Child(process)
 
 
 class DrivenExporter:
-    """An exporter (benchmarks.driven) and the cloud that it polls (benchmarks.cloud), a process each."""
+    """An exporter (benchmarks.driven) and the cloud that it polls (benchmarks.cloud), each a process."""
 
     def __init__(self, cloud: Child, exporter: Child) -> None:
         self.cloud = cloud
@@ -137,31 +138,31 @@ class DrivenExporter:
         self._ended = time.time()
 
     def change(self, *, jobs: float = 0.0, usage: bool = False, still: bool = False) -> None:
-        """Replace this share of the jobs, and change every reading or leave it (see benchmarks.cloud)."""
+        """Replace this share of the jobs; with `usage`, change every reading (see benchmarks.cloud)."""
         get(f"{self.cloud.url}/-/change?jobs={jobs}&usage={usage:d}&still={still:d}")
 
     def command(self, text: str) -> float:
-        """Send a command; CPU seconds that the exporter used since the end of the previous one."""
+        """Send a command; return the CPU seconds that the exporter used since the end of the previous one."""
         answer = self._exporter.command(text)
         self._ended = time.time()
         before, self._cpu = self._cpu, float(answer["cpu"])
         return self._cpu - before
 
     def await_second(self) -> None:
-        """Wait until the second in which the latest command ended is over: durations are whole seconds."""
+        """Wait until the second of the latest command is over, because durations are whole seconds."""
         time.sleep(max(0.0, int(self._ended) + 1.01 - time.time()))
 
 
 @contextmanager
 def exporter(jobs: int, pods: int) -> Iterator[DrivenExporter]:
-    """Run an exporter and its cloud, each on a processor core of its own if there are two."""
+    """Run an exporter and its cloud, each on a separate CPU core if there are two."""
     with exporters(jobs, pods, [ROOT]) as (only,):
         yield only
 
 
 @contextmanager
 def exporters(jobs: int, pods: int, checkouts: Sequence[Path]) -> Iterator[list[DrivenExporter]]:
-    """Likewise one cloud and an exporter of each checkout, which share a core: use one at a time."""
+    """Run one cloud and an exporter of each checkout. The exporters share a core: use one at a time."""
     own, others = two_cores()
     with ExitStack() as stack:
         cloud = stack.enter_context(child("cloud", f"--jobs={jobs}", f"--pods={pods}", core=others))
@@ -174,7 +175,7 @@ def exporters(jobs: int, pods: int, checkouts: Sequence[Path]) -> Iterator[list[
 
 
 def load(text: str) -> Config:
-    """The exporter's config, read as from a file."""
+    """Load the exporter's config, as from a file."""
     platforms = {name: platform.config for name, platform in installed_platforms().items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "config.yaml")
@@ -183,28 +184,28 @@ def load(text: str) -> Config:
 
 
 def two_cores() -> tuple[int | None, int | None]:
-    """A processor core for what is measured and one for what it talks to; None if all share one."""
+    """Return a CPU core for the measured process and one for the other; None if there is only one."""
     cores = sorted(os.sched_getaffinity(0))
     return (cores[0], cores[1]) if len(cores) > 1 else (None, None)
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """CPU time that the processes have used, user and system, in the kernel's steps (usually 10 ms)."""
+    """Return the CPU time of the processes, user and system, in the kernel's steps (usually 10 ms)."""
     total = 0
     for pid in pids:
-        # The name of a program may hold blanks and brackets.
+        # The name of a program may contain spaces and brackets.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / _TICKS
 
 
 def resident(pids: Sequence[int]) -> float:
-    """Resident memory of the processes, in MiB."""
+    """Return the resident memory of the processes in MiB."""
     return sum(_status(pid, "VmRSS") for pid in pids)
 
 
 def peak(pids: Sequence[int]) -> float:
-    """The most resident memory since the processes began, or since `forget_peak`, in MiB."""
+    """Return the peak of resident memory since the start, or since `forget_peak`, in MiB."""
     return sum(_status(pid, "VmHWM") for pid in pids)
 
 
@@ -221,7 +222,7 @@ def _status(pid: int, key: str) -> float:
 
 
 def get(url: str, data: bytes | None = None, *, timeout: float = _ANSWER_SECONDS) -> bytes:
-    """The body of an answer; a POST if there is `data`."""
+    """Return the body of a response. The request is a POST if there is `data`."""
     with urllib.request.urlopen(url, data, timeout) as answer:  # noqa: S310 - our own, over http
         body: bytes = answer.read()
         return body
@@ -229,27 +230,27 @@ def get(url: str, data: bytes | None = None, *, timeout: float = _ANSWER_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of ours, plain and gzip."""
+    """One response of ours, plain and gzip."""
 
     plain: bytes
     gzip: bytes
 
     def of_clouds(self) -> bytes:
-        """The plain page without the exporter's own metrics, which differ with each scrape."""
+        """Return the plain page without the exporter's own metrics, which differ in each scrape."""
         return self.plain[: self.plain.index(_OWN_METRICS)]
 
     def series(self) -> int:
-        """Number of sample lines."""
+        """Count the samples."""
         return self.plain.count(b"\n") - self.plain.count(b"\n# ") - self.plain.startswith(b"# ")
 
 
 def page(port: int) -> Page:
-    """What our server sends now."""
+    """Return the current page of our server."""
     return Page(fetch(port, gzip=False), fetch(port, gzip=True))
 
 
 def fetch(port: int, *, gzip: bool) -> bytes:
-    """The body of one scrape as it is sent."""
+    """Return the body of one scrape as it was sent."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
     try:
         connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"} if gzip else {})
@@ -263,9 +264,9 @@ def fetch(port: int, *, gzip: bool) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """Seconds from the request to the first and to the last byte of the answer, and the bytes of its body.
+    """Seconds from the request to the first and to the last byte of the response, and the bytes of its body.
 
-    The size includes the marks of chunks if the server sends chunks.
+    The size includes the lines between chunks if the server sends chunks.
     """
 
     first: float
@@ -274,9 +275,10 @@ class Scrape:
 
 
 class Scraper:
-    """Scrapes one server by a blocking socket, kept open if the server does so; reads 1 MB at a time, decodes nothing.
+    """Scrapes one server by a blocking socket, which it keeps if the server does. It reads 1 MB at a time and decodes
+    nothing.
 
-    If the server closed the connection, connecting again is part of the scrape's time.
+    If the server closed the connection, the time of a scrape includes a new connection.
     """
 
     def __init__(self, port: int, *, gzip: bool, timeout: float = _ANSWER_SECONDS) -> None:
@@ -304,7 +306,7 @@ class Scraper:
             self._sock = None
 
     def scrape(self, headers: str = "") -> Scrape:
-        """Ask once, with these further header lines, and read the whole answer.
+        """Send one request with these additional header lines, and read the whole response.
 
         Raises Failed if it is not a 200 or ends early.
         """
@@ -313,7 +315,7 @@ class Scraper:
         sock, count = self._ask(request)
         first = perf_counter() - began
         while (head_end := self._buffer.find(b"\r\n\r\n", 0, count)) < 0:
-            more = sock.recv_into(self._view[count:])  # some servers send their head line by line
+            more = sock.recv_into(self._view[count:])  # some servers send their headers line by line
             if not more:
                 raise Failed(f"port {self._port}: ended within the head of an answer")
             count += more
@@ -327,7 +329,7 @@ class Scraper:
         return Scrape(first, whole, size)
 
     def _read_rest(self, sock: socket.socket, head: bytes, start: int, count: int) -> int:
-        """Read the body, some of which is in the buffer already; its size."""
+        """Read the rest of the body; return its size."""
         view = self._view
         size = count - start
         self.beginning = bytes(view[start : min(count, start + _BEGINNING)])
@@ -344,8 +346,8 @@ class Scraper:
             if size != total:
                 raise Failed(f"port {self._port}: {size} bytes of {total}")
         elif is_chunked:
-            # Only the end of each read is compared with the last chunk's mark: counting chunks would cost more than
-            # reading them, and a page almost never has that mark just where a read ends.
+            # Only the end of each read is compared with the last chunk. Counting chunks would cost more than reading
+            # them, and a page almost never has these bytes at the end of a read.
             tail = bytes(view[max(start, count - len(_LAST_CHUNK)) : count])
             while tail != _LAST_CHUNK:
                 count = sock.recv_into(view)
@@ -359,7 +361,7 @@ class Scraper:
         return size
 
     def _ask(self, request: bytes) -> tuple[socket.socket, int]:
-        """Send the request; the connection that was answered on, and how many bytes came first."""
+        """Send the request; return the connection of the response, and the number of bytes that arrived first."""
         if self._sock is not None:
             try:
                 _acknowledge_at_once(self._sock)
@@ -369,7 +371,7 @@ class Scraper:
                 count = 0
             if count:
                 return self._sock, count
-            self.close()  # the server had closed it because it was idle for too long
+            self.close()  # the server had closed it, because it was idle too long
         self._sock = socket.create_connection(("127.0.0.1", self._port), timeout=self._timeout)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _acknowledge_at_once(self._sock)
@@ -380,8 +382,8 @@ class Scraper:
 def _acknowledge_at_once(sock: socket.socket) -> None:
     """Set TCP_QUICKACK, which Linux resets after a while.
 
-    Without it the kernel may delay an acknowledgement by 40 ms, for which an idle sender waits: one scrape of a hundred
-    would show that, of any server.
+    Without it, the kernel may delay an acknowledgement by 40 ms, and an idle sender waits for it. One in a hundred
+    scrapes of any server would show that.
     """
     if hasattr(socket, "TCP_QUICKACK"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

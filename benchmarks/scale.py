@@ -1,9 +1,9 @@
-"""A fleet of 200 accounts with 500 jobs each, shared by 1, 4 and 16 exporters: `python -m benchmarks.scale --write`.
+"""A fleet of 200 accounts with 500 jobs each on 1, 4 and 16 shards: `python -m benchmarks.scale --write`.
 
-Half of the accounts are of each simulated cloud. Every exporter is a process that polls clouds over loopback HTTP for
-some minutes of stepped time. All accounts of a cloud hold the same jobs, under other names of providers: an answer to
-one account is kept for a minute and sent to the others, whose requests are the same. So calls, series, memory and ages
-are as they would be. Samples of the stack give the exporter's share of the processor time.
+Half of the accounts are on each of two simulated clouds. Every exporter is a process that polls the clouds over
+loopback HTTP for some minutes of stepped time. All accounts of a cloud have the same jobs under different names of
+providers. The response to one account is kept for a minute and sent to the others, because their requests are the same.
+So calls, series, memory and ages are realistic. Samples of the stack give the exporter's share of the CPU time.
 """
 
 from __future__ import annotations
@@ -43,41 +43,41 @@ from trainfleet_simulator import Simulator
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "shards.md"
 SETUPS = ((1, 1), (4, 1), (16, 1), (4, 4))
-"""How many shards there are, and over how many an account is spread at most (`sharding.spread`)."""
+"""Number of shards, and the largest number of shards for an account (`sharding.spread`)."""
 ACCOUNTS, JOBS = 200, 500
 _SETTLE = 325.0
-"""Simulated seconds before counting begins: first polls of everything at once, and first cycles over all jobs."""
+"""Simulated seconds before counting begins: the first polls, and the first cycles over all jobs."""
 _COUNTED = 300.0
 """Simulated seconds that are counted: one cycle of the slowest collectors."""
 _LOOKS = 10
 _CLOUDS = {"pai": 1.0, "modelarts": 0.6}
-"""How much of a simulator's population lives on each."""
+"""Share of a simulator's population on each cloud."""
 _PER_LIVE = 1.64
-"""How much larger than its live jobs a world's `population` is."""
+"""Ratio of a world's `population` to its live jobs."""
 _SAMPLE_SECONDS = 0.01
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One exporter's figures. Seconds are simulated but for `processor`; ages by collector."""
+    """One exporter's figures. Seconds are simulated, except in `processor`. Ages are by collector."""
 
     calls: int
     series: int
     providers: int
     memory: int
-    """Resident bytes beyond those of the simulated clouds."""
+    """Resident bytes without those of the simulated clouds."""
     processor: float
-    """Seconds of a processor in a simulated minute."""
+    """CPU seconds in a simulated minute."""
     ages: Mapping[str, Sequence[float]]
-    """How old the oldest part of a collector was, at each look and of each provider."""
+    """Ages of the oldest part of a collector, at each reading and for each provider."""
     intervals: Mapping[str, float]
-    """The longest that any provider keeps."""
+    """The longest interval of any provider."""
     failed: int
 
 
 class _Kept:
-    """Keeps answers of a cloud for a minute. Signatures are not checked again."""
+    """Keeps responses of a cloud for a minute. It does not check signatures again."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -114,7 +114,7 @@ class _Kept:
 
 
 class _Sampler:
-    """Estimates from samples of this thread's stack which part of its time is the exporter's."""
+    """Estimates from samples of this thread's stack the exporter's share of its time."""
 
     _CLOUDS = ("/uvicorn/", "/trainfleet_simulator/")
 
@@ -126,7 +126,7 @@ class _Sampler:
         self._sampler.start()
 
     def share(self) -> float:
-        """The exporter's part, 0 to 1. Ends the sampling."""
+        """Stop the sampling; return the exporter's share, 0 to 1."""
         self._over.set()
         self._sampler.join()
         return self._found[True] / max(1, self._found.total())
@@ -144,7 +144,7 @@ class _Sampler:
 class _Cloud(Simulator):
     @property
     def app(self) -> ASGIApp:
-        """The application, with its answers kept."""
+        """Return the application, which keeps its responses."""
         return self.keeping
 
     def keep(self) -> None:
@@ -153,7 +153,7 @@ class _Cloud(Simulator):
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is polled, and how it is divided."""
+    """The polled fleet, and its shards."""
 
     accounts: int
     jobs: int
@@ -161,7 +161,7 @@ class Fleet:
 
 
 def measure(shard: Shard, fleet: Fleet) -> Measured:
-    """Live through some minutes as one of the shards."""
+    """Poll for some minutes as one of the shards."""
     return run_stepped(lambda: _measure(shard, fleet))
 
 
@@ -219,7 +219,7 @@ async def _measure(shard: Shard, fleet: Fleet) -> Measured:
 
 
 def _config(clouds: Sequence[tuple[Simulator, str]], fleet: Fleet) -> Config:
-    """As many accounts of one cloud as of the other, polled at the default intervals and limits."""
+    """Return the same number of accounts of each cloud, with the default intervals and limits."""
     providers = []
     for simulator, url in clouds:
         _, text = re.split(r"(?m)^  - name: ", simulator.config_yaml(url))
@@ -235,7 +235,7 @@ def _resident() -> int:
 
 
 def _run(shard: Shard, fleet: Fleet) -> Measured:
-    """Measure in a process of its own."""
+    """Measure in a separate process."""
     flags = [f"--shard={shard.ordinal}", f"--total-shards={shard.total}"]
     flags += [f"--{name}={value}" for name, value in asdict(fleet).items()]
     command = [sys.executable, "-m", "benchmarks.scale", *flags]
@@ -244,7 +244,7 @@ def _run(shard: Shard, fleet: Fleet) -> Measured:
 
 
 def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jobs: int) -> str:
-    """The table of docs/evidence/shards.md."""
+    """Return the table of docs/evidence/shards.md."""
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
     names = ("jobs", "pods", "usage", "pools")

@@ -1,4 +1,4 @@
-"""Scrapes: ours side by side with nginx, Pushgateway and prometheus-client; the first after a poll; decompressors."""
+"""Scrapes of ours next to nginx, Pushgateway and prometheus-client; the first scrape after a poll; decompressors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _COLUMNS = (
 )
 _POLLS = 15
 _BUILD_SECONDS = 60.0
-"""Within which the page of a poll must be sent."""
+"""Seconds in which the page of a poll must be sent."""
 _LIVE_JOBS = re.compile(rb"^trainfleet_jobs\{.*\} (\d+)$", re.MULTILINE)
 _BEGINNING = 1 << 14
 _AFTER_POLL = (
@@ -90,11 +90,11 @@ _DECOMPRESSORS = (
 
 @dataclass(slots=True)
 class _Measured:
-    """One server, and its scrapes by the round that they were in."""
+    """One server, and its scrapes by round."""
 
     server: peers.Server
     every: int
-    """It is asked once in so many rounds: three scrapes of ten seconds each say as much as thirty of one second."""
+    """It is scraped once in so many rounds. Three scrapes of ten seconds are as good as thirty of one second."""
     scrapes: dict[int, Scrape] = field(default_factory=dict)
     cpu: float = 0.0
 
@@ -102,7 +102,8 @@ class _Measured:
         return [scrape.whole for scrape in self.scrapes.values()]
 
     def relative_to(self, other: _Measured) -> list[float]:
-        """Ratios of scrapes to the other's in the same rounds; to its median, if there are fewer of one."""
+        """Return ratios of scrapes to the other's in the same rounds, or to its median if one of them has fewer
+        scrapes."""
         if self.every != other.every:
             middle = statistics.median(other.seconds())
             return [seconds / middle for seconds in self.seconds()]
@@ -110,7 +111,7 @@ class _Measured:
 
 
 def side_by_side(*, short: bool) -> Iterator[Found]:
-    """A table for each size and encoding; of the largest size, the promises. `short` omits the largest."""
+    """Yield a table for each size and encoding, and the promises for the largest size. `short` omits the largest."""
     for series, rounds in _ROUNDS.items():
         if short and series == _MILLION:
             continue
@@ -201,7 +202,7 @@ def _encoding(gzip: bool) -> str:
 
 @dataclass(slots=True)
 class _AfterPoll:
-    """One kind of poll in one encoding; seconds."""
+    """One kind of poll in one encoding, in seconds."""
 
     first: list[float] = field(default_factory=list)
     settled: list[float] = field(default_factory=list)
@@ -225,7 +226,7 @@ class _AfterPoll:
 
 
 def after_poll(*, short: bool) -> Iterator[Found]:
-    """A table of polls that change everything and of polls that change a tenth, and the promises."""
+    """Yield a table of polls that change everything and of polls that change a tenth, and the promises."""
     with ExitStack() as stack:
         ours = stack.enter_context(rig.child("server", _MILLION // 10 if short else _MILLION))
         scrapers = {gzip: stack.enter_context(Scraper(ours.port, gzip=gzip)) for gzip in (False, True)}
@@ -282,7 +283,7 @@ def _poll(
 
 
 def _shown(scraper: Scraper, change: int) -> int:
-    """How many providers show the number of this change as their number of live jobs, on the latest page."""
+    """Count the providers with the number of this change as their number of live jobs, on the latest page."""
     text = scraper.beginning
     if text.startswith(b"\x1f\x8b"):
         text = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(text, _BEGINNING)
@@ -290,7 +291,7 @@ def _shown(scraper: Scraper, change: int) -> int:
 
 
 def _after_poll_promise(kinds: Mapping[str, _AfterPoll], *, gzip: bool, series: int) -> Check:
-    """Of the kind of poll that did worst."""
+    """Return the promise for the worst kind of poll."""
     promise = f"first {_encoding(gzip)} scrape of {series:,} series after a poll <= 2 x nginx's"
     if gzip:
         promise += ", or within 2 ms of it"
@@ -306,7 +307,7 @@ def _after_poll_promise(kinds: Mapping[str, _AfterPoll], *, gzip: bool, series: 
 
 
 def decompressors() -> Iterator[Found]:
-    """Whether Go's standard library, curl and Python can read our gzip body: a table and the promise."""
+    """Yield a table and the promise: whether Go's standard library, curl and Python can read our gzip body."""
     lacking = peers.missing("go", "curl")
     with rig.child("server", _MILLION // 10) as ours:
         page = rig.page(ours.port)

@@ -1,13 +1,18 @@
-"""Our side of every scrape: `python -m benchmarks.server SERIES [CONNECTIONS [WEB_CONFIG]]` serves a fleet's page.
+"""Our server in all benchmarks of scrapes: `python -m benchmarks.server SERIES [CONNECTIONS [WEB_CONFIG]]` serves a
+fleet's page.
 
-It serves as the daemon does, to at most so many connections, with a web config file if one is given. The stores and the
-renderer of polls publish the parts; only the objects are made up: jobs of eight pods over ten providers, with other
-readings after each change.
+It serves like the daemon, with this limit of connections, and with a web config file if one is given. The stores and
+the renderer of polls publish the parts. Only the objects are generated: jobs of eight pods over ten providers, with
+other readings after each change.
 
-Each line of its input is a command, answered by a line of JSON when it is done: `all` publishes every provider's parts
-with other values, `tenth` those of the next provider of ten; `settle` waits until the page is built. An answer has the
-seconds that publishing took (`wall`, without making the objects), the number of the change, which is what
-`trainfleet_jobs` shows of each published provider, and how many providers were published.
+Each line of its input is a command. It responds with a line of JSON when the command is done:
+
+- `all` publishes every provider's parts with other values.
+- `tenth` publishes those of the next of ten providers.
+- `settle` waits until the page is built.
+
+A response has the seconds of publishing (`wall`, without the creation of objects), the number of the change, and the
+number of published providers. `trainfleet_jobs` of each published provider shows the number of the change.
 """
 
 from __future__ import annotations
@@ -51,7 +56,7 @@ _PROVIDERS = 10
 _BORN = 1_760_000_000.0
 _MIB = float(1 << 20)
 _COLLECTORS = {"jobs": "ListJobs", "usage": "DescribeMetricLast", "job_counts": "ListJobs"}
-"""Each with an operation that it calls, for the counters of its telemetry."""
+"""By collector: an operation that it calls, for the counters of its telemetry."""
 
 
 def _ratio(share: float) -> float:
@@ -84,12 +89,12 @@ _FIELDS: dict[str, Callable[[float], float]] = {
     "accelerator_memory_bytes": _mebibytes,
     "accelerator_memory_capacity_bytes": _mebibytes,
 }
-"""Twelve readings of each job and pod, as a bulk source has them."""
+"""Twelve readings of each job and pod, as from a bulk source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is published at once, by which collector and under which key."""
+    """A published part, with its collector and its key."""
 
     collector: str
     key: str
@@ -97,7 +102,7 @@ class Part:
 
 
 class Provider:
-    """The jobs of one provider; they all run forever."""
+    """The jobs of one provider, which run forever."""
 
     def __init__(self, number: int, jobs: int) -> None:
         self.name = f"pai-{number}"
@@ -109,10 +114,10 @@ class Provider:
         self._job_subjects = [Subject((job.job_id,)) for job in self._jobs]
 
     async def parts(self, change: int) -> AsyncIterator[Part]:
-        """All parts as a poll after this change finds them.
+        """Yield all parts as a poll after this change reads them.
 
         The number of live jobs is the last part, and is the number of the change: a page that has it has the whole
-        change. Yields to the event loop between parts, because making them is not measured.
+        change. Yields to the event loop between parts, because their creation is not measured.
         """
         seen = _BORN + 86_400.0 + 60.0 * change
         jobs = [replace(job, duration=seen - (job.started or 0.0)) for job in self._jobs]
@@ -132,7 +137,7 @@ class Provider:
 
 
 class Fleet:
-    """Providers with enough jobs for about so many series."""
+    """Providers with enough jobs for this number of series."""
 
     def __init__(self, series: int) -> None:
         jobs = max(1, round(series / _series_of_a_job()))
@@ -206,11 +211,11 @@ class Held:
         return PartStore(state, page_store=self.page_store, renderer=renderer, keep_polls=3, poll_timeout=60.0)
 
     async def publish_all(self) -> float:
-        """Publish other values of everything; seconds."""
+        """Publish other values of everything; return the seconds."""
         return await self._publish(self._providers)
 
     async def publish_next(self) -> float:
-        """Publish other values of the next provider; seconds."""
+        """Publish other values of the next provider; return the seconds."""
         provider = self._providers[self._next % len(self._providers)]
         self._next += 1
         return await self._publish([provider])

@@ -1,8 +1,7 @@
-"""The simulated clouds in a process of their own: `python -m benchmarks.simulator POPULATION CLOUD...`.
+"""The simulated clouds in a separate process: `python -m benchmarks.simulator POPULATION CLOUD...`.
 
-Nothing happens in their worlds, so no job ends meanwhile. It serves until its input ends, and answers each line of
-input by the config that reaches it and by PAI's running jobs: their number, and the ids and pods of those with the most
-pods.
+No event happens in their worlds, so no job ends. It serves until its input ends. It responds to each line of input with
+a config for the exporter and with PAI's running jobs: their number, and the ids and pods of those with the most pods.
 """
 
 from __future__ import annotations
