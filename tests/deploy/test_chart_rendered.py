@@ -1,4 +1,4 @@
-"""The Helm chart, rendered by Helm (`tests/support/fetch_helm.py`). test_chart.py checks what needs no rendering."""
+"""The Helm chart, rendered by Helm (`tests/support/fetch_helm.py`). test_chart.py needs no Helm."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ def test_every_rule_is_under_test() -> None:
     wanted = {alert.name for alert in rules.alerts()}
     assert set(firing) == wanted
     assert {name for name, times in quiet.items() if times >= 2} == wanted, (
-        "before, and after or where nothing is wrong"
+        "each alert needs two tests in which it does not fire"
     )
-    assert bridged == wanted, "a scrape that fails must move none of them"
+    assert bridged == wanted, "each alert needs a test with a failed scrape"
 
 
 def test_every_threshold_is_used_and_there_is_no_other() -> None:
