@@ -91,7 +91,7 @@ _COLLECTOR_GAUGES = (
     (
         "parts_failed",
         "parts_failed",
-        "Parts whose latest poll failed, whether or not their last good values are still published.",
+        "Parts whose latest poll failed, including those whose last good values are still published.",
     ),
     (
         "oldest_part_timestamp_seconds",

@@ -31,7 +31,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_recoveries_total",
-        "Finished recoveries of a job from faults since the exporter started. Absent before the first one.",
+        "Finished recoveries of a job since the exporter started, by strategy and result. Absent before the first one.",
         "counter",
         JobFaults,
         ("strategy", "result"),

@@ -83,7 +83,7 @@ JOB_FAMILIES = (
     ),
     _job(
         "holds_resources",
-        "1 if a job holds its accelerators, else 0. Absent if the status does not show which.",
+        "1 if a job holds its accelerators, else 0. Absent if the status does not show it.",
         flag("holds_resources"),
     ),
     _job(

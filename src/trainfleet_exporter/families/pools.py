@@ -74,7 +74,7 @@ _NODE_HELD = _node_amounts("allocated", " that its workloads request")
 POOL_FAMILIES = (
     _pool(
         "info",
-        "Name, type and parent of a pool; always 1. Sum over pools whose parent_pool_id is empty.",
+        "Name, type and parent of a pool; always 1. In sums, select pools with an empty parent_pool_id.",
         info("name", "resource_type", "parent_pool_id"),
         ("pool_name", "resource_type", "parent_pool_id"),
     ),
@@ -86,7 +86,7 @@ POOL_FAMILIES = (
     ),
     _pool(
         "nodes",
-        "Nodes of a pool by condition. Available nodes are healthy, but may be in use.",
+        "Nodes of a pool, by status. Available nodes are healthy, but may be in use.",
         amounts("nodes", "status"),
         ("status",),
     ),
@@ -148,7 +148,7 @@ NODE_FAMILIES = (
     ),
     _node(
         "expiry_timestamp_seconds",
-        "When the lease of a node ends, in Unix seconds. Absent if the platform reports no end.",
+        "Unix time in seconds at which the lease of a node ends. Absent if the platform reports no end.",
         number("expires"),
     ),
     *_NODE_HAS[:2],
@@ -157,7 +157,7 @@ NODE_FAMILIES = (
     *_NODE_HELD[2:],
     MetricFamily(
         "trainfleet_node_maintenance_timestamp_seconds",
-        "When announced work on a node begins, in Unix seconds. Absent once the work has ended.",
+        "Unix time in seconds at which announced work on a node begins. Absent after the work has ended.",
         "gauge",
         NodeMaintenance,
         ("kind", "state"),

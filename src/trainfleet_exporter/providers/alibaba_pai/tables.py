@@ -131,9 +131,9 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
 EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {
         "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
-        "trainfleet_job_requested_memory_bytes": "unit unproven if it is a bare number or from a machine type",
+        "trainfleet_job_requested_memory_bytes": "unit unproven for values without a unit and for machine types",
         "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
-        "trainfleet_pool_user_accelerators": "unproven that users' amounts add up to what is allocated",
+        "trainfleet_pool_user_accelerators": "unproven whether the amounts of all users add up to the allocated ones",
         "trainfleet_job_faults_total": "the platform does not document its codes of restarts",
         "trainfleet_job_recoveries_total": "the platform does not document its codes of restarts",
         "trainfleet_node_faults_total": "the platform does not document its codes of restarts",
