@@ -150,7 +150,7 @@ MISTAKES = (
         "of a time that is not set",
     ),
     Mistake(
-        "percent are shown as a ratio",
+        "a percentage is shown as a ratio",
         "translate.py",
         "believable_ratio(percent / 100, bounded=bounded)",
         "percent",
@@ -242,7 +242,7 @@ MISTAKES = (
         "ListPools, server error: gone at once",
     ),
     Mistake(
-        "calls are retried without end",
+        "failed calls are retried forever",
         "client.py",
         _CALL,
         _FOR_EVER,
