@@ -56,7 +56,7 @@ def is_too_long(value: str) -> bool:
 
 
 def cut(value: str) -> str:
-    """Truncate a label value to at most LABEL_BYTES: its beginning, an ellipsis and a digest of the whole value.
+    """Truncate a label value to at most LABEL_BYTES: its beginning, a digest of the whole value and an ellipsis.
 
     The digest distinguishes values with the same beginning: two series with the same labels would make the page
     invalid.
