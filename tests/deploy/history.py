@@ -103,7 +103,7 @@ def stamped(page: str, when: int) -> Iterator[str]:
 def _config(text: str, folder: Path) -> Config:
     """Return the demo's config with the intervals of a real cloud, a budget of calls and credentials that expire.
 
-    Collectors that are off because of their calls are on.
+    Profiling and other features that cost more calls are on.
     """
     user = (
         f"      username: {catalog.USER_NAME}\n      password: {catalog.PASSWORD}\n"

@@ -276,7 +276,7 @@ def _cut(text: str, width: float, size: int) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return at most six round values from `low` to `high`."""
+    """Return at most five round values from `low` to `high`."""
     power = 10 ** math.floor(math.log10(high - low))
     step = next(power * size for size in (0.2, 0.25, 0.5, 1, 2) if (high - low) / (power * size) < 5)
     return [low + step * number for number in range(int((high - low) / step + 1e-9) + 1)]
