@@ -10,8 +10,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.faults.matrix import RowResult, run_row
-from tests.faults.operations import ROWS, SAGEMAKER
+from tests.faults.operations import ROWS
 from tests.faults.report import DOCUMENT, document
+from tests.faults.sagemaker_rows import SAGEMAKER
 
 EVERY = ROWS + SAGEMAKER
 

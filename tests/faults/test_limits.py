@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.columns import COLUMNS, Column
-from tests.faults.operations import MODELARTS
+from tests.faults.modelarts_rows import MODELARTS
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
 from trainfleet_simulator import Simulator

@@ -8,9 +8,10 @@ import pytest
 
 from tests.faults.columns import COLUMNS, GROUPS
 from tests.faults.matrix import run_row
-from tests.faults.operations import ROWS, SAGEMAKER
+from tests.faults.operations import ROWS
 from tests.faults.report import DOCUMENT, row_line, words
 from tests.faults.row import Row
+from tests.faults.sagemaker_rows import SAGEMAKER
 
 
 @pytest.mark.long

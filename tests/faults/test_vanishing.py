@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.judges import nothing_else
-from tests.faults.operations import MODELARTS, PAI
+from tests.faults.modelarts_rows import MODELARTS
 from tests.faults.page import Key, Page, missing
+from tests.faults.pai_rows import PAI
 from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped

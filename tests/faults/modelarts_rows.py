@@ -1,0 +1,285 @@
+"""The operations of Huawei ModelArts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.faults.columns import KEPT, LESS, OTHER, SAME
+from tests.faults.judges import another_source, unknown_states
+from tests.faults.row import Row, Unlike
+from tests.faults.row_parts import (
+    GONE,
+    LEFT_ALONE,
+    LOCKED,
+    NUMBERS,
+    PLAIN_TEXT,
+    POOL_USAGE,
+    USAGE,
+    short_lived,
+)
+from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
+from trainfleet_simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
+from trainfleet_simulator.modelarts.catalog import DOMAIN_NAME, PASSWORD, TEAM_WORKSPACE, USER_NAME
+
+_MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
+_COARSE = "a query that is too large becomes coarser for an hour, metric by metric"
+_EMPTY_HISTORY = "an empty response means no history yet, as before a task runs"
+_COUNTS_0 = "the API's documentation says that a missing type of workload counts 0"
+_OTHER_TYPE = "a workload with another type has another series"
+_NO_CARDS = "cards have no names there, only an order"
+_LOOKED_UP = "states are numbers there; the exporter looks up a job with an unknown state, and it has ended"
+_STRETCHED = "if many calls hang, the cycle and the retention of values take longer"
+_TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
+_HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
+_HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
+_V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
+"""The list keeps its jobs in sight while it fails; jobs that only wait are not asked what they use."""
+_V1: Mapping[str, Mapping[str, Unlike]] = {
+    "ListTrainingJobsV1": dict.fromkeys(("unknown words", *NUMBERS), Unlike(OTHER, _LOOKED_UP, ("while it lasts",))),
+    "ListTrainingJobVersions": {
+        **_HUNG,
+        **GONE,
+        **dict.fromkeys(NUMBERS, Unlike(OTHER, "states are numbers there")),
+        "endless pages": Unlike(LESS, "the listed version is not in the response"),
+    },
+    "ListLogFileNames": {**_HUNG, **GONE},
+    "ShowPodMetricStatistic": {
+        **_HUNG,
+        "throttled hint": Unlike(KEPT, _STRETCHED, ("kept for ever",)),
+        "not found": Unlike(LESS, "a pod that is not found has no values, and the log says so"),
+        "no content": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+        "empty": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+        "duplicate rows": Unlike(OTHER, _NO_CARDS, ("while it lasts",)),
+    },
+}
+_REFUSALS = ("denied", "not found")
+"""Those by which a source of usage is closed, so that another one takes over."""
+_MODELARTS_WORKSPACE = {"workspace_id": TEAM_WORKSPACE}
+MODELARTS = (
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListWorkspaces",
+        collectors=("jobs", "job_counts", "pools"),
+        fails=("workspaces",),
+        loses=("workspace_info",),
+        second_page={"offset": "1"},
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListTrainingJobs",
+        collectors=("jobs", "job_counts", "usage", "pools"),
+        fails=("jobs", "job_counts", "usage", "task_metrics"),
+        loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
+        second_page={"offset": "1"},
+        recovery={"unknown words": 4},
+        slow="a job changes its source only after AOM and task metrics have both responded",
+        one_workspace=_MODELARTS_WORKSPACE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowTrainingJobMetrics",
+        collectors=("jobs", "usage:source: task_metrics, max_jobs: 4", "pools"),
+        fails=("task_metrics",),
+        loses=USAGE,
+        unlike={
+            "no content": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+            "empty": Unlike(LESS, _EMPTY_HISTORY, ("calls",)),
+            **GONE,
+        },
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowTrainingQuotas",
+        collectors=("jobs", "job_counts", "pools"),
+        fails=("job_counts",),
+        loses=("provider_job_quota*",),
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListPools",
+        collectors=("jobs", "pools", "pool_workloads", "pool_usage", "nodes"),
+        fails=("pools",),
+        loses=("pool_info", "pool_status", "pool_nodes"),
+        one_workspace={"workspaceId": TEAM_WORKSPACE},
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowPoolRuntimeMetrics",
+        collectors=("jobs", "pools"),
+        fails=("pools",),
+        loses=("pool_capacity_*", "pool_allocated_*"),
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowWorkloadStatistics",
+        collectors=("jobs", "pools", "pool_workloads"),
+        fails=("pool_workloads",),
+        loses=("pool_workloads", "pool_queued_accelerators", "job_queue_position"),
+        unlike={
+            **GONE,
+            "half list": Unlike(OTHER, _COUNTS_0, ("while it lasts",)),
+        },
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListWorkloads",
+        collectors=("jobs", "pools", "pool_workloads", "pool_users"),
+        fails=("pool_workloads", "pool_users"),
+        loses=("pool_queued_accelerators", "job_queue_position", "pool_user_accelerators"),
+        some=("job_queue_position",),
+        unlike={**GONE, "hostile strings": Unlike(OTHER, _OTHER_TYPE, ("while it lasts",))},
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ShowPoolMonitor",
+        collectors=("jobs", "pools", "pool_usage"),
+        fails=("pool_usage",),
+        loses=POOL_USAGE,
+        unlike=GONE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListPoolNodes",
+        collectors=("jobs", "pools", "nodes"),
+        fails=("nodes",),
+        loses=("node_*",),
+        unlike=GONE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListScheduledEvents",
+        collectors=("maintenance",),
+        fails=("maintenance",),
+        loses=("node_maintenance_*",),
+        one_workspace={"workspaceId": TEAM_WORKSPACE},
+    ),
+    *(
+        Row(
+            cloud="modelarts",
+            api="modelarts",
+            operation=operation,
+            collectors=("pools", "jobs_v1"),
+            fails=("jobs_v1",),
+            loses=("jobs", "job_*", "pod_*", "device_*"),
+            some=_V1_SURELY.get(operation, ("job_*", "pod_*", "device_*")),
+            recovers=2,
+            recovers_from_refusal=2,
+            recovery=dict.fromkeys(_HOLD_UP, 4),
+            slow="the current cycle finishes first, and takes longer if calls hang or wait",
+            judges=dict.fromkeys(NUMBERS, unknown_states),
+            unlike=_V1[operation],
+        )
+        for operation in (
+            "ListTrainingJobsV1",
+            "ListTrainingJobVersions",
+            "ListLogFileNames",
+            "ShowPodMetricStatistic",
+        )
+    ),
+    Row(
+        cloud="modelarts",
+        api="aom",
+        operation="ListInstantQueryAomPromPost",
+        collectors=("jobs", "usage:source: aom", "pools"),
+        fails=("usage",),
+        loses=USAGE,
+        recovery=dict.fromkeys(_TOO_LARGE, 62),
+        slow=_COARSE,
+        unlike=dict.fromkeys(_TOO_LARGE, Unlike(KEPT, _COARSE, ("lines",))),
+    ),
+    Row(
+        cloud="modelarts",
+        api="aom",
+        operation="ListInstantQueryAomPromPost",
+        under="source: auto",
+        only=_REFUSALS,
+        collectors=("jobs", "usage:source: auto", "pools"),
+        fails=("usage",),
+        loses=USAGE,
+        some=("job_*_per_second", "pod_*_per_second"),  # task metrics have no rates
+        judges=dict.fromkeys(_REFUSALS, another_source),
+    ),
+    Row(
+        cloud="modelarts",
+        api="aom",
+        operation="ListLabelValuesAomPromGet",
+        collectors=("jobs", "usage:source: aom", "pools"),
+        fails=("usage",),
+        loses=USAGE,
+        cold=True,
+        unlike=dict.fromkeys(
+            ("redirect", "not found", "quoted", "quoted at length"),
+            Unlike(SAME, "without names, the exporter queries all known metrics"),
+        ),
+    ),
+    Row(
+        cloud="modelarts",
+        api="iam",
+        operation="KeystoneCreateUserTokenByPassword",
+        collectors=("pools",),
+        credentials=f"{{{{username: {USER_NAME}, password: {PASSWORD}, domain_name: {DOMAIN_NAME}}}}}",
+        prepare=short_lived,
+        used_by=_MODELARTS_POOLS,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*"),
+        recovers_from_refusal=LOCKED,
+        slow=LEFT_ALONE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="iam",
+        operation="KeystoneListProjects",
+        collectors=("pools",),
+        project="",
+        recovers=LOCKED,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*", "provider_info"),
+        cold=True,
+        recovers_from_refusal=LOCKED,
+        slow=LEFT_ALONE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="sts",
+        operation="AssumeAgencyWithOIDC",
+        collectors=("pools",),
+        credentials=(
+            f'{{{{oidc: {{{{provider_urn: "{PROVIDER_URN}", agency_urn: "{AGENCY_URN}", token: {HUAWEI_TOKEN}}}}}}}}}'
+        ),
+        prepare=short_lived,
+        used_by=_MODELARTS_POOLS,
+        fails=("workspaces", "pools"),
+        loses=("workspace_info", "pool_*"),
+        recovers_from_refusal=LOCKED,
+        slow=LEFT_ALONE,
+    ),
+    *(
+        Row(
+            cloud="modelarts",
+            api="metadata",
+            operation=operation,
+            collectors=("pools",),
+            credentials="{{ecs_agency: true}}",
+            prepare=short_lived,
+            used_by=_MODELARTS_POOLS,
+            told_by=("GetSecurityKey",),
+            unlike=PLAIN_TEXT if operation == "GetMetadataToken" else {},
+            fails=("workspaces", "pools"),
+            loses=("workspace_info", "pool_*"),
+            recovers_from_refusal=LOCKED,
+            slow=LEFT_ALONE,
+        )
+        for operation in ("GetMetadataToken", "GetSecurityKey")
+    ),
+)

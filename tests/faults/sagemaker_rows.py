@@ -1,0 +1,178 @@
+"""The operations of AWS SageMaker."""
+
+from __future__ import annotations
+
+from tests.faults.columns import COLUMNS, KEPT, LESS, SAME
+from tests.faults.row import Row, Unlike
+from tests.faults.row_parts import (
+    GONE,
+    LEFT_ALONE,
+    LOCKED,
+    NUMBERS,
+    PLAIN_TEXT,
+    USAGE,
+    XML,
+    short_lived,
+)
+from trainfleet_simulator import Simulator
+from trainfleet_simulator.sagemaker import identity as aws
+from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
+from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
+from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
+
+
+def _without_search(simulator: Simulator) -> None:
+    """A policy that lacks sagemaker:Search."""
+    simulator.aws_denied.add("Search")
+
+
+_AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
+_AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
+_SECOND_OF_TWO = {"Offset": "2"}
+_JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
+_OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob, finished ones are not counted"
+_TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock to and fro"
+_REMEMBERED = ("not found", "unknown words", *NUMBERS)
+"""Faults of a description that last until the job changes, because it is not read again before."""
+_REFUSED_LIKE_SEARCH = ("denied", "skewed clock", "expired credentials", "revoked credentials")
+"""Faults for which the log has one line, that of Search."""
+_OF_DESCRIPTIONS = tuple(
+    column.name for column in COLUMNS if column.name not in {*_REMEMBERED, *_REFUSED_LIKE_SEARCH, "closed while idle"}
+)
+_BOTH_DENIED = "Search stays denied, and the log has one line for both"
+_OLD_KEYS = "the plans wait for new credentials, then the old ones still read the clusters"
+_WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
+_SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
+_CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
+_PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
+SAGEMAKER = (
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="Search",
+        collectors=("jobs", "job_counts", "usage", "pools"),
+        fails=("jobs", "job_counts", "usage"),
+        loses=(*_JOBS, *USAGE),
+        second_page=_SECOND_OF_TWO,
+        recovery={"denied": 62, **dict.fromkeys(NUMBERS, 2)},
+        slow="a Search that was denied is tried again after an hour; usage returns one poll after the jobs",
+        unlike={
+            **_SKEWED,
+            "denied": Unlike(LESS, _OTHER_WAY),
+            "half list": Unlike(SAME, "a job that the list lacks is looked up by its name"),
+            "wrong types": Unlike(KEPT, "a total that cannot be read is left out", ("while it should be kept",)),
+        },
+    ),
+    *(
+        Row(
+            cloud="sagemaker",
+            api="sagemaker",
+            operation=operation,
+            collectors=("jobs", "pools"),
+            prepare=_without_search,
+            cold=operation == "DescribeTrainingJob",  # a job is described when it has changed
+            only=_OF_DESCRIPTIONS if operation == "DescribeTrainingJob" else (),
+            unlike={**_SKEWED, "denied": Unlike(KEPT, _BOTH_DENIED, ("after it",))},
+            fails=("jobs",),
+            loses=_JOBS,
+            second_page=_SECOND_OF_TWO if operation == "ListTrainingJobs" else {},
+        )
+        for operation in ("ListTrainingJobs", "DescribeTrainingJob")
+    ),
+    Row(
+        cloud="sagemaker",
+        api="cloudwatch",
+        operation="GetMetricData",
+        collectors=("jobs", "usage", "pools"),
+        fails=("usage",),
+        loses=USAGE,
+        unlike=_SKEWED,
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListClusters",
+        collectors=("jobs", "pools", "nodes"),
+        unlike=_SKEWED,
+        fails=("pools",),
+        loses=(*_CLUSTER_POOLS, "node_*"),
+        some=("pool_nodes",),  # plans are pools, too, and nodes are read of the clusters known before
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="DescribeCluster",
+        collectors=("jobs", "pools"),
+        unlike={**_SKEWED, **GONE},
+        fails=("pools",),
+        loses=_CLUSTER_POOLS,
+        some=("pool_nodes",),
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListClusterNodes",
+        collectors=("jobs", "pools", "nodes"),
+        unlike={**_SKEWED, **GONE},
+        fails=("pools", "nodes"),
+        loses=(*_CLUSTER_POOLS, "node_*"),
+        some=("pool_nodes",),  # plans are pools, too, and nodes are read of the clusters known before
+        second_page=_SECOND_OF_TWO,
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListTrainingPlans",
+        collectors=("jobs", "pools"),
+        unlike=_SKEWED,
+        fails=("pools",),
+        loses=("pool_*",),
+        some=("pool_allocated_*", "pool_empty_nodes"),
+        second_page=_SECOND_OF_TWO,
+    ),
+    *(
+        Row(
+            cloud="sagemaker",
+            api=api,
+            operation=operation,
+            collectors=("pools",),
+            credentials=credentials,
+            environ=environ,
+            prepare=short_lived,
+            used_by=_PLANS,
+            under="AWS",
+            told_by=told_by,
+            unlike=(_SKEWED if operation == "AssumeRole" else {})
+            | _WAITED
+            | (PLAIN_TEXT if operation in {"PutToken", "ListRoles"} else XML if api == "sts" else {}),
+            fails=("pools",),
+            loses=("pool_*",),
+            recovers_from_refusal=LOCKED,
+            slow=LEFT_ALONE,
+        )
+        for api, operation, credentials, environ, told_by in (
+            ("sts", "AssumeRole", f"{{{{{_AWS_KEYS}, role_arn: '{_AWS_ROLE}'}}}}", {}, ()),
+            (
+                "sts",
+                "AssumeRoleWithWebIdentity",
+                f"{{{{web_identity: {{{{role_arn: '{_AWS_ROLE}', token: {aws.WEB_IDENTITY_TOKEN}}}}}}}}}",
+                {},
+                (),
+            ),
+            *(
+                ("metadata", operation, "null", {}, ("ListRoles", "GetRoleKeys"))
+                for operation in ("PutToken", "ListRoles", "GetRoleKeys")
+            ),
+            (
+                "metadata",
+                "GetContainerKeys",
+                "null",
+                {
+                    "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{{metadata}}{CONTAINER_PATH}",
+                    "AWS_CONTAINER_AUTHORIZATION_TOKEN": aws.CONTAINER_TOKEN,
+                },
+                (),
+            ),
+        )
+    ),
+)
