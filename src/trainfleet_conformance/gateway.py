@@ -29,8 +29,8 @@ UNSIGNED = "(not by the transport)"
 class PretendCloud(Protocol):
     """A simulated cloud that follows the cloud's documentation. The kit serves it over loopback.
 
-    It does not change by itself, so two pages can be compared. Its lists have several pages if the cloud has pages. It
-    rejects requests without valid credentials.
+    Its data are constant, so two pages can be compared. Its lists have several pages if the cloud has pages. It rejects
+    requests without valid credentials.
     """
 
     @property

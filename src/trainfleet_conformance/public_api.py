@@ -59,7 +59,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.credentials": "credentials of every form, with refresh and rotation",
     "trainfleet_exporter.providers.credentials.canonical": "the form in which requests are signed",
 }
-"""By module, what it is for."""
+"""The purpose of each module."""
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})
 _CLIENT_MODULES = frozenset({"http.client", "urllib.request"})
 _OURS = frozenset({"trainfleet_conformance", "trainfleet_exporter", "trainfleet_simulator"})

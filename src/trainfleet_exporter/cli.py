@@ -216,7 +216,7 @@ def _run_simulate(options: argparse.Namespace, signals: Signals) -> int:
 
 
 def _run_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-    """Run what has no config file of its own until a signal ends it."""
+    """Run a command without a config file until a signal ends it."""
     signals.accept_hangups()
 
     async def listening(stopped: asyncio.Event) -> None:

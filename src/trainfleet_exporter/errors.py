@@ -199,7 +199,7 @@ class LeaseLost(CloudError):
 
 
 class PollError(TrainfleetError):
-    """A poll could not do its work, for a reason of its own."""
+    """A poll failed for a reason other than an API call."""
 
 
 class DeadlineExceeded(PollError):

@@ -271,7 +271,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pod_ip: str = ""
     status: Status | None = None
     evicted: bool | None = None
-    """Whether it or an earlier incarnation was, as far as the platform still reports that."""
+    """Whether it or an earlier incarnation was evicted, if the platform still reports that."""
     evictions: int | None = None
     """How many of its incarnations were evicted, the present one included."""
     created: float | None = None
@@ -340,7 +340,7 @@ class PoolWorkloads(msgspec.Struct, frozen=True, gc=False):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node of a pool: what it has, and what of it placed workloads asked for."""
+    """A node of a pool: its capacity, and the resources that placed workloads requested."""
 
     pool_id: str
     node_name: str
@@ -360,7 +360,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MaintenanceState(StrEnum):
-    """How far announced work on a node is. What has ended, in whichever way, is not shown."""
+    """The progress of announced maintenance of a node. Ended or cancelled maintenance is not shown."""
 
     INQUIRING = "inquiring"
     """It waits until a user agrees to it."""
@@ -424,10 +424,10 @@ class JobUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class UsageSource(msgspec.Struct, frozen=True, gc=False):
-    """Which source served the usage of a job, and the Unix time of its newest reading.
+    """The source that served the usage of a job, and the Unix time of its newest reading.
 
-    Apart from the readings, because a bulk source publishes each metric of all jobs as a part of its own, and the
-    series that say this may stand on the page only once.
+    It is separate from the readings: a bulk source publishes each metric of all jobs as a separate part, but the page
+    may have these series only once.
     """
 
     job_id: str
@@ -479,7 +479,7 @@ class Subject(msgspec.Struct, gc=False, eq=False):
     keys: tuple[str, ...]
     """The values of the labels that name it, of whose job (or pool) it is first."""
     labels: str = ""
-    """All of its labels as they stand on the page; empty until they are first written (page.Renderer)."""
+    """All of its labels in the form of the page; empty until they are first written (page.Renderer)."""
 
 
 class Readings(msgspec.Struct, frozen=True):

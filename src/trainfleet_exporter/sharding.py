@@ -1,9 +1,9 @@
-"""Which of several exporters with one config polls what. Each works it out by itself, from names alone.
+"""Which of several exporters with one config polls what. Each exporter derives it from names alone.
 
 1. A provider has `sharding.spread` shards as its members, or all shards if there are fewer. Every shard is equally
    likely to be one. A shard that is added takes the place of one member, or of none (reservoir sampling).
 2. Each unit of a provider belongs to one of these places: its workspaces, its pools, and the jobs of a workspace that
-   is divided. What is asked for the whole account is one unit more; the member that has it is the primary shard. The
+   is divided. The requests for the whole account are one more unit; the member that has it is the primary shard. The
    place is the one with the highest hash of both names (rendezvous hashing).
 3. The limits of an account are divided evenly among the members of its providers.
 

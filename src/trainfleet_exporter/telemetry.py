@@ -167,7 +167,7 @@ def _gauge(
 
 
 class Telemetry:
-    """The exporter's own metrics, in a registry of their own."""
+    """The exporter's own metrics, in a separate registry."""
 
     def __init__(self, shard: Shard = WHOLE) -> None:
         self.started = time.time()

@@ -88,8 +88,8 @@ class Exporter:
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
 
-        Once there is none, there will be none: an exporter stays ready when a reload adds a provider. One that stands
-        by waits for none, and its next first polls count again.
+        When none is left, the exporter stays ready, even if a reload adds a provider. A standby waits for none, and its
+        next first polls count again.
         """
         if self._was_ready or self.stands_by:
             return []
@@ -314,7 +314,7 @@ class Exporter:
     def _ended(self, provider: str, end: JobEnd) -> None:
         """Record a job that has ended: one line of the log, and one of the ledger."""
         member = self._members.get(provider)
-        if member is None:  # removed meanwhile
+        if member is None:  # removed in the meantime
             return
         use = self._use.take(provider, end.job.job_id)
         labels = self.config.global_.metrics.job_labels

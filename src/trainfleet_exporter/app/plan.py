@@ -52,7 +52,7 @@ class Plan:
     """The running providers that it replaces or removes."""
 
     def idle(self) -> Plan:
-        """A plan for the same config without providers, for an exporter that stands by."""
+        """Return a plan for the same config without providers, for a standby."""
         return Plan(self.config, {}, [], [], [])
 
     @property

@@ -66,9 +66,9 @@ class _Draft:
 class Reloader:
     """Replaces the exporter's config by the one that `load` returns.
 
-    `load` is called in a thread, and raises ConfigError. `end` stops everything, where a swap failed. `begun` receives
-    the task of each reload as soon as it is requested. A reload holds `turn` while it runs. An exporter that stands by
-    checks a new config by building its providers, and uses it when it polls.
+    `load` runs in a thread, and raises ConfigError. `end` stops everything after a failed swap. `begun` receives the
+    task of each reload as soon as it is requested. A reload holds `turn` while it runs. A standby checks a new config
+    by building its providers, and uses it when it polls.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The clock of budgets, and its rule for a wall clock that is set.
 
-The time is that of the wall clock. If that is set (it moves by more than a minute against the clock of the event loop),
-the time before goes on for a day as a second time: a call needs room in the months of both times, and counts in both.
-What is certain meanwhile is the time before, but on the first day of a process the earlier of the two, because the wall
-clock may have been wrong at the start.
+The time is that of the wall clock. If the wall clock moves by more than a minute against the clock of the event loop,
+it was set. Then the old time continues for a day as a second time: a call needs room in the months of both times, and
+counts in both. During this day, only the old time is certain. On the first day of a process, it is the earlier of the
+two, because the wall clock may have been wrong at the start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Look(NamedTuple):
     """What the clock shows: Unix times."""
 
     times: tuple[float, ...]
-    """The time by the wall clock; after it, for a day after that was set, the time before as it goes on."""
+    """The time by the wall clock; for a day after it was set, also the old time, which continues."""
     certain: float
     """One of them: the time that has certainly been reached."""
 

@@ -16,7 +16,7 @@ from trainfleet_exporter.config.wording import PLACEHOLDER, Rule
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The valid sections, the tree they came from, and the places with errors."""
+    """The valid sections, the tree that they are part of, and the places with errors."""
 
     document: Document
     settings: Global | None
@@ -25,7 +25,7 @@ class Draft:
     spoilt: frozenset[Loc]
 
     def sound(self, *loc: str | int) -> bool:
-        """Whether no fault was found at `loc`, in what it holds or in what it stands in."""
+        """Return whether no error was found at `loc`, in its content or around it."""
         return not any(spoilt[: len(loc)] == loc[: len(spoilt)] for spoilt in self.spoilt)
 
     def given(self, *loc: str | int) -> bool:
@@ -34,7 +34,7 @@ class Draft:
 
 
 def check(draft: Draft) -> Iterator[Problem]:
-    """Every fault between values that are sound by themselves."""
+    """Find the errors between values that are each valid."""
     yield from _names(draft.document)
     yield from _misspelt_regions(draft)
     yield from _timeouts(draft)
@@ -48,7 +48,7 @@ def check(draft: Draft) -> Iterator[Problem]:
 
 def placeholders(document: Document) -> Iterator[Problem]:
     """Every value that is still the one of an example, such as `YOUR_ACCESS_KEY_ID`."""
-    seen: set[int] = set()  # aliases make one value stand in many places
+    seen: set[int] = set()  # an alias puts one value in many places
 
     def walk(node: Node, loc: Loc) -> Iterator[Problem]:
         if isinstance(node, Scalar):

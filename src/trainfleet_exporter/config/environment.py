@@ -23,7 +23,7 @@ class Expansion:
 
     text: str
     used: bool = False
-    """Whether a part of it came from the environment."""
+    """Whether a part of it is from the environment."""
     unset: tuple[str, ...] = ()
     malformed: bool = False
     written: str = field(default="", compare=False)

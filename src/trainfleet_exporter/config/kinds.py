@@ -47,7 +47,7 @@ _NUMBER_AND_UNIT = re.compile(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretFile:
-    """Stands for a secret whose key was written as `x_file`; `twice` if `x` was written as well."""
+    """A secret whose key was written as `x_file`. `twice` if `x` was written as well."""
 
     key: str
     path: object
@@ -349,7 +349,7 @@ def choice(words: tuple[str, ...]) -> PlainValidator:
 
 
 class _AllOrList:
-    """Lets the word `all` stand where else a list of texts with at least one item stands, each once."""
+    """Allows the word `all` in place of a list with at least one text, each once."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def validate(value: object, items: core_schema.ValidatorFunctionWrapHandler) -> Any:

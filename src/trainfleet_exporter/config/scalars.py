@@ -20,7 +20,7 @@ from trainfleet_exporter.config.tree import Scalar, shape
 from trainfleet_exporter.config.wording import Rule, Wording
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_PART = 3  # letters of a word that may stand for all of it
+_PART = 3  # letters at the start of a word that are enough to recognize it
 _REGION_WORD = re.compile("[0-9]+|north|south|east|west|central")
 """What the names of new regions are made of: `cn-north-12` is none of `cn-north-1` misspelt."""
 _MISSPELT = 0.9  # of difflib: one letter or two of a region's name

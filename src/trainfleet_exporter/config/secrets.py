@@ -41,7 +41,7 @@ class Secret:
     __slots__ = ("_path", "_stamp", "_text", "source")
 
     source: str
-    """Where it came from, for people: `config file`, `environment` or `file PATH`."""
+    """Its source for users: `config file`, `environment` or `file PATH`."""
 
     def __init__(self, text: str, *, source: str = "config file") -> None:
         self._text = text

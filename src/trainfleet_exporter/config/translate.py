@@ -44,7 +44,7 @@ class Validated(Generic[SectionT]):
 
 
 def validate(model: type[SectionT], node: Node, at: Loc, surroundings: Surroundings) -> Validated[SectionT]:
-    """Validate the part of the tree that stands at `at`."""
+    """Validate the part of the tree at `at`."""
     try:
         return Validated(model.model_validate(node, context=surroundings))
     except ValidationError as error:
@@ -76,7 +76,7 @@ def unknown_key(
 
 
 def _advice(key: str, section: type[Section]) -> str:
-    """What to do with a key that stands in the wrong section, or is another cloud's; empty for any other."""
+    """Return advice about a key of another section or of another cloud; empty for other keys."""
     if key in section.foreign_keys:
         return section.foreign_keys[key]
     for name in ("credentials", "endpoints", "collectors"):
@@ -152,7 +152,7 @@ def model_at(model: type[Section], loc: Loc) -> type[Section]:
 
 
 def _in_file(node: Any, loc: Loc) -> Loc:
-    """The place as the file has it: a secret `x` may stand there as `x_file`."""
+    """Return the place in the file: the key of a secret `x` may be `x_file` there."""
     if not loc:
         return loc
     for step in loc[:-1]:

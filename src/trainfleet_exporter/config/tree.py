@@ -1,7 +1,7 @@
 """The tree of a config file: lines for every key and item, and the text of scalars as written.
 
-The schema decides what a scalar is, not its looks: `name: no` is a text, `0123` keeps its zero, and `"5"` is a
-number where a number is asked for.
+The schema decides the type of a scalar, not its form: `name: no` is a text, `0123` keeps its zero, and `"5"` is a
+number if the schema requires a number.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Document:
         return line
 
     def find(self, loc: Sequence[str | int]) -> Node:
-        """What stands at `loc`; None if nothing does."""
+        """Return the node at `loc`; None if there is none."""
         node: Node = self.root
         for step in loc:
             if isinstance(node, Table) and isinstance(step, str):

@@ -11,11 +11,11 @@ from enum import StrEnum
 
 _ALLOWED = "; allowed: "
 PLACEHOLDER = re.compile("YOUR_[A-Z][A-Z0-9_]{0,40}")
-"""What stands in an example for a value that only the reader knows."""
+"""A placeholder in an example for a value that only the user knows."""
 
 
 class Wording(StrEnum):
-    """Rules with the message that breaking each gets. A platform whose config has rules of its own derives one."""
+    """The rules and their messages. A platform with config rules of its own derives a class."""
 
     def hinted(self, hint: str, **facts: object) -> str:
         """The message, with what was probably meant; without that if `hint` is empty."""

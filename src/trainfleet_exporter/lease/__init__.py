@@ -1,7 +1,8 @@
-"""Which of several exporters with one config polls: the one that holds the lease. The others stand by.
+"""The lease: of several exporters with one config, the one that holds it polls. The others stand by.
 
 A lease is a record with a version that changes with each write. A store replaces the record only if its version is
-still the one that was read (optimistic concurrency). `elector.py` says why no two exporters poll at the same time.
+still the one that was read (optimistic concurrency). `elector.py` explains why two exporters never poll at the same
+time.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ FILE = "file:"
 
 
 def open_lease(kind: str, *, shard: int | None = None, environ: Mapping[str, str] = os.environ) -> LeaseStore:
-    """The lease of a `--lease` flag: `kubernetes` or `file:PATH`. Each `shard` has one of its own.
+    """Return the lease of a `--lease` flag: `kubernetes` or `file:PATH`. Each `shard` has a separate lease.
 
-    StartError where the process is not in a cluster.
+    Raises StartError for `kubernetes` outside a cluster.
     """
     suffix = "" if shard is None else f"-{shard}"
     if kind.startswith(FILE):

@@ -58,7 +58,8 @@ class Role(Enum):
 
 
 def steady_clock() -> float:
-    """Seconds by a clock that cannot be set, and that goes on while the machine sleeps, where there is one."""
+    """Return the seconds of a clock that cannot be set. If possible, it is one that continues while the machine
+    sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -99,7 +100,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """The identity of the holder, as far as it is known."""
+        """Return the identity of the holder, if it is known."""
         return "" if self._seen is None else self._seen.holder
 
     async def run(self) -> None:

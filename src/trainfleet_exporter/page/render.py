@@ -330,7 +330,7 @@ def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequ
 
 
 def _texts(data: bytes) -> Iterator[bytes]:
-    """The lines in texts of at most CHUNK_BYTES; a line that is longer is a text of its own."""
+    """Yield the lines in texts of at most CHUNK_BYTES. A longer line is a separate text."""
     start = 0
     while len(data) - start > CHUNK_BYTES:
         end = data.rfind(b"\n", start, start + CHUNK_BYTES) + 1

@@ -72,8 +72,8 @@ class PageStore:
     def __init__(
         self, families: Sequence[MetricFamily] = FAMILIES, standings: Callable[[], Any] = lambda: None
     ) -> None:
-        """`families` are in the order of the page. `standings` returns how the collectors stand now: a page contains
-        states that are as old as its samples."""
+        """`families` are in the order of the page. `standings` returns the current states of the collectors: a page
+        contains states that are as old as its samples."""
         self._lines = {family.name: _FamilyLines() for family in families}
         self._families: dict[Hashable, Collection[str]] = {}
         """The families of each part."""

@@ -184,7 +184,7 @@ class PartStore:
         except BaseException:
             shown.stale_at = due
             raise
-        if shown.stale_at is None:  # else it failed meanwhile, and is due again at once
+        if shown.stale_at is None:  # otherwise it has failed in the meantime, and is due again at once
             shown.stale_at = stale_at
         if self._shown.get(key) is shown and rendered is not shown.rendered:
             self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)

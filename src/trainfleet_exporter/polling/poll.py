@@ -1,4 +1,4 @@
-"""One poll: the parts that it reads, each of which succeeds or fails by itself."""
+"""One poll: the parts that it reads. Each part succeeds or fails separately."""
 
 from __future__ import annotations
 
@@ -220,8 +220,10 @@ class Poll:
     async def part(
         self, key: str, *, deadline: float | None = None, wanted: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[Part]:
-        """Read one part. An error inside is noted as this part's failure and does not leave the block. `wanted` is
-        called before an answer is shown or a failure is noted: the part may have become obsolete meanwhile.
+        """Read one part. An error inside the block is recorded as a failure of this part, and does not leave the block.
+
+        `wanted` is called before a response is shown or a failure is recorded, because the part may have become
+        obsolete.
         """
         unusable: Counter[str] = Counter()
         token = UNUSABLE.set(unusable)

@@ -169,7 +169,7 @@ class Runner:
     async def _poll_bulk(self, collector: BulkCollector, poll: Poll) -> None:
         before = self._failures.count
         try:
-            # The transport enforces the deadline of each call. This one is for everything else that could hang, and a
+            # The transport enforces the deadline of each call. This timeout covers other code that could hang. It is a
             # second later, so that the more precise error of the transport comes first.
             async with asyncio.timeout_at(poll.deadline + 1.0):
                 await collector.poll(poll)
@@ -218,7 +218,7 @@ class Runner:
         self._took = loop.time() - started
 
     async def _rest(self, started: float, part: float) -> None:
-        """Wait until this part of the interval, which may change meanwhile, has passed since the start."""
+        """Wait until this part of the interval has passed since the start. The interval may change during the wait."""
         loop = asyncio.get_running_loop()
         while True:
             wait = started + part * self.interval - loop.time()

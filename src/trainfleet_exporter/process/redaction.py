@@ -30,7 +30,7 @@ _MOST_CONFIGURED, _MOST_USED = 1024, 512
 """Secrets that the process remembers of each kind; the one that was used longest ago is forgotten first.
 What finds a token of 1 KB in a text takes 77 KiB, once a text was searched."""
 _SECRET_PART = 16
-"""Characters of any form of a secret that are redacted wherever they stand."""
+"""Characters of any form of a secret that are redacted in every place."""
 _BEGINNING_OF_WORD = 10
 """The same before white space, where a shorter beginning can be a word of the text."""
 _GRAM = _SECRET_PART // 2

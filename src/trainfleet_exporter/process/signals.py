@@ -114,7 +114,7 @@ class Signals:
         return 0
 
     def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that ends by itself. A signal cancels it: its `finally` blocks run, then it raises
+        """Run a coroutine that ends without a signal. A signal cancels it: its `finally` blocks run, then this raises
         KeyboardInterrupt."""
         import asyncio  # noqa: PLC0415 - see above
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class DaemonThreadExecutor(Executor):
-    """Runs each call in a daemon thread of its own. asyncio's default executor would join its threads at exit."""
+    """Runs each call in a new daemon thread. asyncio's default executor would join its threads at exit."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Start a call now."""

@@ -54,16 +54,16 @@ class Spell(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True):
-    """A job and when it lived, as far as its record says."""
+    """A job and its times, from its record."""
 
     job: Job
     """As it was while it held or wanted resources; its status means nothing. Tags that are not shown are not kept."""
     until: float | None = None
     """When it held nothing any more, or a guess at it; None while it lives."""
     ended: float | None = None
-    """When it ended, if its record says so; None while it goes on, and if the end is unknown."""
+    """When it ended, if its record has that; None for a live job, and if the end is unknown."""
     ceased: float | None = None
-    """When its work ended, from which on it has no usage; None while it goes on."""
+    """When its work ended, and its usage with it; None for a live job."""
     spells: tuple[Spell, ...] = ()
     tasks: tuple[str, ...] = ()
     """The names of its pods, where the record has them."""
@@ -171,10 +171,11 @@ class History(ABC):
 
     @abstractmethod
     def searches(self, wanted: Range, now: float) -> Sequence[Sequence[Unit]]:
-        """How the jobs that lived in a range are found: all, or the one that is wanted. `now` is when the work began.
+        """Yield the searches for the jobs that lived in a range: all jobs, or the wanted one. `now` is when the work
+        began.
 
-        Round after round, each begun when all of the one before is done: a job that leaves a list meanwhile has to be
-        in that of a later round.
+        A round begins when all searches of the previous round are done. A job that leaves a list in the meantime must
+        be in a list of a later round.
         """
 
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:

@@ -22,11 +22,11 @@ GROUP = "trainfleet_exporter.providers"
 
 
 class Identity(Protocol):
-    """The credentials of a provider: where they come from, and when they expire."""
+    """The credentials of a provider: their source, and their expiration."""
 
     @property
     def origin(self) -> str:
-        """Where they come from, for people; never the credentials themselves."""
+        """Their source for users; never the credentials themselves."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Platform:
     config: type[ProviderConfig]
     build: Callable[[Any, BuildContext], Provider]
     sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By metric family, where its values come from, as HELP says it: `Cloud ListJobs, jobs[].state`, one text for each
+    """By metric family: the source of its values for HELP, such as `Cloud ListJobs, jobs[].state`, one text for each
     API."""
     experimental: Mapping[str, str] = field(default_factory=dict)
     """By metric family, what is unproven about its values, for HELP."""
@@ -88,8 +88,8 @@ class Platform:
     free_calls: Mapping[str, int] = field(default_factory=dict)
     """By API, how many calls a month an account has without paying, where the cloud says so."""
     splits: bool = False
-    """Whether its providers poll no more than `BuildContext.shard` says. Of several exporters, one polls a provider of
-    any other platform, as a whole."""
+    """Whether its providers poll only their part in `BuildContext.shard`. On other platforms, one exporter polls a
+    whole provider."""
     history: Callable[[Any, BuildContext], History] | None = None
     """Opens the history of a provider by its config; None if the cloud keeps none."""
     billing: BillingPeriod = field(default_factory=BillingPeriod)

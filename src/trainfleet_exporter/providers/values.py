@@ -1,8 +1,9 @@
-"""What single values of a cloud's payloads mean: amounts, whole numbers, quantities with a suffix, times, pool states.
+"""The meaning of single values in a cloud's payloads: amounts, whole numbers, quantities with a suffix, times, pool
+states.
 
-Payloads (transport.payload) give a number as float, a text as str, and None for what is absent or does not fit. -1
-stands for "none" in these clouds. Every function here returns None for "not given or not usable", so that a caller can
-never mistake that for zero. What was given and cannot be used is counted: see json_fields.UNUSABLE.
+Payloads (transport.payload) have a number as float, a text as str, and None for an absent or unfit value. In these
+clouds, -1 means "none". Every function here returns None for a missing or unusable value, so that a caller can never
+read it as zero. Unusable values are counted: see json_fields.UNUSABLE.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ POOL_STATUS = {
 }
 """The words that both clouds have for the state of a pool or node."""
 _FIRST_TIME = 86_400.0
-"""Unix seconds. Times before the second day of 1970 stand for "not set"."""
+"""Unix seconds. Times before the second day of 1970 mean "not set"."""
 _MEANS_NONE = -1.0
 LARGEST = 1e18
 """Above every count, size and rate of a cloud; and a product of such amounts is still finite."""
@@ -111,5 +112,5 @@ def unix_time(value: float | None, *, per_second: int = 1) -> float | None:
 
 
 def _if_set(unix: float) -> float | None:
-    """The time, unless it stands for "not set": year 1 or Unix 0, in whichever zone that was written."""
+    """Return the time, or None if it means "not set": year 1 or Unix 0 in any time zone."""
     return unix if unix >= _FIRST_TIME else None

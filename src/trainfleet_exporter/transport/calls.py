@@ -83,7 +83,7 @@ and 500 nodes with their labels."""
 BULK: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=1_000_000)
 """For whole histories. A month of 20 metrics each minute is 864,000 values."""
 HISTORY: Final = BodyLimits(wire=32 * _MIB, decoded=32 * _MIB, values=5_000_000, tolerated=5_000_000)
-"""For backfill, which reads whole days in a process of its own: 32 MiB of points reach the limit of bytes first."""
+"""For backfill, which reads whole days in a separate process: 32 MiB of points reach the limit of bytes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,12 +109,12 @@ class ApiClient:
     @overload
     async def call(self, call: Call, into: type[T], *, deadline: float) -> T: ...
     async def call(self, call: Call, into: type[Any] = dict, *, deadline: float) -> Any:
-        """The JSON object of a good answer as `into` (see transport.payload), by `deadline` (loop time).
+        """Return the JSON object of a good response as `into` (see transport.payload), by `deadline` (loop time).
 
-        An answer that may be empty (`Call.may_be_empty`) and is gives `into()`. Raises CloudError and nothing else.
-        Transient errors are tried again as far as the deadline, the retry budget and the breakers allow; then the last
-        real one is raised. A first attempt that met a kept connection which was closed while idle is made again at
-        once, also without a retry budget: every call here can be repeated.
+        For an empty response, if `Call.may_be_empty` allows it, return `into()`. Raises only CloudError. Transient
+        errors are tried again within the deadline, the retry budget and the breakers; then the last real error is
+        raised. If the first attempt used a kept connection that was closed while idle, it is repeated at once, even
+        without a retry budget: every call here can be repeated.
         """
         try:
             mark = await self._prepare(call, deadline)
@@ -231,7 +231,7 @@ class ApiClient:
     def _accept(self, answer: HttpAnswer, call: Call, into: type[T], signed: SignedRequest) -> tuple[T, str]:
         """Return the payload of a response that the dialect accepts, and the outcome to count.
 
-        Every API here returns objects (or texts, if the call expects them). Anything else comes from another server.
+        Every API here returns objects (or texts, if the call expects them). Other responses are from another server.
         """
         if (error := self._dialect.judge(answer)) is not None:
             # Judge again without quotes of requests: a dialect truncates long texts, and half a token would stay.

@@ -24,7 +24,7 @@ UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", defaul
 _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 """-1 is what these clouds say for "none"."""
 _FIRST_TIME = 86_400.0
-"""Unix seconds. Times before the second day of 1970 stand for "not set"."""
+"""Unix seconds. Times before the second day of 1970 mean "not set"."""
 
 _SUFFIXES = {
     "": 1.0,
@@ -168,7 +168,7 @@ def unix_time(fields: Mapping[str, Any], key: str, *, per_second: int = 1) -> fl
 
 
 def _if_set(unix: float) -> float | None:
-    """The time, or None if it stands for "not set": year 1 or Unix 0 in any time zone."""
+    """Return the time, or None if it means "not set": year 1 or Unix 0 in any time zone."""
     return unix if unix >= _FIRST_TIME else None
 
 

@@ -36,7 +36,7 @@ _value = msgspec.json.Decoder().decode
 
 
 class _Absent:
-    """Stands for a value that does not fit."""
+    """The class of the value that replaces an unfit value."""
 
 
 _ABSENT: Final = _Absent()
@@ -249,7 +249,7 @@ def _raw(given: Any) -> Any:
 
 
 def _number(given: Any) -> Any:
-    """A number, which may be infinite or none: what it is used for decides what is believable."""
+    """Return a number, which may be infinite or NaN: its user decides which values are credible."""
     value = given
     if isinstance(value, str):
         try:

@@ -221,7 +221,7 @@ def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, Any]]:
         return [(socket.AF_INET, ("0.0.0.0", port))]  # noqa: S104 - `:port` asks for every interface
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     unique = dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in found)
-    # A name such as localhost stands for several addresses; a port of 0 can only be had once.
+    # A name such as localhost has several addresses. With port 0, take only one: each would get a different port.
     return [(socket.AddressFamily(family), sockaddr) for family, sockaddr in list(unique)[: 1 if port == 0 else None]]
 
 

@@ -121,7 +121,7 @@ class SlowClientLimit:
             del self._answers[answer]
 
     def _enforce(self, newest: MetricsPage) -> None:
-        """Abort the answers of the oldest pages, so that the others keep no more than the limit."""
+        """Abort the responses of the oldest pages, so that the others keep at most the limit."""
         old = [answer for answer in self._answers if answer.page < newest.number]
         if not old:
             self._is_exceeded = False

@@ -291,9 +291,10 @@ def _load(context: ssl.SSLContext, pair: Pair) -> None:
 
 @contextlib.contextmanager
 def _as_path(content: bytes) -> Iterator[str]:
-    """Give a path that a text can be read from, once: OpenSSL takes keys in no other way. On Linux it is not on disk.
+    """Yield a path from which OpenSSL can read a text once: it accepts keys only as files. On Linux, the path is not on
+    disk.
 
-    The file that the text came from is not read again: it may have been renewed since it was checked.
+    The original file is not read again, because it may have been renewed since it was checked.
     """
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor

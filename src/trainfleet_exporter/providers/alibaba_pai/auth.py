@@ -241,7 +241,7 @@ class _Profile:
 
     def keys(self) -> Keys:
         key_id, secret = self.needed("access_key_id"), self.needed("access_key_secret")
-        # Permanent keys may stand next to the token of earlier ones, which is not theirs.
+        # Permanent keys may be next to the token of earlier keys, which does not belong to them.
         return Keys(key_id, secret, self.needed("sts_token") if self.mode == "StsToken" else None)
 
     def given_keys(self) -> ProfileKeys:

@@ -77,7 +77,7 @@ class PaiClient:
         return await _total(self._dlc, Call(operation="ListJobs", path="/api/v1/jobs", query=query), deadline)
 
     async def count_created(self, workspace_id: str, start: float, end: float, deadline: float) -> int:
-        """How many jobs were created in a workspace from one Unix time to another, whatever became of them."""
+        """Count the jobs that were created in a workspace from one Unix time to another, with any status."""
         query = {"WorkspaceId": workspace_id, "StartTime": iso_time(start), "EndTime": iso_time(end)}
         return await self.count_jobs(query, deadline=deadline)
 
@@ -88,7 +88,7 @@ class PaiClient:
         return await _whole_list(self._dlc, call, payloads.EcsSpecsPage, attrgetter("instance_type"), deadline)
 
     async def get_job(self, job_id: str, into: type[J], *, deadline: float, priority: Priority = Priority.DETAIL) -> J:
-        """DLC GetJob: one job with its pods, as far as `into` describes it."""
+        """DLC GetJob: one job with its pods, with the fields of `into`."""
         call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority)
         found = await self._dlc.call(call, into, deadline=deadline)
         if found.job_id != job_id:

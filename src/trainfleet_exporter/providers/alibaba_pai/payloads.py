@@ -1,7 +1,7 @@
-"""What PAI's APIs answer, as far as it is read (transport.payload): one struct for each object.
+"""Responses of PAI's APIs, with the fields that the exporter reads (transport.payload): one struct for each object.
 
-Every field may be absent or null. Numbers come as numbers or text. Times are ISO 8601 texts. An amount of memory has a
-suffix (`512Gi`) or counts GiB; `translate` knows which.
+Every field may be absent or null. Numbers are numbers or text. Times are ISO 8601 texts. An amount of memory has a
+suffix (`512Gi`) or is in GiB; `translate` decides which.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class JobDetail(Job, rename="pascal", gc=False):
 
 
 class JobRecords(Struct, rename="pascal", gc=False):
-    """GetJob, as far as it describes a job's history."""
+    """GetJob, with the fields of a job's history."""
 
     job_id: str | None = None
     status_history: list[StatusTransition | None] | None = None
@@ -150,7 +150,7 @@ class Pod(Struct, rename="pascal", gc=False):
 
 
 class Role(Struct, rename="pascal", gc=False):
-    """How many pods a role of a job has (JobSpec, as far as the pods collector reads it)."""
+    """The number of pods of a role of a job (JobSpec, with the fields of the pods collector)."""
 
     type: str | None = None
     pod_count: float | None = None
@@ -402,10 +402,7 @@ class MetricsPage(Struct, rename="pascal", gc=False):
 
 
 class Point(Struct, gc=False):
-    """A data point: its time in Unix milliseconds, and what it is of.
-
-    The statistics, and the keys that identify cards, differ by metric: points.PointReader adds them.
-    """
+    """A data point: its time in Unix milliseconds, and its subject."""
 
     timestamp: float | None = None
     job_id: str | None = field(name="jobId", default=None)

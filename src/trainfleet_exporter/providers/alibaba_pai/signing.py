@@ -65,8 +65,8 @@ def sign(
 ) -> Signed:
     """Sign a request.
 
-    `host` is as the Host header will say it (with `:port` unless it is the scheme's default); `now` is an aware
-    datetime or Unix seconds; `nonce` must differ for every attempt, retries included.
+    `host` is the value of the Host header (with `:port` unless it is the scheme's default). `now` is an aware datetime
+    or Unix seconds. `nonce` must differ for every attempt, including retries.
     """
     moment = now.astimezone(UTC) if isinstance(now, datetime) else datetime.fromtimestamp(now, UTC)
     headers = {
@@ -129,7 +129,7 @@ class PaiDialect(SignedDialect[Keys]):
         self.version = version
 
     def sign(self, call: Call, host: str) -> SignedRequest:
-        """Sign one attempt, with a nonce and a date of its own: a repeated nonce is refused."""
+        """Sign one attempt with a new nonce and date. The service rejects a repeated nonce."""
         keys = self.credential.current()
         keys.remember()
         # Send the canonical query itself, so that the request has the signed query.

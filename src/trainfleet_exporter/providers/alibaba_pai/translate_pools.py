@@ -19,7 +19,7 @@ from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, 
 from trainfleet_exporter.transport.json_fields import GIB, unusable
 
 JOBS = "dlc"
-"""The type under which training jobs stand in the queue of a quota."""
+"""The type of training jobs in the queue of a quota."""
 TRAINING = "training"
 _KINDS = {JOBS: TRAINING, "dsw": "notebook", "eas": "service"}
 _NOT_QUEUED = frozenset({"Dequeued", "Running", "Succeeded", "Failed", "Stopped"})
@@ -204,7 +204,7 @@ def node(row: payloads.Node, quota_id: str) -> Node | None:
 
 
 def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
-    """PAI knows GPUs only: other accelerators would come under GPU, too, with a GPUType of their own."""
+    """PAI reports only GPUs. Other accelerators would be under GPU, too, with a different GPUType."""
     return () if count is None else (Accelerators("gpu", model, count),)
 
 

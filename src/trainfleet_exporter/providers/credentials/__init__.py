@@ -1,6 +1,6 @@
-"""Credentials of every cloud: where they come from, kept valid, and followed while they rotate.
+"""Credentials of every cloud: their sources, their refresh, and their rotation.
 
-A cloud brings a table (`CredentialTable`), a section of its config (`CredentialsSection`) and dialects of its APIs.
+A cloud has a table (`CredentialTable`), a section of its config (`CredentialsSection`) and dialects of its APIs.
 """
 
 from __future__ import annotations

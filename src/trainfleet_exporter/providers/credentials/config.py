@@ -29,7 +29,7 @@ class CredentialsSection(Section):
 
     @property
     def source(self) -> Source:
-        """Where the credential comes from."""
+        """The source of the credential."""
         assert self._source is not None  # set by every validation
         return self._source
 
@@ -39,7 +39,7 @@ class CredentialsSection(Section):
 
     @classmethod
     def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """The section that stands for what the vendor's chain finds. `handler` validates keys of the section."""
+        """Return the section for the source that the vendor's chain finds. `handler` validates keys of the section."""
         raise NotImplementedError
 
     @classmethod

@@ -76,7 +76,7 @@ class Machine:
 
     @property
     def origin(self) -> str:
-        """Where the keys come from, in words."""
+        """The source of the keys, for users."""
         return f"{self._service.origin}, role {self.role}" if self.role else self._service.origin
 
     async def fetch(self, deadline: float) -> Issued[Keys]:

@@ -103,12 +103,12 @@ def failure_of_all(failures: Sequence[CloudError], message: str) -> CloudError:
 
 
 class Refreshable(Credential[T]):
-    """A temporary credential that is kept valid.
+    """A temporary credential that is refreshed before it expires.
 
-    The log names it by `provider` and `logged`, such as `STS keys of role x`. `origin` returns where it comes from, in
-    words. `fetch` gets a deadline (loop time), returns a new one and may raise CloudError. It is refreshed `margin`
-    seconds before it expires, or after half its life if that is later. `basis` returns what `fetch` builds on (a
-    password, the text of a token file): after a failure, another basis is tried at once.
+    The log names it by `provider` and `logged`, such as `STS keys of role x`. `origin` returns its source for users.
+    `fetch` gets a deadline (loop time), returns a new credential, and may raise CloudError. The credential is refreshed
+    `margin` seconds before it expires, or after half its life if that is later. `basis` returns what `fetch` needs (a
+    password, the text of a token file). After a failure, another basis is tried at once.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Where credentials come from, as the config and the environment say it: plain data, known before anything is asked.
+"""Sources of credentials in the config and the environment: plain data, known before any call.
 
-Sources are equal where configs are equal. `chain.open_credential` makes a credential of one.
+Sources of equal configs are equal. `chain.open_credential` makes a credential of a source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the APIs of ModelArts and AOM answer: a struct for every object that is read, with the fields that are read.
+"""Responses of ModelArts and AOM, with the fields that the exporter reads: one struct for each object.
 
-Every field may be missing or null. See transport.payload for what becomes of values that do not fit.
+Every field may be missing or null. transport.payload handles values that do not fit.
 """
 
 from __future__ import annotations

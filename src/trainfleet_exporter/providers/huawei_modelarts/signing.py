@@ -1,10 +1,10 @@
-"""How Huawei Cloud's APIs are asked, and what their answers mean.
+"""Signatures of requests to Huawei Cloud's APIs, and the meaning of responses.
 
-Calls are signed with an access key, or they carry an IAM token. They are made in a project: the one of the config, else
-the one of the credential, else the one that IAM knows by the region's name.
+Calls are signed with an access key, or they have an IAM token. Their project is the one in the config, else that of the
+credential, else the one that IAM has for the region's name.
 
-`sign` makes the signature by access key (SDK-HMAC-SHA256) that the API gateway checks. It is pure: the time comes from
-its caller.
+`sign` makes the signature by access key (SDK-HMAC-SHA256) that the API gateway checks. It is a pure function, and its
+caller passes the time.
 
 https://support.huaweicloud.com/intl/en-us/devg-apisign/api-sign-algorithm.html
 https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html (tokens)
@@ -141,7 +141,7 @@ class Identity:
 
     @property
     def origin(self) -> str:
-        """Where the credential comes from, in words."""
+        """The source of the credential, for users."""
         return self.credential.origin
 
     @property

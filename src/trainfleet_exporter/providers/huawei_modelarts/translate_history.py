@@ -166,7 +166,7 @@ def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Ite
 
 
 def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
-    """0 stands for a code that is not set until the job has ended."""
+    """0 means a code that is not set, until the job has ended."""
     seen: set[str] = set()
     for found in readable(state.task_statuses):
         if not found.task or found.exit_code is None or found.task in seen:

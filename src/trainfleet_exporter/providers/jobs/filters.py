@@ -1,4 +1,4 @@
-"""Which jobs have series of their own, by the config's `jobs: {include, exclude}`."""
+"""The jobs that have series, by the config's `jobs: {include, exclude}`."""
 
 from __future__ import annotations
 

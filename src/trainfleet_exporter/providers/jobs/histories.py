@@ -242,7 +242,7 @@ class JobHistories:
         known.constant = tuple(shown)
 
     def _blame(self, job: Job, fault: JobFault) -> None:
-        """Count a fault for its nodes. Jobs without a pool run on machines of their own, which are not reused."""
+        """Count a fault for its nodes. Jobs without a pool run on machines that are not used again."""
         for node, cause in fault.nodes if job.pool_id else ():
             if (job.job_id, node, fault.at) not in self._blamed:
                 self._blamed[job.job_id, node, fault.at] = fault.at

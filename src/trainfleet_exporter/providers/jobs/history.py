@@ -75,7 +75,7 @@ class Elapsed(Struct, frozen=True, gc=False):
     since: float = 0.0
 
     def until(self, now: float | None) -> tuple[PhaseTime, ...]:
-        """Seconds by phase. The lasting phase counts until `now`; None: what it has had before."""
+        """Seconds by phase. The current phase counts until `now`; None: until its last known time."""
         if self.lasting is None:
             return self.over
         more = 0.0 if now is None or now < self.since else now - self.since

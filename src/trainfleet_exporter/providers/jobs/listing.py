@@ -44,12 +44,13 @@ async def read_whole_list(
     operation: str,
     by_offset: bool = False,
 ) -> Listing[T]:
-    """Every page, or BadAnswer. `read_page` takes the number of a page from 0 on, or `by_offset` that of its first row.
+    """Return every row, or raise BadAnswer. `read_page` gets the number of a page, from 0 on; with `by_offset`, the
+    number of its first row.
 
-    Rows move between pages while they are read, so that ids repeat and others are passed over; each answer states the
-    total again. The list is whole when at least as many rows came as the smallest total that was stated on the way. One
-    that is not is read once more, for what came meanwhile. A row that leaves lets another one slip by, which no total
-    shows: a caller that must not lose a row that was there before asks for it by its id.
+    Rows move between pages during the read, so ids may repeat and others may be missed. Each response has the total
+    again. The list is complete if it has at least as many rows as the smallest of these totals. Otherwise it is read
+    once more, because rows may have been added. If a row leaves, another one may be missed, and no total shows that. A
+    caller that must not lose a known row looks it up by its id.
     """
     reading = _ListReading(read_page, id_of, operation, by_offset)
     missing = await reading.all_pages()

@@ -283,7 +283,7 @@ class JobRegistry:
         return self._mine is None or self._mine(job)
 
     def wanted(self, job: Job) -> bool:
-        """Whether the configured filter lets a job have series of its own, and this exporter shows them."""
+        """Return whether the configured filter lets a job have series, and this exporter shows them."""
         return self._wanted(job) and self.is_mine(job)
 
     def known_ids(self) -> set[str]:
@@ -300,9 +300,9 @@ class JobRegistry:
         return self._shown
 
     def listed(self) -> Mapping[str, Job]:
-        """The live jobs that any shard shows, by id, as far as they are known here.
+        """The live jobs that any shard shows, by id, if they are known here.
 
-        Sources that report on the whole account at once are read for these.
+        Sources that report on the whole account at once are read for these jobs.
         """
         return self._listed
 

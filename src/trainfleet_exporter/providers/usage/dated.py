@@ -54,12 +54,12 @@ class Dated:
 
 
 def whole(parts: Sequence[Dated], *, is_ratio: bool, goes_on: int | None = None, spoiled: bool = False) -> Dated:
-    """What a whole has: the mean of ratios; the sum of all else, where no part lacks its value.
+    """Return the values of a whole: the mean of ratios, and the sum of others at times at which no part lacks its
+    value.
 
-    A part lacks one at a time at which it has none although it had some within the three minutes before, and will have
-    some again: a sum without it would look like a drop. Where the readings end because no more was asked for (at
-    `goes_on`, Unix seconds), it may have had some again. `spoiled`: some part's reading could not be read, so that
-    nothing can be summed up.
+    A part lacks its value at a time if it has one within the three minutes before and one later: a sum without the part
+    would look like a drop. If the readings end because no more were requested (at `goes_on`, Unix seconds), a later
+    value is assumed. `spoiled`: a part's reading could not be read, so there are no sums.
     """
     found = Dated()
     if not is_ratio and spoiled:

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.usage.table import Level
 
 T = TypeVar("T")
 Key: TypeAlias = tuple[str, ...]
-"""Whose a reading is (a job or pool), then the pod, then the card and its kind, as far as the level goes."""
+"""The owner of a reading (a job or pool), then the pod, then the card and its kind, down to its level."""
 KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}
 _SPARE = 64
 """How many entities are remembered beyond twice those that a metric reports."""
@@ -130,7 +130,7 @@ class EntityIndex:
 
     def _add(self, key: Key) -> Subject:
         siblings = self._owned.setdefault(key[0], [])
-        if siblings:  # each answer brings texts of its own: the pods of one job share its id
+        if siblings:  # each response has new texts: the pods of one job share its id
             key = (siblings[0][0], *key[1:])
         siblings.append(key)
         subject = self.subjects[key] = Subject(key)

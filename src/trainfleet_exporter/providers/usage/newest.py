@@ -98,7 +98,7 @@ class Newest:
         self.times: dict[Subject, float] = {}
         """That of all others."""
         self.spoiled: set[str] = set()
-        """Owners of readings that could not be used; an empty text stands for any owner, where that is not known."""
+        """Owners of unusable readings; an empty text if an owner is not known, so it may be any."""
         self.ambiguous: set[Subject] = set()
         self.since = now - max_age
         """Readings from before this Unix time are too old to be shown, and need not be asked for."""

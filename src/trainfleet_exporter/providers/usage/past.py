@@ -84,7 +84,7 @@ class PastCalls:
 
 
 class PastMetric(Protocol):
-    """A metric that is asked for by itself."""
+    """A metric that is requested separately."""
 
     @property
     def key(self) -> str: ...

@@ -57,7 +57,7 @@ class Sheet:
         """
         value = convert(raw, factor, family.quantity)
         key = (self._owner, *rest)
-        # A job has one value for each field, whatever kinds its cards are of.
+        # A job has one value for each field, for cards of all kinds.
         kinds = _KINDS if len(key) == KEY_LENGTHS["pod"] else (kind,)
         if any(key in self._cells.get((family, each), ()) for each in kinds):
             self.dropped["duplicate"] += 1
@@ -91,10 +91,10 @@ class Sheet:
         return found
 
     def of_job(self, source: str, since: float = -math.inf) -> list[Readings | UsageSource]:
-        """The same with what the job as a whole has, and which source served it; nothing, where there is no reading.
+        """Return the same with the values of the job as a whole and its source; nothing if there is no reading.
 
-        A pod that fell silent while others go on is likely gone: it shows its last readings, and counts no more. Of
-        everything but ratios, the job has the sum, and only where every pod that counts has its value.
+        If a pod has no new readings while others have, it is probably gone. It shows its last readings, and no longer
+        counts. Except for ratios, the job has the sum, and only if every counted pod has a value.
         """
         pods: dict[Key, float] = {}
         for (family, _), cells in self._cells.items():

@@ -20,7 +20,7 @@ from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage
 from trainfleet_exporter.providers.usage.quantities import RATIOS, Quantity
 
 Level: TypeAlias = Literal["job", "pod", "device", "pool"]
-"""What there is a value for each of."""
+"""The kinds of things that have a value."""
 Profile: TypeAlias = Literal["sm", "tensor", "dram", "flops", "nvlink", "pcie", "health"]
 """What is read of accelerators only if the config names it: mostly what profilers measure."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)

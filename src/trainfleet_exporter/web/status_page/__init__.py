@@ -34,7 +34,7 @@ from trainfleet_exporter.web.status_page.view import ROWS, View
 REFRESH_SECONDS = 30
 """How often a browser loads the page again."""
 _KEPT_SECONDS = 1.0
-"""Seconds to reuse a response: nothing on the page changes faster, and many readers cost no more than one."""
+"""Seconds to reuse a response. Nothing on the page changes faster, and many readers cost the same as one."""
 _SLICE_SECONDS = 0.001
 """Seconds of work after which other tasks of the event loop run."""
 _RECENT_SECONDS = 3600.0

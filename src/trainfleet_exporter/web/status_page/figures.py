@@ -101,7 +101,7 @@ class Fleet:
     """By provider and status."""
     held: list[Held] = field(default_factory=list)
     held_times: list[HeldTime] = field(default_factory=list)
-    """One for each provider with jobs that have held accelerators in the last 24 hours, as far as is known."""
+    """One for each provider with jobs that are known to have held accelerators in the last 24 hours."""
     idle: list[IdleJob] = field(default_factory=list)
     """Those that hold most."""
     idle_jobs: int = 0

@@ -1,7 +1,7 @@
-"""Machine types (DLC ListEcsSpecs): what jobs on public resources hold, whose rows may name nothing but their type.
+"""Machine types (DLC ListEcsSpecs): the resources of jobs on public resources, whose rows may have only their type.
 
-Asked for when a row needs it, and no more than every six hours: one call for each 100 types. Without it such jobs are
-shown without what they asked for; nothing else is lost.
+The table is read when a row needs it, at most every six hours: one call for each 100 types. Without it, such jobs are
+shown without their requested resources. Nothing else is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_WAIT_SECONDS = 10.0
 
 
 class EcsSpecs:
-    """The table of machine types, as far as it was needed and could be read."""
+    """The table of machine types that was needed and could be read."""
 
     def __init__(self, api: PaiClient) -> None:
         self._api = api

@@ -1,10 +1,10 @@
-"""Usage by CloudMonitor: each metric is asked for once, for all jobs together, and is a part of its own.
+"""Usage by CloudMonitor: each metric is requested once for all jobs, and is a separate part.
 
-Cost a poll: one call for each metric and each 1,440 points of it, and nothing while there is no job that it serves. A
-metric of pods feeds the families of pods and, where there is none of jobs, those of jobs as well.
+A poll makes one call for each metric and each 1,440 points of it, and none if it has no jobs to serve. A metric of pods
+feeds the families of pods. If no metric of jobs exists, it also feeds the families of jobs.
 
-Whether the service answers without Dimensions is documented nowhere. Where it refuses that, or answers nothing while
-there must be something, resources are named, fifty at a time; what was learnt holds for a day (`Asking`).
+It is not documented whether the service responds without Dimensions. If it rejects that, or returns nothing although
+points must exist, the calls name resources, fifty at a time. The result is kept for a day (`Asking`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _AT_ONCE = 50
 _DAY = 86400.0
 SOURCE = "cloudmonitor"
 _SOURCES = "sources"
-"""The part that says for each job where its usage came from; metrics are in capitals."""
+"""The key of the part that has the source of each job's usage. Metrics are in capitals."""
 _SURELY_REPORTING = 600.0
 """A job that has been running for so long has points, or CloudMonitor does not answer as it is asked."""
 _TESTED = 1_000
@@ -135,7 +135,7 @@ class _Wanted:
 
 
 class _Space:
-    """A namespace of CloudMonitor: what of it feeds which families, how it is asked, and what it has shown."""
+    """A namespace of CloudMonitor: its metrics and their families, its way of asking, and its shown values."""
 
     def __init__(self, feeds: Feeds, asking: Asking) -> None:
         self.feeds = feeds

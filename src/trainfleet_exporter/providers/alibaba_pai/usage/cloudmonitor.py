@@ -57,9 +57,9 @@ from trainfleet_exporter.transport.json_fields import UNUSABLE
 from trainfleet_exporter.transport.payload import decode_value
 
 Points: TypeAlias = Sequence[Point | None]
-"""None stands for a value that is not an object."""
+"""None is a value that is not an object."""
 Owner: TypeAlias = Callable[[Point], str]
-"""The id of the job or pool that a point is of, as far as it says; else an empty text."""
+"""Returns the id of the job or pool of a point; empty if the point has none."""
 _FIELDS = {field.encode_name for field in msgspec.structs.fields(Point)}
 _ANY_DEVICE = "device"
 """The key of a card where the catalogue does not name it."""

@@ -39,7 +39,7 @@ class _UsageMetrics(ChosenMetrics):
 
 
 def _metric_of(family: Family) -> type[Section]:
-    """The section for one family: one that no metric feeds by itself needs a name, and the unit must fit."""
+    """Build the section for one family. A family without a default metric requires a name, and the unit must fit."""
     name: Any = (Text | None, None) if family.names else (Text, ...)
     unit = Annotated[str, choice(tuple(UNITS[family.quantity]))]
     fields: dict[str, Any] = {"name": name, "unit": (unit | None, None), "statistic": (Text | None, None)}

@@ -313,9 +313,10 @@ def log_unfed(source: str, unfed: Iterable[Unfed], logged: set[Unfed]) -> None:
 
 
 def assumed(wanted: Iterable[Family], choices: Mapping[str, Choice]) -> dict[str, Metric]:
-    """A catalogue for who may not read the real one: the first name of each family that is certain without it.
+    """Return a catalogue for an identity that may not read the real one: the first name of each family whose unit is
+    certain.
 
-    A `_UTIL` or `_CYCLE` counts percent wherever it is documented. What else is wanted needs its unit in the config.
+    A `_UTIL` or `_CYCLE` counts percent in all documentation. Other metrics need a unit in the config.
     """
     found: dict[str, Metric] = {}
     for family in wanted:
@@ -334,7 +335,7 @@ def _feed(metric: Metric, family: Family, choice: Choice, before: Feed | None) -
     level = metric.level
     if level is None or not _can_feed(level, family.level):
         return unfed("its dimensions do not match the family")
-    # A flag has no unit, whatever the catalogue says.
+    # A flag has no unit, even if the catalogue has one.
     factor = 1.0 if family.quantity == "flag" else base_units(choice.unit or metric.unit, family.quantity)
     if factor is None:
         return unfed(f"its unit {printable(metric.unit, 40)!r} is not known for it")

@@ -76,5 +76,5 @@ class PoolWorkloadsCollector(BulkCollector):
         await part.publish([queue, *places])
 
     def _jobs_of(self, pool_id: str) -> Collection[str]:
-        # A logical pool's workloads may be listed by the physical one, too: each pool shows the places of its own jobs.
+        # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
         return {job.job_id for job in self._shared.jobs.listed().values() if job.pool_id == pool_id}

@@ -1,9 +1,9 @@
-"""Usage by AOM: one query a metric for all jobs of the project, however many (and the metrics' names once a day).
+"""Usage by AOM: one query a metric for all jobs of the project (and the metrics' names once a day).
 
-Nothing is asked while no job runs that has series of its own, nor for what is kept from being exposed.
+The collector makes no calls if no running job has series, or for families that are not exposed.
 
-Each reading is a part of its own. All are read before any is shown, so that the jobs that AOM serves now can be taken
-away from task metrics first (see `arbitration`). Where AOM refuses, the poll fails until task metrics have taken over.
+Each reading is a separate part. All are read before any is shown, so that task metrics first give up the jobs that AOM
+serves now (see `arbitration`). If AOM rejects the calls, the poll fails until task metrics serve the jobs.
 """
 
 from __future__ import annotations

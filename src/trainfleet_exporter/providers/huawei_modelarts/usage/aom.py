@@ -1,11 +1,11 @@
-"""AOM's Prometheus API: which metrics there are, one query for all series of one, and the batches that its samples are.
+"""AOM's Prometheus API: the names of metrics, one query for all series of a metric, and batches of samples.
 
-Parameters go in the URL, also with POST, whose body is empty. An answer that is no success says so in its body, with
-whatever HTTP status.
+Parameters are in the URL, also with POST, whose body is empty. An error may be in the body of a response with any HTTP
+status.
 
-A sample is one card's, or one pod's where there are no cards, or a whole job's where pods cannot be distinguished. What
-names pods and cards in samples is unproven (metrics); the names of a job's tasks are not. Samples carry the time of
-the query and not their own: nothing here is dated.
+A sample is of one card, or of a pod if there are no cards, or of a whole job if pods cannot be distinguished. The
+labels of pods and cards in samples are unproven (metrics); the names of a job's tasks are proven. Samples have the time
+of the query, so nothing here is dated.
 
 https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html
 """
@@ -65,7 +65,7 @@ QUERY = "ListInstantQueryAomPromPost"
 RANGE = "ListRangeQueryAomPromPost"
 NAMES = "ListLabelValuesAomPromGet"
 DEFAULT_INSTANCE = "0"
-"""Stands for Prometheus_AOM_Default, which paths need not name."""
+"""The id of Prometheus_AOM_Default, which paths need not contain."""
 _VECTOR = BodyLimits(wire=32 * 2**20, decoded=32 * 2**20, values=3_000_000, tolerated=250_000)
 """80,000 cards are 20 MB and 1.2 million values, which are decoded some hundred samples at a time. Where NaN makes that
 impossible, 250,000 values take half a second of the event loop."""
@@ -126,9 +126,9 @@ class AomApi:
         return frozenset(answer.data or ())
 
     async def query(self, promql: str, *, deadline: float) -> Iterator[list[Sample | None]]:
-        """POST .../query: the samples of an instant vector as they are now, by the service's own clock.
+        """POST .../query: the current samples of an instant vector, by the service's own clock.
 
-        They are decoded in batches, as they are asked for. None stands for what is no object.
+        They are decoded in batches on demand. None is a sample that is not an object.
         """
         call = Call(operation=QUERY, path="", method="POST", query={"query": promql}, no_data=_is_empty, limits=_VECTOR)
         rows = _rows(await self._call(call, "query", QueryAnswer, deadline), "vector", QUERY)
@@ -141,7 +141,9 @@ class AomApi:
         self, promql: str, *, start: int, end: int, step: int, deadline: float
     ) -> Iterator[Series | None]:
         """POST .../query_range: the series of a query at every `step` seconds from `start` to `end` (Unix seconds, both
-        included). They are decoded one by one, as they are asked for. None stands for what is no object.
+        included).
+
+        They are decoded one by one on demand. None is a series that is not an object.
 
         https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
         """
@@ -178,7 +180,7 @@ def _is_empty(answer: QueryAnswer) -> bool:
 
 
 def is_refusal(error: CloudError) -> bool:
-    """Whether AOM as such is closed to this identity or not served here, whatever it is asked."""
+    """Return whether AOM rejects this identity, or is not served here, for every query."""
     return isinstance(error, AccessDenied | NotFound) or (isinstance(error, RequestRefused) and error.status == 404)
 
 
@@ -272,7 +274,7 @@ class Collected:
         self._groups: dict[str, _Group] = {}
 
     def add(self, query: Query, samples: Iterable[Sample | None]) -> None:
-        """Take over samples of a query's answer. None stands for a row that is no object."""
+        """Add the samples of a query's response. None is a row that is not an object."""
         of_cards, name = self._plan.reading.of_cards, query.metric if query.promql else ""
         group = self._groups.get(name)
         if group is None:

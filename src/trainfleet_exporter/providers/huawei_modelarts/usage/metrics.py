@@ -1,7 +1,7 @@
-"""Which metric of AOM feeds which readings: a table, what the config puts in its place, and the queries that follow.
+"""The metrics of AOM and the readings that they feed: a table, its replacements in the config, and the queries.
 
-Percent are 0 to 100. Megabytes are MiB by habit, disk kilobytes are KiB a second whatever their name (both unproven);
-the names of NPU and network metrics are unproven as well, so that several are tried, and none where AOM has none.
+Percent are 0 to 100. Megabytes are MiB by convention, and disk kilobytes are KiB a second in spite of their name (both
+unproven). The names of NPU and network metrics are unproven as well, so several are tried, and none if AOM has none.
 
 https://support.huaweicloud.com/intl/en-us/productdesc-aom2/aom_01_0026.html
 """
@@ -44,7 +44,7 @@ class Source:
 
     names: tuple[tuple[str, str], ...]
     accelerator: Accelerator | None = None
-    """The kind whose cards have series of their own; None for metrics of whole pods."""
+    """The kind of the cards that have series; None for metrics of whole pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Reading:
 
     @property
     def of_cards(self) -> bool:
-        """Whether cards have series of their own."""
+        """Whether cards have series."""
         return self.sources[0].accelerator is not None
 
     def families(self) -> list[Family]:
@@ -220,7 +220,7 @@ def is_complete(found: Collection[Plan], everything: Collection[Plan]) -> bool:
 
 
 def _chosen(reading: Reading, chosen: Mapping[str, Choice], shown: Collection[Level]) -> Iterator[Query]:
-    """The config's queries. Each serves its own level, and those above it that have none of their own."""
+    """Return the config's queries. Each serves its level, and the levels above it that have no query."""
     free: list[Level] = []
     for family in reading.families():
         free.append(family.level)

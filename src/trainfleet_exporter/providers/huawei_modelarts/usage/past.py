@@ -156,7 +156,7 @@ class Steps:
         self._samples: dict[int, list[tuple[Query, Sample]]] = {}
 
     def add(self, query: Query, series: Iterable[Series | None]) -> None:
-        """Take over the series of a query's answer. None stands for a row that is no object."""
+        """Add the series of a query's response. None is a row that is not an object."""
         for one in series:
             if one is None or one.values is None:
                 self.dropped["malformed"] += 1
@@ -172,7 +172,7 @@ class Steps:
                     self._samples.setdefault(int(value.time), []).append((query, Sample(one.metric, value)))
 
     async def tracks(self, *, names_source: bool) -> list[Track]:
-        """What there is to be shown; with `names_source`, also that it was AOM which had a job's readings."""
+        """Return the series to show; with `names_source`, also that AOM was the source of a job's readings."""
         found: dict[_Key, tuple[array[int], array[float]]] = {}
         moments: dict[str, array[int]] = {}
         for at in sorted(self._samples):

@@ -1,6 +1,6 @@
-"""What each dedicated pool uses (its monitor): one call a pool, however many nodes and jobs.
+"""The usage of each dedicated pool (its monitor): one call for each pool.
 
-The series are those of the cluster that a pool stands in: a logical pool shows what the whole physical one uses.
+The series are those of a pool's cluster: a logical pool shows the usage of the whole physical pool.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 """

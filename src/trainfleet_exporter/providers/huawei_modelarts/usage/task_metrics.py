@@ -189,7 +189,7 @@ class TaskMetricsCollector(UsageByJobCollector):
             try:
                 answer = await self._shared.client.task_metrics(part.key, task, deadline=part.deadline)
             except NotFound as error:
-                missing = error  # the task, or the whole job, went away meanwhile
+                missing = error  # the task or the whole job was deleted in the meantime
                 continue
             add_pod(sheet, task, answer)
             del answer  # before the next call
