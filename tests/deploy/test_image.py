@@ -21,10 +21,15 @@ def _last(instruction: str) -> str:
     return last[1]
 
 
-def _locked(name: str) -> set[str]:
-    """Return the distributions in a lock file."""
+def _pins(name: str) -> dict[str, str]:
+    """Return the distributions in a lock file, with their versions."""
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
-    return {found.partition("[")[0] for found in re.findall(r"^([a-z0-9][^=\n]*)==", text, re.MULTILINE)}
+    found = re.findall(r"^([a-z0-9][^=\n]*)==(\S+)", text, re.MULTILINE)
+    return {distribution.partition("[")[0]: version for distribution, version in found}
+
+
+def _locked(name: str) -> set[str]:
+    return set(_pins(name))
 
 
 def test_what_only_builds_is_not_in_the_image() -> None:
@@ -35,6 +40,13 @@ def test_what_only_builds_is_not_in_the_image() -> None:
     copied = re.findall(r"^COPY --from=build (\S+)", DOCKERFILE, re.MULTILINE)
     assert copied == ["/opt/trainfleet-exporter"]
     assert re.findall(r"uninstall -q -y ([a-z -]+?) +&&", DOCKERFILE) == ["setuptools pip"]
+
+
+def test_what_is_installed_together_has_the_same_pins() -> None:
+    build, sbom = _pins("build"), _pins("sbom")
+    shared = build.keys() & sbom.keys()
+    assert "packaging" in shared
+    assert {name: sbom[name] for name in shared} == {name: build[name] for name in shared}
 
 
 def test_the_image_holds_the_list_of_its_packages() -> None:
