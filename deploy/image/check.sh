@@ -73,7 +73,7 @@ ok "no pip, no cache, no compiler and no settings of pip in the image"
 python3 - "$root/opt/trainfleet-exporter/sbom.cdx.json" <<'PYTHON' || fail "no usable SBOM in the image"
 import json, pathlib, sys
 names = {component["name"] for component in json.loads(pathlib.Path(sys.argv[1]).read_text())["components"]}
-assert {"httpx", "prometheus-client"} <= names, names
+assert {"httpx", "prometheus_client"} <= names, names
 assert not names & {"pip", "setuptools", "hatchling"}, names
 PYTHON
 ok "the SBOM lists the packages of the image"

@@ -30,6 +30,10 @@ JOBS = {
     ),
     "queued": 'trainfleet_job_status{status="queued"}',
     "failed": 'trainfleet_job_status_reason and on (job_id) trainfleet_job_status{status="failed"}',
+    "with an alert": 'ALERTS{alertname=~"Trainfleet.+", job_id!=""}',
+    "with medians": (
+        "job:trainfleet_accelerator_power_median:watts and on (job_id) job:trainfleet_network_median:bytes_per_second"
+    ),
 }
 """The jobs for which the job dashboard is tested. Each of its queries must return data for at least one."""
 
@@ -39,6 +43,7 @@ EMPTY: dict[str, str] = {}
 BEYOND_ONE = {
     "Expected calls as a share of the budget": "too fast a pace is what it is there to show",
     "Share of the interval that polls take": "a poll may take longer than its interval",
+    "Power and traffic compared with the job's own median": "a job may work harder than usual",
 }
 """Panels of shares that may be above 1."""
 

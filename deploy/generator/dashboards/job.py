@@ -20,6 +20,7 @@ from deploy.generator.dashboards.promql import (
 )
 from deploy.generator.dashboards.tables import Column, table
 from deploy.generator.dashboards.variables import PROVIDER, choice, datasource, named
+from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POWER, POWER_MEDIAN
 
 UID = "trainfleet-job"
 
@@ -250,7 +251,30 @@ def _facts() -> list[Panel]:
             width=6,
             height=7,
         ),
+        states(
+            "Alerts",
+            "Alerts about the job and its pods, pending or firing.",
+            Query(
+                f'max by (alertname, alertstate) (ALERTS{{alertname=~"Trainfleet.+", {_ONE}}})',
+                "{{alertname}} {{alertstate}}",
+            ),
+            words={1: ("active", "red")},
+            width=12,
+        ),
+        timeseries(
+            "Power and traffic compared with the job's own median",
+            "A hung job keeps its accelerators busy, but draws less power and has no traffic. The graph begins an hour "
+            "after the first reading, if the source reports power and traffic.",
+            "percentunit",
+            Query(_of_median(POWER, POWER_MEDIAN), "power"),
+            Query(_of_median(NETWORK, NETWORK_MEDIAN), "traffic"),
+            width=12,
+        ),
     ]
+
+
+def _of_median(signal: str, median: str) -> str:
+    return f"max({signal}{{{_ONE}}} / ({median}{{{_ONE}}} > 0))"
 
 
 def _once_requested() -> str:

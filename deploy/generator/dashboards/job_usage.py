@@ -5,6 +5,7 @@ from __future__ import annotations
 from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
 from deploy.generator.dashboards.promql import P, info, of_job, once
 from deploy.generator.dashboards.tables import Column, table
+from deploy.generator.rules_signals import SIGNALS
 
 _ONE = f'{P}, job_id="$job_id"'
 _PODS = f'{_ONE}, pod_id=~"$pod"'
@@ -173,6 +174,16 @@ PODS: list[Panel] = [
         "percentunit",
         _pod("accelerator_memory_utilization_ratio"),
         limits=(0, 1),
+    ),
+    timeseries(
+        "Signals far below the other pods",
+        "Number of signals (utilization, power, network) of a pod that are far below the median of the job's pods. A "
+        "pod with two such signals for a quarter of an hour is a straggler.",
+        "short",
+        Query(f"max by (pod_id) ({SIGNALS}{{{_PODS}}})", "{{pod_id}}"),
+        limits=(0, 3),
+        width=24,
+        height=6,
     ),
     timeseries(
         "CPU utilization by pod",
