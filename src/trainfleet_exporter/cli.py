@@ -44,7 +44,7 @@ from trainfleet_exporter.web.access import Access
 log = logging.getLogger(__name__)
 
 _OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What a disk behind the standard output may have to say."""
+"""Errors of a disk behind the standard output."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -127,7 +127,7 @@ def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
 
 
 def _notice(shard: Shard) -> str:
-    """What readers of a shard's status page must know."""
+    """Return the notice for readers of a shard's status page."""
     if shard.total == 1:
         return ""
     return f"This is shard {shard.ordinal} of {shard.total} (counted from 0): it shows its part of the fleet."

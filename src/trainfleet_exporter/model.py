@@ -143,7 +143,7 @@ class PhaseTime(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobTime(msgspec.Struct, frozen=True, gc=False):
-    """What the time of a job was spent on so far. A phase that has not begun is left out."""
+    """The time of a job by phase up to now. A phase that has not begun is left out."""
 
     job_id: str
     phases: tuple[PhaseTime, ...]
@@ -252,7 +252,7 @@ class RoleStatusCount(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobPods(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What only a job's detail has: its pods by role, wanted, present and replaced."""
+    """The parts of a job that only its detail has: its pods by role, wanted, present and replaced."""
 
     job_id: str
     restarts_allowed: int | None = None
@@ -300,7 +300,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PoolAmounts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pool has, and what of it placed workloads hold. A parent's figures include its children's."""
+    """The capacity of a pool, and the share that placed workloads hold. A parent's figures include its children's."""
 
     pool_id: str
     capacity_cpu_cores: float | None = None
@@ -409,7 +409,7 @@ class UsageValues(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodUsage(msgspec.Struct, frozen=True, gc=False):
-    """What one pod uses."""
+    """The usage of one pod."""
 
     job_id: str
     pod_id: str
@@ -417,7 +417,7 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobUsage(msgspec.Struct, frozen=True, gc=False):
-    """What a whole job uses."""
+    """The usage of a whole job."""
 
     job_id: str
     values: UsageValues
@@ -436,7 +436,7 @@ class UsageSource(msgspec.Struct, frozen=True, gc=False):
 
 
 class PoolUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the nodes of a pool use together. Disks are those of the nodes; their utilization is 0 to 1."""
+    """The usage of all nodes of a pool. Disks are those of the nodes; their utilization is 0 to 1."""
 
     pool_id: str
     values: UsageValues
@@ -446,7 +446,7 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
-    """What one accelerator of a pod does; `device` is its number or name, as the platform identifies cards."""
+    """The usage of one accelerator of a pod. `device` is its number or name, as the platform identifies cards."""
 
     job_id: str
     pod_id: str
@@ -469,7 +469,7 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Subject(msgspec.Struct, gc=False, eq=False):
-    """What readings are of (a job, a pod, one of its devices, a pool): one and the same object while it is there.
+    """The subject of readings (a job, a pod, one of its devices, a pool): one constant object while it exists.
 
     A bulk source reports the same things in every answer, one answer for each metric. Because each of them is one
     object, a reading is as small as a number, and its labels are written only once. It belongs to one provider and one
@@ -491,7 +491,7 @@ class Readings(msgspec.Struct, frozen=True):
     of: type
     """JobUsage, PodUsage, DeviceUsage or PoolUsage."""
     field: str
-    """What is read, as a path from an object of that class: `values.cpu`, or `utilization` of a device."""
+    """The path of the value from an object of that class: `values.cpu`, or `utilization` of a device."""
     subjects: Sequence[Subject]
     values: Sequence[float]
     """In the order of the subjects, each of which has one."""

@@ -41,7 +41,7 @@ class Standby:
 
     @property
     def words(self) -> str:
-        """What readers of the status page must know; empty while this exporter polls."""
+        """The notice for readers of the status page; empty while this exporter polls."""
         if self.elector.role is Role.LEADER:
             return ""
         if self.elector.role is Role.UNDECIDED:

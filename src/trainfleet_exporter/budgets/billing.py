@@ -26,7 +26,7 @@ class Month(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Its length."""
         return self.ends - self.starts
 
     def contains(self, time: float) -> bool:

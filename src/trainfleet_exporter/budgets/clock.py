@@ -20,7 +20,7 @@ _DOUBT = 86400.0
 
 
 class Look(NamedTuple):
-    """What the clock shows: Unix times."""
+    """A reading of the clock, as Unix times."""
 
     times: tuple[float, ...]
     """The time by the wall clock; for a day after it was set, also the old time, which continues."""
@@ -41,7 +41,7 @@ class BudgetClock:
         self._steady = _loop_time if steady is None else steady
         self._began: float | None = None
         self._believed = self._last = 0.0
-        """How far the wall clock is ahead of the steady one: as it is believed, and at the last look."""
+        """Seconds by which the wall clock is ahead of the steady one: as assumed, and at the last reading."""
         self._set_at = 0.0
         """When the wall clock was set for the last time, by the steady clock."""
 

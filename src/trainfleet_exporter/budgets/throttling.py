@@ -37,7 +37,7 @@ _RANKS = {"job_counts": Rank.COUNTS} | dict.fromkeys(("usage", "pods", "nodes", 
 
 
 class Throttle:
-    """How often one collector may poll. Made by Throttling.join.
+    """The limit on the polls of one collector. Made by Throttling.join.
 
     `budgets` are by API, and so is `sharing`: all throttles of a budget, of all providers of its account.
     """

@@ -1,4 +1,4 @@
-"""What a config must keep beyond single values: names, timeouts, plain http, and what one account shares."""
+"""Rules of a config beyond single values: names, timeouts, plain http, and the common limits of an account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the configs of the built-in clouds have in common: endpoints by region, and collectors that need each other."""
+"""The common part of the configs of the built-in clouds: endpoints by region, and collectors that need each other."""
 
 from __future__ import annotations
 

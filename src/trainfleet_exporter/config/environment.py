@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# In this order: an escaped dollar, a well-formed reference, a broken one. Any other dollar stands for itself, so
-# that the regular expression `train-.*$` needs no care.
+# In this order: an escaped dollar, a well-formed reference, a broken one. Other dollars are literal, so that a user can
+# write the regular expression `train-.*$`.
 _TOKENS = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<broken>\$\{)")
 
 REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")

@@ -22,14 +22,14 @@ from trainfleet_exporter.config.wording import Rule, Wording
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _PART = 3  # letters at the start of a word that are enough to recognize it
 _REGION_WORD = re.compile("[0-9]+|north|south|east|west|central")
-"""What the names of new regions are made of: `cn-north-12` is none of `cn-north-1` misspelt."""
+"""The words in names of new regions: `cn-north-12` is not a misspelt `cn-north-1`."""
 _MISSPELT = 0.9  # of difflib: one letter or two of a region's name
 _SHOWN = 80  # characters of a found text
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What validation needs besides the tree: the folder that relative paths start from, and the environment."""
+    """The inputs of validation besides the tree: the folder of relative paths, and the environment."""
 
     folder: Path
     environ: Mapping[str, str] = field(repr=False)
@@ -105,7 +105,7 @@ def text_of(value: object, rule: Wording, **facts: object) -> str:
 
 
 def broken_reference(value: Scalar) -> str:
-    """What is wrong with the `${NAME}` of a scalar; empty if nothing is."""
+    """Return the error in the `${NAME}` of a scalar; empty if there is none."""
     if BARE_VARIABLE.fullmatch(value.expansion.written):
         return Rule.VARIABLE_WITHOUT_BRACES.format()
     if value.expansion.malformed:

@@ -86,7 +86,7 @@ class Document:
     root: Table
     faults: list[Fault] = field(default_factory=list)
     broken: frozenset[Loc] = frozenset()
-    """Where such a fault left nothing behind that could be judged."""
+    """Places where such an error left nothing to validate."""
 
     def line(self, loc: Sequence[str | int]) -> int:
         """The line of `loc`, or of the nearest place above it that is in the file."""
@@ -119,7 +119,7 @@ class Document:
 
 
 def shape(value: object) -> str:
-    """What kind of thing a value is, in words that do not hold it."""
+    """Describe the kind of a value, without its content."""
     if value is None:
         return "no value"
     if isinstance(value, dict):

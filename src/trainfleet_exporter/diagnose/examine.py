@@ -27,7 +27,7 @@ from trainfleet_exporter.transport import Attempt
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
 _NO_RIGHT = ("403", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden")
-"""How the error codes of a missing permission begin, if the HTTP status is not 403."""
+"""Prefixes of the error codes of a missing permission, if the HTTP status is not 403."""
 
 
 async def examine(

@@ -33,7 +33,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
 
 
 class HasSources(Protocol):
-    """What `described` reads of a platform (providers.registry.Platform)."""
+    """The part of a platform that `described` reads (providers.registry.Platform)."""
 
     @property
     def name(self) -> str: ...

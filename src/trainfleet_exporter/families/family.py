@@ -1,4 +1,4 @@
-"""What a family is: one metric, the model class it reads, and how it reads it.
+"""A family: one metric, its model class, and the way to read its values.
 
 A read function is pure and cannot fail on an object that keeps its types: it yields `(values of the further labels,
 sample value)` and yields nothing for what the platform did not say.

@@ -34,7 +34,7 @@ _USAGE_FIELDS = (
     ),
     ("accelerator_power_watts", "Power in watts that the accelerators of a {} draw", "accelerator_power_watts"),
 )
-"""What follows the level in the name, the meaning, and the field of UsageValues."""
+"""The part of the name after the level, the meaning, and the field of UsageValues."""
 _WITHOUT_READING = " Absent without a recent reading."
 _PROFILED_FIELDS = (
     ("sm_utilization_ratio", "Share of time in which the multiprocessors of {} are busy, 0 to 1", "sm_utilization"),
@@ -53,7 +53,7 @@ _BY_ACCELERATOR = frozenset({"accelerator_utilization", "accelerator_memory", *(
 
 
 def _combined(suffix: str) -> str:
-    """How the values of parts make the value of a whole."""
+    """Return how the values of parts combine to the value of a whole."""
     return "Mean" if suffix.endswith("_ratio") else "Sum"
 
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _MOST_WAITING = 10_000
 """Lines that are kept while the file cannot be written; beyond that, the oldest are lost."""
 _TAIL_BYTES = 4 << 20
-"""How much of the end of the file is read for jobs that it already has: about 5,000 of them."""
+"""Bytes at the end of the file that are searched for known jobs: about 5,000 jobs."""
 _LAST_LINES_SECONDS = 1.0
 """Seconds to wait for the last lines."""
 
@@ -69,7 +69,7 @@ class LedgerFile:
         self._fails = False
         self._writing = threading.Lock()
         self._known: tuple[Path, set[_Key]] | None = None
-        """What the end of a file had when it was first written to."""
+        """The jobs at the end of a file before its first write."""
 
     def add(self, job: EndedJob) -> None:
         """Queue a line for writing."""

@@ -13,7 +13,8 @@ Why no two exporters poll at the same time:
 2. Another exporter writes only if it has seen the same version for DURATION by its own clock. It counts from the answer
    that showed the version for the first time, which is after the replacement.
 3. A write that finds another version has no effect. So a write that a stopped process or the network delays cannot undo
-   what happened meanwhile.
+   later changes.
+
 4. A record that was deleted is made again without a holder, and then rule 2 holds for it.
 
 No two clocks are compared, only spans of time. MARGIN is for clocks that run at different speeds. Each call to a cloud
@@ -50,7 +51,7 @@ _RELEASE_SECONDS = 1.0
 
 
 class Role(Enum):
-    """What the exporter does. UNDECIDED: it has not seen a holder yet."""
+    """The state of the exporter. UNDECIDED: it has not seen a holder yet."""
 
     UNDECIDED = "undecided"
     STANDBY = "standby"
@@ -193,7 +194,7 @@ class Elector:
         return RENEW_SECONDS
 
     async def _answer(self, call: Awaitable[T], most: float = _STORE_SECONDS) -> T:
-        """What a store answers in time; LeaseUnavailable if it does not."""
+        """Return the response of a store in time; LeaseUnavailable if it is late."""
         try:
             async with asyncio.timeout(min(most, _STORE_SECONDS)):
                 answer = await call

@@ -1,4 +1,4 @@
-"""What a lease says, and what a place where one is kept can do."""
+"""The record of a lease, and the operations of a place that stores it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Record:
     holder: str = ""
     """The identity of the exporter that polls; empty if the lease was released, or never held."""
     term: int = 0
-    """How many times an exporter has begun to hold it; 0 if the record is new."""
+    """How many times exporters have begun to hold it; 0 if the record is new."""
     version: str = ""
     """Different after each write; empty if there is no record."""
 
 
 class LeaseStore(Protocol):
-    """Where a lease is kept. Calls may take any time; the caller limits it by cancelling them."""
+    """The store of a lease. Calls may take any time. The caller limits it by cancelling them."""
 
     async def read(self) -> Record:
         """Read the record. LeaseUnavailable if that is not possible."""

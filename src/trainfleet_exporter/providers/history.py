@@ -150,7 +150,7 @@ class PastSource(Protocol):
     """A source of a cloud that has past usage."""
 
     def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the readings of a day are asked for."""
+        """Return the units that read a day."""
         ...
 
 
@@ -158,12 +158,13 @@ class History(ABC):
     """One provider's past. Everything that asks raises CloudError."""
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        """What the cloud no longer has of a range, or never has, in words for a person."""
+        """Return texts for users about data of a range that the cloud no longer has, or never had."""
         return ()
 
     @abstractmethod
     async def learn(self, deadline: float) -> bytes:
-        """What plans are made by (catalogues, workspaces), in a form that `recall` takes: it is asked for once."""
+        """Read the data that plans are made from (catalogues, workspaces), in a form that `recall` accepts. It is read
+        once."""
 
     @abstractmethod
     def recall(self, learned: bytes, job_id: str) -> None:
@@ -179,15 +180,15 @@ class History(ABC):
         """
 
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
-        """What has to be asked of single jobs, before any day is read."""
+        """Return the calls for single jobs that must be made before any day is read."""
         return iter(())
 
     @abstractmethod
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the readings of a day are asked for."""
+        """Return the units that read a day."""
 
     def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        """What is to be asked for after that: of jobs that `readings` had nothing of.
+        """Return the further units of a day: for jobs without readings in `readings`.
 
         Without marks nothing was asked yet: then it is what will surely have to be asked for.
         """

@@ -56,7 +56,7 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildContext:
-    """What the exporter gives a provider to be built with."""
+    """The inputs from which the exporter builds a provider."""
 
     settings: Global
     account: Account

@@ -269,8 +269,8 @@ class Connection(HttpToolsProtocol):
         """Close the connection at once: bytes that are not sent yet are lost, and the client sees a broken connection
         instead of a short answer."""
         if self._answering is not None:
-            # Else its handler learns of the end too late: it would go on writing, and uvicorn logs a handler that
-            # returns before the end of its answer as an error.
+            # Otherwise its handler learns of the end too late. It would continue to write, and uvicorn logs an error
+            # about a handler that returns before the end of its response.
             self._answering.disconnected = True
         self.transport.abort()
 

@@ -1,12 +1,12 @@
-"""Where credentials come from on Alibaba Cloud: requests for temporary ones, files of profiles, the vendor's chain.
+"""Sources of credentials on Alibaba Cloud: requests for temporary keys, files of profiles, the vendor's chain.
 
-The chain, where the config names no credentials:
+The chain, if the config has no credentials:
 
     environment ──none──► OIDC variables ──not all──► CLI profile ──none──► SDK profile ──none──► ┐
                                    ┌──────────────────────────────────────────────────────────────┘
-                                   └► asked when first needed: ECS metadata (unless disabled), then the credentials URI
+                                   └► requested at first use: ECS metadata (unless disabled), then the credentials URI
 
-The first place that has something is used, even if a service refuses it later: the exporter must not ask as another
+The first source that has a credential is used, even if a service rejects it later: the exporter must not become another
 user because STS was busy.
 
 https://www.alibabacloud.com/help/en/sdk/developer-reference/v2-manage-python-access-credentials
@@ -115,7 +115,7 @@ def _of_session(session: Session) -> dict[str, str]:
 
 
 def _open_headers(call: Call) -> Mapping[str, str]:
-    """What STS wants of a caller that has no keys yet."""
+    """Return the headers that STS requires of a caller without keys."""
     return {
         "content-type": "application/x-www-form-urlencoded",
         "x-acs-action": call.operation,
@@ -171,7 +171,7 @@ class UnfitProfileError(AccessDenied):
 
 
 def arn_form(kind: str) -> re.Pattern[str]:
-    """What an ARN of RAM looks like, of kind `role` or `oidc-provider`."""
+    """Return the pattern of an ARN of RAM, of kind `role` or `oidc-provider`."""
     return re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
 
 
@@ -202,7 +202,8 @@ SDK_FILE = ProfileFormat(_parse_ini, invalid=lambda error: "it is not an INI fil
 
 
 def profile_source(file: ProfileFile[Profiles], name: str = "", *, needs_session: bool = False) -> KeySource:
-    """What a profile says; the current one without a name. `AccessDenied` says why it cannot be used."""
+    """Return the source in a profile; the current one without a name. AccessDenied, with the reason, if it cannot be
+    used."""
     profiles = file.read()
     return _source(file, profiles, name or profiles.current, needs_session)
 
@@ -216,7 +217,8 @@ def read_profile(source: ProfileKeys) -> Keys:
 
 
 def find_profile(name: str, environ: Environment) -> KeySource:
-    """What a profile says, in the first file that has it. `AccessDenied` says why it cannot be used."""
+    """Return the source in a profile of the first file that has it. AccessDenied, with the reason, if it cannot be
+    used."""
     reasons: list[str] = []
     for file in _profile_files(environ):
         try:
@@ -367,7 +369,8 @@ _OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "ROLE_ARN", _PREFIX + "OIDC_TO
 
 
 def default_chain(environ: Environment) -> KeySource:
-    """What the chain finds, or its links that are left to be asked. Refuses what the environment says wrong."""
+    """Return the source that the environment selects, or the remaining links of the chain. Rejects an invalid
+    environment."""
     found = environ.keys(*_KEYS) or _oidc_of(environ) or _profile_of(environ)
     return found or environ.first_of(*_links_of(environ))
 

@@ -1,4 +1,4 @@
-"""What a provider of platform `alibaba_pai` may say in the config file."""
+"""The keys of a provider of platform `alibaba_pai` in the config file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _REGIONS = (
 
 
 class PaiRule(Wording):
-    """What is wrong with credentials that only this platform has (config.wording)."""
+    """Errors in credentials that only this platform has (config.wording)."""
 
     CREDENTIALS_FORM = (
         "found {found}; allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "

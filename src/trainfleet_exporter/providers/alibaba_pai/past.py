@@ -70,7 +70,7 @@ _STATUSES = ("status", "platform_status", "holds_resources")
 
 
 class _Learned(msgspec.Struct):
-    """What plans are made by."""
+    """The data that plans are made from."""
 
     workspaces: list[str] = msgspec.field(default_factory=list)
     pool_models: dict[str, str] = msgspec.field(default_factory=dict)

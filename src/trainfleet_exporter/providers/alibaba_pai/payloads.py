@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 
 class ResourceConfig(Struct, gc=False):
-    """What each pod of a role asks for (ResourceConfig): cores, memory with its suffix, accelerators."""
+    """The requested resources of each pod of a role (ResourceConfig): cores, memory with its suffix, accelerators."""
 
     cpu: str | float | None = field(name="CPU", default=None)
     memory: str | float | None = field(name="Memory", default=None)
@@ -227,7 +227,7 @@ class NodeStatistics(Struct, rename="pascal", gc=False):
 
 
 class QuotaDetails(Struct, rename="pascal", gc=False):
-    """What a quota has and what of it is in use (QuotaDetails); only answered with Verbose."""
+    """The capacity of a quota, and its use (QuotaDetails). Only responses with Verbose have it."""
 
     actual_min_quota: ResourceAmount | None = None
     allocated_quota: ResourceAmount | None = None
@@ -262,7 +262,8 @@ class QuotasPage(Struct, rename="pascal", gc=False):
 
 
 class WorkloadResource(Struct, gc=False):
-    """What a workload asks for (ResourceAmount), as it came: an unreadable amount is not the same as none."""
+    """The requested resources of a workload (ResourceAmount), unchanged: an unreadable amount is not the same as
+    none."""
 
     cpu: object = field(name="CPU", default=None)
     memory: object = field(name="Memory", default=None)

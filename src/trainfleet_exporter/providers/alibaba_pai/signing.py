@@ -1,4 +1,4 @@
-"""How to sign requests to Alibaba Cloud's APIs, and what their responses mean.
+"""Signatures of requests to Alibaba Cloud's APIs, and the meaning of responses.
 
 DLC (version 2020-12-03), PaiStudio (2022-01-12) and AIWorkSpace (2021-02-04) are ROA APIs: GET, everything in the
 query. The `Code` of an answer says what it means, as much as its HTTP status does: throttling comes as 400 as well as
@@ -111,10 +111,10 @@ _ACCESS_CODES = (
 )
 _WRONG_ADDRESS_CODES = ("InvalidAction", "InvalidApi", "InvalidProduct", "InvalidVersion")
 _GOOD_CODES = frozenset({"", "200", "OK", "Success"})
-"""What CloudMonitor's answers, and DLC GetMetrics', carry as Code next to HTTP 200 when all is well."""
+"""Codes of good responses of CloudMonitor and DLC GetMetrics, next to HTTP 200."""
 _SERVICE_CODES = ("Internal", "ServiceUnavailable")
 _SPENT = "user api quota limit"
-"""How CloudMonitor says that the free calls of the month are spent: no pause of seconds helps against that."""
+"""CloudMonitor's text if the free calls of the month are spent. A pause of seconds does not help."""
 _SPENT_PAUSE = 3600.0
 
 
@@ -122,7 +122,7 @@ _KEY_CODES = ("InvalidSecurityToken", "InvalidAccessKeyId", "SignatureDoesNotMat
 
 
 class PaiDialect(SignedDialect[Keys]):
-    """How an API of one version is signed, and how its answers are judged (transport.Dialect)."""
+    """Signs the requests of an API of one version, and judges its responses (transport.Dialect)."""
 
     def __init__(self, api: str, version: str, credential: Credential[Keys]) -> None:
         super().__init__(api, credential)

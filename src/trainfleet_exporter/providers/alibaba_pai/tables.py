@@ -1,4 +1,4 @@
-"""What feeds each family: APIs and fields of PAI, and what of it is unproven. HELP texts are made from this.
+"""The sources of each family: APIs and fields of PAI, and the unproven ones. They complete the HELP texts.
 
 Names of metrics are those of `usage.metrics` and `usage.job_metrics`.
 """

@@ -100,7 +100,7 @@ def job_status(platform_status: str, sub_status: str | None = None) -> Status:
 
 
 class EcsSpec(Struct, frozen=True, gc=False):
-    """What one machine of a type has."""
+    """The resources of one machine of a type."""
 
     cpu_cores: float | None = None
     memory_bytes: float | None = None
@@ -297,7 +297,7 @@ def _role(spec: payloads.JobSpec | None, ecs_specs: Mapping[str, EcsSpec]) -> Ec
 
 
 def _sum(by_role: list[float | None]) -> float | None:
-    """What a job asks for in all, where it is known of each role."""
+    """Return the sum of a job's requested resources, if they are known for each role."""
     known = [each for each in by_role if each is not None]
     return sum(known) if known and len(known) == len(by_role) else None
 

@@ -53,7 +53,7 @@ Without any it is `other`.
 RESULTS: Sequence[tuple[str, str]] = (("succ", "success"), ("fail", "failed"))
 """Parts of RestartStatus in lower case, and results."""
 _UNDER_WAY = "ing"
-"""How a RestartStatus ends while the restart is in progress, such as Restarting."""
+"""The end of a RestartStatus while the restart is in progress, such as Restarting."""
 _OTHER: Cause = "other"
 
 
@@ -161,7 +161,7 @@ def _explains(record: payloads.RestartRecord, at: float, why: Cause, ended: floa
 
 
 def _seconds(record: payloads.RestartRecord) -> float | None:
-    """How long a restart took; 0 if it is in progress."""
+    """Return the seconds of a restart; 0 if it is in progress."""
     return amount(record.restart_duration_in_sec) or None
 
 

@@ -35,7 +35,7 @@ _NO_RESOURCES: Final = payloads.UserResources()
 
 
 def pool(row: payloads.Quota) -> Pool | None:
-    """What a row of ListQuotas (Verbose) says a quota is."""
+    """Translate a row of ListQuotas (Verbose)."""
     if not row.quota_id:
         return None
     nodes = (row.quota_details or _NO_DETAILS).node_statistics or _NO_NODES
@@ -52,7 +52,7 @@ def pool(row: payloads.Quota) -> Pool | None:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What other collectors need to know of a quota."""
+    """The facts about a quota that other collectors need."""
 
     name: str
     accelerator_model: str
@@ -62,7 +62,8 @@ class Quota:
 
 
 def quota(row: payloads.Quota) -> Quota:
-    """What other collectors need of a row of ListQuotas. A quota that does not name its workload types runs jobs."""
+    """Return the facts that other collectors need from a row of ListQuotas. A quota without workload types runs
+    jobs."""
     capacity = (row.quota_details or _NO_DETAILS).actual_min_quota or _NO_AMOUNT
     types = None if row.quota_config is None else row.quota_config.workload_types
     return Quota(
@@ -73,7 +74,7 @@ def quota(row: payloads.Quota) -> Quota:
 
 
 def pool_amounts(row: payloads.Quota) -> PoolAmounts:
-    """What a row of ListQuotas says a quota has: ActualMinQuota, which is what is bound to it now."""
+    """Return the capacity in a row of ListQuotas: ActualMinQuota, the resources that are bound to it now."""
     details = row.quota_details or _NO_DETAILS
     capacity = details.actual_min_quota or _NO_AMOUNT
     allocated = details.allocated_quota
@@ -93,11 +94,11 @@ def pool_amounts(row: payloads.Quota) -> PoolAmounts:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What waits in a quota and its descendants."""
+    """The waiting workloads of a quota and its descendants."""
 
     by_type: Mapping[str, int]
     accelerators: float | None
-    """What all of it asks for together; None if one entry does not say."""
+    """The sum of their requested accelerators; None if one workload does not have it."""
     places: tuple[QueuePlace, ...]
     """The jobs that wait in this very quota."""
 
@@ -139,7 +140,7 @@ def _asked_gpus(resource: payloads.WorkloadResource) -> float | None:
 def users(
     pool_id: str, rows: Iterable[payloads.QuotaUser], others: Mapping[str, Iterable[payloads.Workload]] | None
 ) -> list[PoolUser]:
-    """Who holds how many GPUs of a quota, and for what.
+    """Return the number of GPUs of a quota that each user holds, by type of workload.
 
     `rows` are those of ListQuotaActiveUserUsages, the totals of users. `others` are running workloads by type, all but
     training jobs. Training jobs hold the rest of a total. None: the types are not known.

@@ -49,7 +49,7 @@ _IN_A_SENTENCE = {"config file": "the config file", "environment": "the environm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialExchange(Generic[S_contra, T_co]):
-    """How an API is asked for a temporary credential. {name} in a text is the role or the user."""
+    """The request for a temporary credential of an API. {name} in a text is the role or the user."""
 
     api: str
     ask: Callable[[ApiClient, S_contra, float], Awaitable[Issued[T_co]]]
@@ -57,12 +57,12 @@ class CredentialExchange(Generic[S_contra, T_co]):
     origin: str
     logged: str
     margin: float
-    """How many seconds before it expires the credential is refreshed."""
+    """Seconds before its expiration at which the credential is refreshed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialTable(Generic[T_co]):
-    """How one cloud serves each kind of source. None if it does not, so that its config names no such source.
+    """The implementation of each kind of source for one cloud. None if the cloud's config has no such source.
 
     A password is exchanged for T_co.
     """
@@ -71,9 +71,9 @@ class CredentialTable(Generic[T_co]):
     chain_logged: str
     """Names the keys of a `FirstOf` in the log."""
     open: Callable[[str], Dialect]
-    """How an API is asked without a credential, by its label `api`."""
+    """Returns the dialect of requests without a credential, by the label `api`."""
     signed: Callable[[str, Credential[Keys]], Dialect] | None = None
-    """How an API is asked with keys. `assume_role` needs it."""
+    """Returns the dialect of requests with keys. `assume_role` needs it."""
     assume_role: CredentialExchange[AssumedRole, Keys] | None = None
     oidc: CredentialExchange[OidcRole, Keys] | None = None
     password: CredentialExchange[PasswordUser, T_co] | None = None

@@ -1,4 +1,4 @@
-"""What the `credentials` sections of all clouds have in common."""
+"""The common part of the `credentials` sections of all clouds."""
 
 from __future__ import annotations
 

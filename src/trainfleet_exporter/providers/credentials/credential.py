@@ -1,4 +1,4 @@
-"""What every credential can do, and the keys that most of them are."""
+"""The interface of every credential, and the keys that most of them have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Credential(Generic[T_co]):
-    """What calls are signed with (also a providers.registry.Identity). This base never changes, and never expires."""
+    """A credential that signs calls (also a providers.registry.Identity). This base never changes, and never
+    expires."""
 
     def __init__(self, origin: Callable[[], str]) -> None:
         self._origin = origin

@@ -5,11 +5,11 @@
                         └──refused by a service──► replaced at once, but only once in five minutes: a service that
                                                    refuses every credential must not cost a request for each call
 
-One refresh runs at a time, whichever call starts it. Meanwhile the other calls use a credential that is due but valid.
-All calls get the same failure, and none of them asks again, until its pause is over.
+One refresh runs at a time. Meanwhile the other calls use a credential that is due but still valid. After a failure, all
+calls get the same error, and no call tries again until the pause is over.
 
-A credential is due, and it expires, by the wall clock or by the loop's, whichever comes first. A wall clock that was
-set back would keep a credential in use that the service has long refused.
+A credential is due, and expires, by the wall clock or by the loop's, the earlier of the two. Otherwise, if the wall
+clock was set back, the exporter would keep a credential that the service rejects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where credentials come from on Huawei Cloud: requests for temporary ones, the file of profiles, the vendor's chain.
+"""Sources of credentials on Huawei Cloud: requests for temporary keys, the file of profiles, the vendor's chain.
 
-The chain, where the config names no credentials:
+The chain, if the config has no credentials:
 
-    OIDC variables ──none──► access key variables ──none──► profile file ──none──► ECS metadata, asked when first needed
+    OIDC variables ──none──► access key variables ──none──► profile file ──none──► ECS metadata, requested at first use
 
 https://github.com/huaweicloud/huaweicloud-sdk-python-v3
 https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
@@ -124,7 +124,7 @@ def _password(region: str, project_id: str) -> CredentialExchange[PasswordUser, 
 
 
 def _judge_session(answer: HttpAnswer) -> CloudError | None:
-    """Where sessions are not served, 503 is an answer like 404: another attempt would only take time."""
+    """If sessions are not served, treat 503 like 404: another attempt would only take time."""
     if answer.status in _WITHOUT_SESSIONS:
         return RequestRefused("sessions are not served", status=answer.status)
     return judge(answer)
@@ -235,7 +235,7 @@ class Found:
 
 
 def default_chain(environ: Environment) -> Found:
-    """What the chain finds. Refuses what the environment says wrong."""
+    """Return the source that the chain finds. Rejects an invalid environment."""
     return _oidc_of(environ) or _keys_of(environ) or _profile_of(environ)
 
 

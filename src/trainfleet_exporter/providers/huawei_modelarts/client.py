@@ -73,7 +73,7 @@ class ModelArtsClient:
         return total
 
     async def count_created(self, workspace_id: str, start: float, end: float, deadline: float) -> int:
-        """How many jobs were created in a workspace from one Unix time to another: 31 days at most."""
+        """Count the jobs that were created in a workspace from one Unix time to another, at most 31 days."""
         created = ("create_time", "between", (iso_time(start), iso_time(end)))
         return await self.count_jobs(workspace_id, [created], deadline=deadline)
 

@@ -1,4 +1,4 @@
-"""What a provider of platform `huawei_modelarts` may say in the config file."""
+"""The keys of a provider of platform `huawei_modelarts` in the config file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _REGIONS = (
 
 
 class HuaweiRule(Wording):
-    """What is wrong with credentials that only this platform has (config.wording)."""
+    """Errors in credentials that only this platform has (config.wording)."""
 
     CREDENTIALS_FORM = (
         "found {found}; allowed: access_key and secret_key, perhaps with security_token; or username, password and "

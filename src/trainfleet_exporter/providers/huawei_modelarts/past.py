@@ -48,13 +48,13 @@ from trainfleet_exporter.transport.json_fields import iso_time
 log = logging.getLogger(__name__)
 
 LOOK_BACK = 93 * DAY
-"""How long before the start a job that has ended may have been created and is still found."""
+"""Seconds before the start in which an ended job may have been created and is still found."""
 _SEARCHED = 7 * DAY
 """One search; at most 31 days are allowed, and fewer are fewer rows in memory."""
 
 
 class _Learned(msgspec.Struct):
-    """What plans are made by."""
+    """The data that plans are made from."""
 
     workspaces: list[str] = msgspec.field(default_factory=list)
     metrics: list[str] | None = None

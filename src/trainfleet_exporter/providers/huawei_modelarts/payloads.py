@@ -41,7 +41,7 @@ class Tag(msgspec.Struct, gc=False):
 
 
 class JobMetadata(msgspec.Struct, gc=False):
-    """Who a job is. Annotations are texts."""
+    """The identity of a job. Annotations are texts."""
 
     id: str | None = None
     name: str | None = None
@@ -76,14 +76,14 @@ class RunningRecord(msgspec.Struct, gc=False):
 
 
 class TaskStatus(msgspec.Struct, gc=False):
-    """How a task ended."""
+    """The end of a task."""
 
     task: str | None = None
     exit_code: float | None = None
 
 
 class JobStatus(msgspec.Struct, gc=False):
-    """How a job does. `duration` is in milliseconds; `tasks` are the names of its tasks, such as `worker-0`.
+    """The state of a job. `duration` is in milliseconds. `tasks` are the names of its tasks, such as `worker-0`.
 
     A number among them is no name.
     """
@@ -117,7 +117,7 @@ class MemoryInfo(msgspec.Struct, gc=False):
 
 
 class FlavorInfo(msgspec.Struct, gc=False):
-    """What one node of a flavor has."""
+    """The resources of one node of a flavor."""
 
     cpu: CpuInfo | None = None
     gpu: DeviceInfo | None = None
@@ -126,7 +126,7 @@ class FlavorInfo(msgspec.Struct, gc=False):
 
 
 class AllocatedResources(msgspec.Struct, gc=False):
-    """What the main container on one node was given. `mem_size` counts GiB."""
+    """The resources of the main container on one node. `mem_size` counts GiB."""
 
     cpu_core_num: float | None = None
     mem_size: float | None = None
@@ -143,7 +143,7 @@ class Flavor(msgspec.Struct, gc=False):
 
 
 class Resource(msgspec.Struct, gc=False):
-    """What a job asks for. `flavor_detail` is that of public pools, `pool_id` of dedicated ones."""
+    """The requested resources of a job. `flavor_detail` is that of public pools, `pool_id` of dedicated ones."""
 
     policy: str | None = None
     node_count: float | None = None
@@ -153,13 +153,13 @@ class Resource(msgspec.Struct, gc=False):
 
 
 class SchedulePolicy(msgspec.Struct, gc=False):
-    """How a job is scheduled: priority 0 to 3."""
+    """The scheduling of a job: priority 0 to 3."""
 
     priority: float | None = None
 
 
 class JobSpec(msgspec.Struct, gc=False):
-    """What was asked for."""
+    """The requested job."""
 
     resource: Resource | None = None
     schedule_policy: SchedulePolicy | None = None
@@ -206,7 +206,7 @@ class Metrics(msgspec.Struct, gc=False):
 
 
 class TrainingQuota(msgspec.Struct, gc=False):
-    """How many of a resource there may be, and are. A quota of -1 is none."""
+    """The limit and the number of a resource. A quota of -1 is none."""
 
     resource: str | None = None
     quota: float | None = None
@@ -261,7 +261,7 @@ class PoolNodes(msgspec.Struct, gc=False):
 
 
 class PoolStatus(msgspec.Struct, gc=False):
-    """How a pool does; `parent` and `root` are ids of pools."""
+    """The state of a pool. `parent` and `root` are ids of pools."""
 
     phase: str | None = None
     resources: PoolNodes | None = None
@@ -310,7 +310,7 @@ class PoolsRuntimeMetrics(msgspec.Struct, gc=False):
 
 
 class WorkloadCounts(msgspec.Struct, gc=False):
-    """How many workloads of one type there are, by their status; one that is left out has none."""
+    """The workloads of one type by status. A status that is left out has none."""
 
     type: str | None = None
     status: dict[str, float | None] | None = None
@@ -389,13 +389,13 @@ class NodeMetadata(msgspec.Struct, gc=False):
 
 
 class NodeSpec(msgspec.Struct, gc=False):
-    """What was asked for."""
+    """The requested node."""
 
     flavor: str | None = None
 
 
 class NodeStatus(msgspec.Struct, gc=False, rename="camel"):
-    """How a node does. What of its resources is not available is allocated."""
+    """The state of a node. Resources that are not available are allocated."""
 
     phase: str | None = None
     private_ip: str | None = None
@@ -523,7 +523,7 @@ class QueryAnswer(msgspec.Struct, gc=False):
 
 
 class Labels(msgspec.Struct, gc=False):
-    """What names the job, the pod and the card of a series (usage.metrics). An empty text: it has no such label."""
+    """The labels of the job, the pod and the card of a series (usage.metrics). Empty: the series has no such label."""
 
     service_id: str = ""
     pod_name: str = ""
@@ -608,7 +608,7 @@ class ProjectsAnswer(msgspec.Struct, gc=False):
 
 
 class IssuedToken(msgspec.Struct, gc=False):
-    """What IAM says of a token, which itself comes in a header."""
+    """IAM's description of a token. The token itself is in a header."""
 
     expires_at: str | None = None
     project: Project | None = None

@@ -124,7 +124,7 @@ class Token(HoldsSecrets):
 
 
 class Identity:
-    """Who asks, and in which project (providers.registry.Identity). An empty `project_id` is found out."""
+    """The caller and the project (providers.registry.Identity). An empty `project_id` is looked up."""
 
     def __init__(self, credential: Credential[Keys | Token], *, region: str, project_id: str) -> None:
         self.credential = credential
@@ -196,7 +196,7 @@ _WRONG_CLOCK = "the clock of this machine is off"
 
 
 class HuaweiDialect(SignedDialect[Keys | Token]):
-    """How an API is asked as an identity, and how its answers are judged (transport.Dialect)."""
+    """Signs the requests of an API for an identity, and judges its responses (transport.Dialect)."""
 
     def __init__(self, api: str, identity: Identity) -> None:
         super().__init__(api, identity.credential)

@@ -1,4 +1,4 @@
-"""What feeds each family: APIs and fields of ModelArts, and what of it is unproven. HELP texts are made from this.
+"""The sources of each family: APIs and fields of ModelArts, and the unproven ones. They complete the HELP texts.
 
 Names of metrics are those of `usage`: `metrics` (AOM), `task_metrics` (tasks, v1) and `pool_monitor`.
 """
@@ -31,7 +31,7 @@ _POOL_MONITOR = "ModelArts pools/{pool}/monitor"
 
 
 def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
-    """What feeds a reading of jobs, pods or devices."""
+    """Return the sources of a reading of jobs, pods or devices."""
     ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.suffix]
     rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.suffix]
     of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))

@@ -63,7 +63,7 @@ _RETRIES = "fault-tolerance/job-retry-num"
 
 
 class JobTasks(msgspec.Struct, frozen=True, gc=False):
-    """What a job's row says of its tasks: their names, and how often the job may be restarted after a failure."""
+    """The tasks in a job's row: their names, and how often the job may be restarted after a failure."""
 
     names: tuple[str, ...] = ()
     restarts_allowed: int | None = None
@@ -126,7 +126,7 @@ def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
 
 
 def duration(state: payloads.JobStatus) -> float | None:
-    """How long a job has been running, in seconds; 0 is "never"."""
+    """Return the seconds that a job has been running; 0 is "never"."""
     milliseconds = amount(state.duration)
     return milliseconds / 1000 if milliseconds else None
 
@@ -208,7 +208,8 @@ def pool_amounts(row: payloads.PoolRuntimeMetrics) -> PoolAmounts | None:
 
 
 def accelerator_kind(name: str) -> Accelerator | None:
-    """What a resource key or a flavor's word names: `huawei.com/ascend-1980`, `nvidia.com/gpu`, `tnt004`, `GPU`."""
+    """Return the kind that a resource key or a flavor's word means: `huawei.com/ascend-1980`, `nvidia.com/gpu`,
+    `tnt004`, `GPU`."""
     word = name.lower()
     if "ascend" in word or "npu" in word or "snt" in word:
         return "npu"
@@ -269,7 +270,7 @@ def pool_workloads(
 
 
 class _Role(msgspec.Struct, gc=False):
-    """What each of a number of nodes asks for."""
+    """The requested resources of each of several nodes."""
 
     nodes: float | None
     cpu: float | None

@@ -96,7 +96,7 @@ def queue_places(rows: Iterable[payloads.Workload], jobs: Collection[str]) -> li
 def pool_queue(
     pool_id: str, rows: Sequence[payloads.Workload], kinds: Collection[Accelerator], *, unreadable: int = 0
 ) -> PoolQueue:
-    """What the rows of a pool's queue ask for together; 0 of the `kinds` that the pool has and no row asks for.
+    """Return the sum of the requests in a pool's queue; 0 for `kinds` of the pool that no row requests.
 
     A kind of which one row's amount cannot be read is left out, since a sum without it would be too low. All are where
     a row does not say what it asks for, or so many were `unreadable` as a whole.
@@ -121,7 +121,8 @@ def pool_queue(
 
 
 def users(pool_id: str, rows: Iterable[payloads.Workload]) -> list[PoolUser]:
-    """Who holds how many accelerators of a pool, and for what, by the rows of what runs in it.
+    """Return the number of accelerators of a pool that each user holds, by type of workload, from the running
+    workloads.
 
     The rows name users, but have no user ids. A row whose amounts cannot be read adds nothing, and counts as malformed.
     """

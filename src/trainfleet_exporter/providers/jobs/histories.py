@@ -112,7 +112,7 @@ class _Known:
 
     @property
     def answers(self) -> list[Records]:
-        """What the latest answers say."""
+        """The history in the latest responses."""
         return [records for records in (self.row, self.detail) if records is not None]
 
 

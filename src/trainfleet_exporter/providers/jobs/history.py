@@ -1,4 +1,4 @@
-"""How a job spent its time, its faults and recoveries: records of any cloud, and the arithmetic on them.
+"""The history of a job: its time by phase, its faults and recoveries, for any cloud, and computations on them.
 
 A cloud translates the history that its API reports into `Records`. Times are Unix seconds. An interval without an end
 lasts until now; only what the API reports as still going on has none.
@@ -54,7 +54,7 @@ class Recovery(Struct, frozen=True, gc=False):
 
 
 class Records(Struct, frozen=True, gc=False):
-    """What one answer says of a job's history. None: it says nothing of that."""
+    """The history in one response. None: the response has nothing about that."""
 
     intervals: tuple[Interval, ...] | None = None
     faults: tuple[JobFault, ...] | None = None

@@ -13,7 +13,7 @@ from trainfleet_exporter.errors import BadAnswer
 
 T = TypeVar("T")
 _ROW_TYPES: tuple[type, ...] = (msgspec.Struct, dict)
-"""What a row may be; dict where a platform reads plain JSON values."""
+"""The types of a row; dict if a platform reads plain JSON values."""
 _MAX_PAGES = 2_000
 """Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
 _MORE_PAGES = 10

@@ -1,4 +1,4 @@
-"""How the jobs of the past are found: by lists of each workspace, round after round, whose rows become lives."""
+"""The search for jobs of the past: by lists of each workspace, round after round, whose rows become lives."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class ProviderHistory(History, Generic[Query, Row]):
                 sink.life(life)
 
     def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """What the sources plan."""
+        """Return the plans of the sources."""
         for source in self.sources:
             yield from source.units(day, lives)
 
 
 def lasting(job: Job, shown_tags: Collection[str]) -> Job:
-    """What of a job is so all its life; of its tags, only those that are shown: others may hold anything."""
+    """Return the constant facts of a job. They include only shown tags, because other tags may contain anything."""
     return replace(
         job,
         status=Status.UNKNOWN,

@@ -91,11 +91,11 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """Read the histories of jobs that have ended."""
 
     def look_up_size(self, count: int) -> int:
-        """How many ids one call of `look_up` takes, if `count` are to be looked up in all."""
+        """Return how many ids one call of `look_up` takes, if `count` ids must be looked up."""
         return 1
 
     def context(self) -> object:
-        """What `translate` uses besides the row: if it changes, all rows are translated again."""
+        """Return the inputs of `translate` besides the row. If they change, all rows are translated again."""
         return None
 
     def timed(self, row: Row) -> Any:
@@ -274,7 +274,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def _read_ended(self, now: float, deadline: float) -> bool:
         """Whether the jobs that ended since the last such list could be read."""
         known = self.jobs.ends_unknown_since(now)
-        # Before the first such list, as far as jobs are shown, and counted: from the start on.
+        # Before the first such list: for as long as jobs are shown, but for counts only from the start on.
         first = min(now - self.shared.retention, max(self.shared.began, now - LONGEST_GAP))
         start = min(first, now - _OVERLAP) if known is None else known - _OVERLAP
         try:

@@ -62,7 +62,7 @@ class WorkspaceJobs:
     translated: dict[str, tuple[object, Job, Records | None]] = field(default_factory=dict)
     """By id, the row of a live job, and the job and the history that were made of it (JobReader.take)."""
     context: object = None
-    """What these rows were translated with."""
+    """The context with which these rows were translated."""
 
     def missing(self, found: Mapping[str, Job]) -> list[str]:
         """Ids of jobs that lived at the last poll, or could not be looked up by it, and that this one has not found."""

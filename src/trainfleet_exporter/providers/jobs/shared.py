@@ -26,7 +26,7 @@ class Shared:
         self.began = time.time()
         """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
         self.histories = JobHistories(self.began)
-        """How jobs spent their time, and their faults."""
+        """The time and the faults of jobs."""
         self.record_end = context.record_end
         """Receives each job that has ended."""
         self.retention = context.settings.finished_job_retention
@@ -36,7 +36,7 @@ class Shared:
         self.at_once = config.limits.concurrency
         """How many calls of one collector may be in flight."""
         self.shard = context.shard
-        """What of the provider this shard polls."""
+        """The part of the provider that this shard polls."""
         above = config.sharding.split_workspaces_above
         self.assignment = WorkspaceAssignment(self.shard, above=above, count=count_created)
         """Which workspaces and jobs this shard lists and shows."""

@@ -23,7 +23,7 @@ from trainfleet_exporter.polling import Topic
 _POLLS_WAITED = 2
 """Number of polls to wait for a job in bulk readings, which are late: a new job does not need a separate call."""
 _REMEMBERED = 6 * 3600.0
-"""How long the source of a job that is gone is remembered, in seconds."""
+"""Seconds for which the source of a deleted job is remembered."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 
 

@@ -56,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What the readings of one metric show: `columns`, made of `read`."""
+    """The shown readings of one metric: `columns`, made of `read`."""
 
     read: Read
     columns: Sequence[Column]
@@ -66,7 +66,7 @@ class Shown:
 async def columns(
     newest: Newest, entities: Entities, targets: Sequence[Target], before: Shown | None = None, *, period: float = 0.0
 ) -> Shown:
-    """What the readings of one metric show, each family at its own level; `newest` counts what cannot be true.
+    """Return the shown readings of one metric, each family at its level. `newest` counts values that cannot be true.
 
     A whole made of pods or cards has the mean of their ratios and the sum of everything else. A sum needs the values of
     all parts, and no unreadable value that might be theirs. Parts that fell silent do not count:
@@ -139,7 +139,7 @@ async def _kept(column: Column, since: float, owners: Container[str]) -> Column:
 
 
 class Read:
-    """What was read of a metric, as columns in the order of the index."""
+    """The readings of a metric, as columns in the order of the index."""
 
     def __init__(self, newest: Newest, entities: Entities, targets: Sequence[Target]) -> None:
         self._targets, self._spoiled = targets, newest.spoiled

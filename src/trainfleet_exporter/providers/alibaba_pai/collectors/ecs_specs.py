@@ -19,9 +19,9 @@ from trainfleet_exporter.transport.json_fields import counting_unusable
 
 _TABLE_KEPT_SECONDS = 6 * 3600.0
 _RETRY_SECONDS = 600.0
-"""How long to wait after a failure: a missing permission is not asked about at every poll."""
+"""Seconds to wait after a failure, so that a missing permission does not cost a call in every poll."""
 _MAX_WAIT_SECONDS = 10.0
-"""How long the poll of jobs may be held up by this."""
+"""Seconds for which this may delay a poll of jobs."""
 
 
 class EcsSpecs:

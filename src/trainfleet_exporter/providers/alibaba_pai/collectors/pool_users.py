@@ -1,4 +1,4 @@
-"""Who holds the accelerators of quotas (PaiStudio ListQuotaActiveUserUsages).
+"""The users that hold accelerators of quotas (PaiStudio ListQuotaActiveUserUsages).
 
 Cost of a poll and quota: one call for each 100 users, and one for each 100 running workloads of each other type than
 training jobs that the quota takes, at least one. The number of training jobs does not matter.

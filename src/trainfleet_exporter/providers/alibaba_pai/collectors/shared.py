@@ -1,4 +1,5 @@
-"""What the collectors of one PAI provider share; and workspaces (AIWorkSpace ListWorkspaces): one call for each 100."""
+"""The common state of the collectors of one PAI provider; and workspaces (AIWorkSpace ListWorkspaces): one call for
+each 100."""
 
 from __future__ import annotations
 

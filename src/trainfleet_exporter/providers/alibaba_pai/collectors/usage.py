@@ -128,7 +128,7 @@ def _now() -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Whose points are wanted in one poll, and whether there must be some."""
+    """The subjects of the points of one poll, and whether there must be points."""
 
     scope: Scope
     due: bool

@@ -78,11 +78,11 @@ _EMPTY_PAGES = 3
 log = logging.getLogger(__name__)
 _KEPT = 86400.0
 _AGAIN = 600.0
-"""How long to wait after a failure, or an empty response, while an older catalogue is in use."""
+"""Seconds to wait after a failure, or an empty response, while an older catalogue is in use."""
 _REFUSED = 6 * 3600.0
-"""How long to wait after the catalogue was refused where it can be done without."""
+"""Seconds to wait after the catalogue was rejected, if polls can work without it."""
 _CATALOGUE_WAIT = 10.0
-"""How long a poll may be held up by this."""
+"""Seconds for which this may delay a poll."""
 
 
 class PointReader:

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, F
 
 
 class UsageRule(Wording):
-    """What is wrong with `usage` that only this platform has (config.wording)."""
+    """Errors in `usage` that only this platform has (config.wording)."""
 
     PROFILING_SOURCE = (
         "found a list with source: job_metrics, which has none of this; "
@@ -31,7 +31,7 @@ class _UsageMetrics(ChosenMetrics):
     """One key for each family that can be fed: its name after `trainfleet_`."""
 
     def choices(self) -> dict[str, Choice]:
-        """What the file says, by family."""
+        """The values of the config, by family."""
         return {
             suffix: Choice(metric.name or "", metric.unit or "", metric.statistic or "")
             for suffix, metric in self.given().items()

@@ -1,12 +1,12 @@
 """Which metric of CloudMonitor feeds which family of usage: the catalogue of metrics, their units, and the table.
 
-The catalogue (DescribeMetricMetaList) says what each metric is of, in which unit, and which statistics it has. For each
-family the names of the table are tried in order, and the first that the catalogue has is taken; a job's family takes a
-metric of pods where there is none of jobs. Misspellings (DUTTY, RECEVICE) are part of names; the spellings without
-them come after. Names of the config stand before the table. The unit is the catalogue's, or the config's: without a
-unit that is certain, nothing is shown.
+The catalogue (DescribeMetricMetaList) has the dimensions, the unit and the statistics of each metric. For each family,
+the first name of the table that the catalogue has is used. If there is no metric of jobs, a job's family uses a metric
+of pods. Misspellings (DUTTY, RECEVICE) are part of names, and have priority over the correct spellings. Names in the
+config have priority over the table. The unit is the catalogue's or the config's. Without a certain unit, no value is
+shown.
 
-Catalogues write the same unit in several ways, and none is documented; what is not certain is not a unit: `Kb/s` may be
+Catalogues write the same unit in several ways, none of them documented. An ambiguous unit does not count: `Kb/s` may be
 bits or bytes. K, M, G and T count thousands, Ki, Mi, Gi and Ti 1024s.
 """
 
@@ -30,7 +30,7 @@ DLC = "acs_pai_dlc"
 QUOTA = "acs_pai_quota"
 
 POD_KEYS = ("pod", "podId", "podName")
-"""How the dimension of a pod may be called."""
+"""Possible names of the dimension of a pod."""
 _NODE_KEYS = ("nodeId", "nodeName")
 _KNOWN_KEYS = frozenset(
     {"userId", "regionId", "workspaceId", "jobId", "quotaId", "quotaName", "instanceId", *POD_KEYS, *_NODE_KEYS}
@@ -59,7 +59,7 @@ class Metric:
 
     @property
     def level(self) -> Level | None:
-        """What the metric has a value for each of, by its dimensions; None for what no family is of (nodes)."""
+        """The level of the metric by its dimensions; None if no family has this level (nodes)."""
         dimensions = self.dimensions
         if not dimensions:
             return _BY_NAME.get(self.name.partition("_")[0])
@@ -165,7 +165,7 @@ STATISTICS = ("Average", "Value")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the config says about a family; empty if it does not."""
+    """The config of a family; empty without one."""
 
     name: str = ""
     unit: str = ""
@@ -264,7 +264,8 @@ _PROFILED: Mapping[str, tuple[str, ...]] = {
     "pcie_transmit_bytes_per_second": ("CARD_GPU_PCIE_TRANSMIT",),
     "healthy": ("CARD_GPU_HEALTH",),
 }
-"""What profilers measure, and health, by card: pods and jobs are made of it, so that it is asked for once."""
+"""Metrics of profilers and of health, by card. Pods and jobs are computed from them, so that each is requested only
+once."""
 _JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
 
 JOB_FAMILIES = (
@@ -283,7 +284,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType({family.suffix: family for fam
 def feeds(
     catalogue: Mapping[str, Metric], wanted: Iterable[Family], choices: Mapping[str, Choice]
 ) -> tuple[dict[str, Feed], list[Unfed]]:
-    """What is to be asked for, by the name of the metric, and what cannot be shown."""
+    """Return the metrics to request, by name, and those that cannot be shown."""
     found: dict[str, Feed] = {}
     unfed: list[Unfed] = []
     for family in wanted:

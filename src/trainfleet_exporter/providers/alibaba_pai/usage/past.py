@@ -118,7 +118,7 @@ class JobMetricsPast:
         self._source_of = source_of
 
     def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the readings of a day are asked for."""
+        """Return the units that read a day."""
         for life in lives(day):
             within, job_id = life.runs(day), life.job.job_id
             metrics = [each for each in self._metrics if not (each.needs_gpu and is_without_gpus(life.job))]

@@ -17,7 +17,7 @@ from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 
 _BY_ID_AT_ONCE = 10
-"""How many values one filter takes."""
+"""The number of values in one filter."""
 
 
 def _history(row: payloads.Job) -> tuple[object, ...]:
@@ -68,7 +68,7 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
         return _history(row) == _history(before)
 
     def timed(self, row: payloads.Job) -> payloads.JobStatus | None:
-        """Where the row has the duration."""
+        """Return the part of the row that has the duration."""
         return row.status
 
     def duration(self, row: payloads.Job) -> float | None:

@@ -21,7 +21,7 @@ from trainfleet_exporter.transport.json_fields import counting_unusable
 
 SOURCE = "metric_statistic"
 _CALLS_OF_A_JOB = 200
-"""How many pods a job has is not known before it has been read: time enough for a hundred of them."""
+"""The expected calls for one job. Its number of pods is not known before the read: enough time for a hundred."""
 _LIST = "list of "
 """The prefix of the parts that count a workspace's jobs; a job's part is its id."""
 

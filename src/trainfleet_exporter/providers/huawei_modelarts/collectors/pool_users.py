@@ -1,4 +1,4 @@
-"""Who holds the accelerators of dedicated pools: one call a pool for each 500 workloads that run in it."""
+"""The users that hold accelerators of dedicated pools: one call for each pool and each 500 running workloads."""
 
 from __future__ import annotations
 

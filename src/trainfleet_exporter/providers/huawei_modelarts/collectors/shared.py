@@ -1,4 +1,4 @@
-"""What the collectors of one ModelArts provider share, and the workspaces: one call for each 1,000.
+"""The common state of the collectors of one ModelArts provider, and the workspaces: one call for each 1,000.
 
 Calls without a workspace are about the default one only.
 """

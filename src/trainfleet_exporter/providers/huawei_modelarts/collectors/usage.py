@@ -28,7 +28,7 @@ from trainfleet_exporter.providers.usage.entities import Entities
 SOURCE = "aom"
 _SOURCES = "sources"
 _LONGEST = 600.0
-"""How far back a query looks for a sample, in seconds: samples come a minute apart, and some minutes late."""
+"""Seconds back in which a query looks for a sample. Samples are a minute apart, and some are minutes late."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
 _SLICE = 200

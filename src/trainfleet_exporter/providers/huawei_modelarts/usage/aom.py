@@ -81,9 +81,9 @@ _pod_texts = attrgetter(*POD_LABELS)
 _card_texts = attrgetter(*CARD_LABELS)
 _CARD_KINDS = tuple(CARD_LABELS.values())
 _SPARE = 64
-"""How many pods of a job are remembered beyond twice those that it has."""
+"""Number of pods of a job that are remembered, beyond twice its pods."""
 _PODS = 1000
-"""How many pods a job is taken to have at most that does not say."""
+"""Assumed maximum number of pods of a job that does not report it."""
 _DAY = 86400.0
 _HOUR = 3600.0
 log = logging.getLogger(__name__)
@@ -216,7 +216,8 @@ class JobNames:
         return known
 
     def key(self, labels: Labels, query: Query, *, of_cards: bool) -> Key:
-        """What a sample is of: a card, which may have no name (an empty text); or, unless it is `of_cards`, a pod.
+        """Return the subject of a sample: a card, which may have no name (an empty text), or, without `of_cards`, a
+        pod.
 
         So may a pod, where the pods of a job cannot be distinguished.
         """
@@ -342,13 +343,13 @@ def _kind_in(query: Query) -> Accelerator:
 
 
 class AomSource:
-    """What AOM has of training jobs. `chosen`, `deny` and `profiles` are the config's."""
+    """AOM's readings of training jobs. `chosen`, `deny` and `profiles` are the config's."""
 
     def __init__(
         self, aom: AomApi, *, chosen: Mapping[str, Choice], deny: Sequence[str], profiles: Container[str] = ()
     ) -> None:
         self.everything = plans(None, chosen, deny, profiles)
-        """What is asked where AOM has a metric for all that is exposed."""
+        """The queries if AOM has a metric for every exposed family."""
         self._aom = aom
         self._chosen = chosen
         self._deny = deny
@@ -360,7 +361,7 @@ class AomSource:
         """Metrics whose answer was too large at a finer level: at which they are read, and until when (loop time)."""
 
     async def plans(self, poll: Poll, *, deadline: float) -> list[Plan]:
-        """What to ask for. Raises CloudError, and NotReady where AOM has no metric of training jobs."""
+        """Return the queries. Raises CloudError, and NotReady if AOM has no metric of training jobs."""
         loop = asyncio.get_running_loop()
         if self._plans is None or loop.time() >= self._renew_at:
             try:

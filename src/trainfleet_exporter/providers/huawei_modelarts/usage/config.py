@@ -17,7 +17,7 @@ from trainfleet_exporter.providers.usage.table import ChosenMetrics
 
 
 class UsageRule(Wording):
-    """What is wrong with `usage` that only this platform has (config.wording)."""
+    """Errors in `usage` that only this platform has (config.wording)."""
 
     PROFILING_SOURCE = (
         "found a list with source: task_metrics, which has none of this; allowed: no list, or source: auto or aom"
@@ -40,7 +40,7 @@ class _Metrics(ChosenMetrics):
     """The base of `Metrics`."""
 
     def choices(self) -> Mapping[str, Choice]:
-        """What is given, by family."""
+        """The values of the config, by family."""
         return {family: Choice(metric.promql, metric.unit) for family, metric in self.given().items()}
 
 

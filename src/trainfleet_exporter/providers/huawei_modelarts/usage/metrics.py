@@ -35,7 +35,7 @@ CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(
 and those that its answer has are believed, the first one first. A card's label may name its kind."""
 
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-"""What means something in a regular expression of RE2."""
+"""Special characters in a regular expression of RE2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What families of one meaning read, and from which metrics."""
+    """The source of families with one meaning: its fields and its metrics."""
 
     measure: Measure
     sources: tuple[Source, ...]
@@ -69,13 +69,13 @@ class Reading:
         return [family for level in LEVELS if (family := self.measure.at(level)) is not None]
 
     def factor(self, unit: str) -> float:
-        """How many base units one of a unit is."""
+        """Return the number of base units in a unit."""
         return UNITS_OF[self.measure.quantity][unit]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the config says of one family: a query whose answer it is, and the unit."""
+    """The config of one family: its query, and its unit."""
 
     promql: str
     unit: str
@@ -200,7 +200,7 @@ def plans(
     deny: Sequence[str] = (),
     profiles: Container[str] = (),
 ) -> list[Plan]:
-    """What is asked for, given the names of the metrics that exist, and what the config chose.
+    """Return the queries for the existing metrics, with the choices of the config.
 
     None: the names could not be learned; then the first name of each source is tried. Nothing is asked for that only
     families would show which `deny` keeps from being exposed, or which are of other profiles than these.

@@ -47,7 +47,7 @@ TASK_METRICS = PastCalls(source="task_metrics", api="modelarts")
 MOST_MINUTES = 4320
 """Three days: what the console shows at most, and is believed to be all that an array holds."""
 WINDOW = 2.0 * MINUTE
-"""How old a sample may be at a step: they are a minute apart, more or less."""
+"""Allowed age of a sample at a step. Samples are about a minute apart."""
 _MOST_NAMED = 50
 """Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
 _ACCELERATORS = "aom accelerators"
@@ -72,7 +72,7 @@ class AomPast:
         """Whether AOM has not refused a query that names its jobs."""
 
     def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the readings of a day are asked for."""
+        """Return the units that read a day."""
         sizes = [parts_of(life, "device") for life in lives(day) if not life.runs(day).empty]
         if not sizes:
             return
@@ -213,7 +213,8 @@ class TasksPast:
         self._aom = aom
 
     def units(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        """How they are asked for; before AOM was asked, those of jobs on public machines, which it never reports."""
+        """Return the units of a day. Before the response of AOM, they are those of jobs on public machines, which AOM
+        never reports."""
         for life in lives(day):
             if life.runs(day).minutes < 1 or not life.tasks:
                 continue
@@ -259,7 +260,7 @@ class Arrays:
         self._kind: Accelerator = "gpu"
 
     def add(self, task: str, answer: payloads.Metrics) -> Iterator[Track]:
-        """What one task's answer shows."""
+        """Add the readings of one task's response."""
         taken: set[str] = set()
         job_id = self._life.job.job_id
         for item in answer.metrics or ():

@@ -27,7 +27,7 @@ from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import amount
 
 _RECENT = 5
-"""How many minutes back the last sample may lie and still be taken for now."""
+"""Minutes back in which the last sample still counts as current."""
 RATIO_METRICS = {
     "cpuUsage": "cpu_utilization_ratio",
     "memUsage": "memory_utilization_ratio",
@@ -36,7 +36,7 @@ RATIO_METRICS = {
     "gpuMemUsage": "accelerator_memory_utilization_ratio",
     "npuMemUsage": "accelerator_memory_utilization_ratio",
 }
-"""What each metric feeds: the suffix of the families (table.MEASURES)."""
+"""The families of each metric, by their suffix (table.MEASURES)."""
 RATE_METRICS = {
     "recvBytesRate": ("network_receive_bytes_per_second", 1.0),
     "sendBytesRate": ("network_transmit_bytes_per_second", 1.0),
@@ -48,7 +48,7 @@ SOURCE = "task_metrics"
 
 
 class Row(NamedTuple):
-    """What a metric feeds."""
+    """A metric and the families that it feeds."""
 
     pod: Family
     device: Family | None
@@ -104,7 +104,7 @@ def add_cards(sheet: Sheet, pod_id: str, answer: payloads.Metrics) -> None:
 
 
 def _recent(answer: payloads.Metrics) -> int:
-    """How many of the last values are recent; v1 says how many minutes lie between them."""
+    """Return how many of the last values are recent. v1 has the minutes between them."""
     return max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
 
 
