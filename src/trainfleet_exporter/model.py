@@ -471,7 +471,7 @@ class DeviceUsage(msgspec.Struct, frozen=True, gc=False):
 class Subject(msgspec.Struct, gc=False, eq=False):
     """The subject of readings (a job, a pod, one of its devices, a pool): one constant object while it exists.
 
-    A bulk source reports the same things in every answer, one answer for each metric. Because each of them is one
+    A bulk source reports the same subjects in every response, one response for each metric. Because each subject is one
     object, a reading is as small as a number, and its labels are written only once. It belongs to one provider and one
     class of the model. There may be hundreds of thousands, so the garbage collector does not visit them.
     """

@@ -1,7 +1,7 @@
 """A family: one metric, its model class, and the way to read its values.
 
-A read function is pure and cannot fail on an object that keeps its types: it yields `(values of the further labels,
-sample value)` and yields nothing for what the platform did not say.
+A read function is pure, and cannot fail on an object with valid types. It yields `(values of the additional labels,
+sample value)`, and nothing for a value that the platform did not report.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class History(ABC):
     def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
         """Return the further units of a day: for jobs without readings in `readings`.
 
-        Without marks nothing was asked yet: then it is what will surely have to be asked for.
+        Without marks, no readings were requested yet: then these are the units that are certainly needed.
         """
         return iter(())
 

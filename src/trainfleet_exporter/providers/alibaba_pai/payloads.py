@@ -403,7 +403,10 @@ class MetricsPage(Struct, rename="pascal", gc=False):
 
 
 class Point(Struct, gc=False):
-    """A data point: its time in Unix milliseconds, and its subject."""
+    """A data point: its time in Unix milliseconds, and its subject.
+
+    The statistics, and the keys that identify cards, differ by metric: points.PointReader adds them.
+    """
 
     timestamp: float | None = None
     job_id: str | None = field(name="jobId", default=None)

@@ -1,11 +1,10 @@
 """Signatures of requests to Alibaba Cloud's APIs, and the meaning of responses.
 
-DLC (version 2020-12-03), PaiStudio (2022-01-12) and AIWorkSpace (2021-02-04) are ROA APIs: GET, everything in the
-query. The `Code` of an answer says what it means, as much as its HTTP status does: throttling comes as 400 as well as
-429.
+DLC (version 2020-12-03), PaiStudio (2022-01-12) and AIWorkSpace (2021-02-04) are ROA APIs: GET, with all parameters in
+the query. Both the `Code` of a response and its HTTP status decide its meaning: throttling has status 400 or 429.
 
-ROA and RPC calls have the same signature, of version 3 (ACS3-HMAC-SHA256). `sign` is pure: the time and the nonce come
-from its caller.
+ROA and RPC calls have the same signature, of version 3 (ACS3-HMAC-SHA256). `sign` is a pure function, and its caller
+passes the time and the nonce.
 
 https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature
 """

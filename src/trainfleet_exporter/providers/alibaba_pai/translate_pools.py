@@ -142,7 +142,7 @@ def users(
 ) -> list[PoolUser]:
     """Return the number of GPUs of a quota that each user holds, by type of workload.
 
-    `rows` are those of ListQuotaActiveUserUsages, the totals of users. `others` are running workloads by type, all but
+    `rows` are those of ListQuotaActiveUserUsages, the totals of users. `others` are running workloads by type, without
     training jobs. Training jobs hold the rest of a total. None: the types are not known.
     """
     names: dict[str, str] = {}

@@ -85,7 +85,7 @@ class TaskStatus(msgspec.Struct, gc=False):
 class JobStatus(msgspec.Struct, gc=False):
     """The state of a job. `duration` is in milliseconds. `tasks` are the names of its tasks, such as `worker-0`.
 
-    A number among them is no name.
+    A number among `tasks` is not a name.
     """
 
     phase: str | None = None

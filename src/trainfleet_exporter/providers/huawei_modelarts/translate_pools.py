@@ -98,8 +98,8 @@ def pool_queue(
 ) -> PoolQueue:
     """Return the sum of the requests in a pool's queue; 0 for `kinds` of the pool that no row requests.
 
-    A kind of which one row's amount cannot be read is left out, since a sum without it would be too low. All are where
-    a row does not say what it asks for, or so many were `unreadable` as a whole.
+    If one row's amount of a kind cannot be read, that kind is left out, because the sum would be too low. All kinds are
+    left out if a row has no request, or if rows were `unreadable` as a whole.
     """
     if unreadable or not all(row.resource_requirement for row in rows):
         return PoolQueue(pool_id, ())
@@ -124,7 +124,7 @@ def users(pool_id: str, rows: Iterable[payloads.Workload]) -> list[PoolUser]:
     """Return the number of accelerators of a pool that each user holds, by type of workload, from the running
     workloads.
 
-    The rows name users, but have no user ids. A row whose amounts cannot be read adds nothing, and counts as malformed.
+    The rows have names of users, but no user ids. A row with unreadable amounts adds nothing, and counts as malformed.
     """
     held: defaultdict[tuple[str, str, Accelerator], float] = defaultdict(float)
     for row in rows:

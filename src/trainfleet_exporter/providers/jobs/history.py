@@ -1,7 +1,7 @@
 """The history of a job: its time by phase, its faults and recoveries, for any cloud, and computations on them.
 
-A cloud translates the history that its API reports into `Records`. Times are Unix seconds. An interval without an end
-lasts until now; only what the API reports as still going on has none.
+A cloud translates the history in its API into `Records`. Times are Unix seconds. An interval without an end lasts until
+now: the API reports it as in progress.
 """
 
 from __future__ import annotations

@@ -68,12 +68,13 @@ async def columns(
 ) -> Shown:
     """Return the shown readings of one metric, each family at its level. `newest` counts values that cannot be true.
 
-    A whole made of pods or cards has the mean of their ratios and the sum of everything else. A sum needs the values of
-    all parts, and no unreadable value that might be theirs. Parts that fell silent do not count:
-    those that lack readings for three minutes, or three times the `period` of the metric (seconds).
+    A whole of pods or cards has the mean of their ratios, and the sum of other values. A sum needs the values of all
+    parts, and no unreadable value that may belong to one of them. Parts without a reading for three minutes, or for
+    three times the `period` of the metric (seconds), do not count.
 
-    Platforms mostly have a new reading once a minute or less often. Where the readings are those of `before`, the same
-    columns are shown: that saves a quarter of the CPU of such a poll.
+    Platforms mostly have a new reading once a minute or less often. If the readings equal those of `before`, the same
+    columns are shown, which saves a quarter of the CPU time of such a poll.
+
     """
     read = Read(newest, entities, targets)
     if before is None or not read.same_as(before.read):

@@ -1,7 +1,8 @@
 """The users that hold accelerators of quotas (PaiStudio ListQuotaActiveUserUsages).
 
-Cost of a poll and quota: one call for each 100 users, and one for each 100 running workloads of each other type than
-training jobs that the quota takes, at least one. The number of training jobs does not matter.
+A poll makes one call for each quota and each 100 users. For each other type of workload than training jobs that the
+quota accepts, it makes one call for each 100 running workloads, at least one. The number of training jobs does not
+matter.
 """
 
 from __future__ import annotations

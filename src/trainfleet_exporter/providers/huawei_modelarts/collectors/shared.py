@@ -1,6 +1,6 @@
 """The common state of the collectors of one ModelArts provider, and the workspaces: one call for each 1,000.
 
-Calls without a workspace are about the default one only.
+Calls without a workspace return only the default one.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ class JobNames:
         """Return the subject of a sample: a card, which may have no name (an empty text), or, without `of_cards`, a
         pod.
 
-        So may a pod, where the pods of a job cannot be distinguished.
+        A pod also has no name if the pods of a job cannot be distinguished.
         """
         texts = _pod_texts(labels)
         pod_id = self._pods.get(texts)

@@ -202,8 +202,8 @@ def plans(
 ) -> list[Plan]:
     """Return the queries for the existing metrics, with the choices of the config.
 
-    None: the names could not be learned; then the first name of each source is tried. Nothing is asked for that only
-    families would show which `deny` keeps from being exposed, or which are of other profiles than these.
+    If `existing` is None, the names are unknown, and the first name of each source is tried. Readings that only feed
+    denied families (`deny`), or families of other profiles, have no query.
     """
     found = []
     for reading in READINGS:
