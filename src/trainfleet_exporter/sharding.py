@@ -90,7 +90,7 @@ class ShardAssignment:
         return members[max(range(len(members)), key=lambda place: _hash(self.provider, *unit, str(place)))]
 
     def owns(self, *unit: str) -> bool:
-        """Whether this shard has a unit."""
+        """Return whether this shard has a unit."""
         return self.owner(*unit) == self.shard.ordinal
 
     def owned(self, kind: str, ids: Iterable[str]) -> list[str]:
@@ -99,11 +99,11 @@ class ShardAssignment:
 
 
 ALL = ShardAssignment()
-"""What an exporter that is alone polls of any provider: all of it."""
+"""The assignment of a single exporter: all of any provider."""
 
 
 def assignment_of(config: ProviderConfig, shard: Shard, *, splits: bool) -> ShardAssignment:
-    """What a shard polls of a provider. A platform that does not split has one member."""
+    """Return the part of a provider that a shard polls. A platform that does not split has one member."""
     return ShardAssignment(config.name, shard, (config.sharding.spread or _SPREAD) if splits else 1)
 
 

@@ -82,7 +82,7 @@ class Exporter:
         return [runner for member in self._members.values() for runner in member.runners]
 
     def is_primary(self, config: ProviderConfig) -> bool:
-        """Whether this is the primary shard of a provider, which polls what belongs to the whole account."""
+        """Return whether this is the primary shard of a provider, which polls what belongs to the whole account."""
         return self._assignment(config).is_primary
 
     def waiting_for(self) -> list[str]:

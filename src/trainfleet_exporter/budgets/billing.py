@@ -30,7 +30,7 @@ class Month(NamedTuple):
         return self.ends - self.starts
 
     def contains(self, time: float) -> bool:
-        """Whether a Unix time falls into it."""
+        """Return whether a Unix time falls into it."""
         return self.starts <= time < self.ends
 
     def left(self, time: float) -> float:
@@ -69,7 +69,7 @@ class BillingPeriod:
         return _month(self, int(name[:4]), int(name[5:]))
 
     def keeps(self, name: str, time: float) -> bool:
-        """Whether a month is still on record at a Unix time: until a day after its end."""
+        """Return whether a month is still on record at a Unix time: until a day after its end."""
         return self.named(name).ends + _MONTH_KEPT_SECONDS > time
 
 

@@ -143,9 +143,8 @@ class Ledger:
             self._file.save(page, at_once=at_once, then=partial(self._saved, self._file, bounds))
 
     def _keeps(self) -> bool:
-        """Whether this process writes the file. The holder of a lease tries again to own it: the holder before, or a
-        single poll, may have owned it only for a while.
-        """
+        """Return whether this process writes the file. The holder of a lease tries again to own it: the previous
+        holder, or a single poll, may have owned it only for a while."""
         if self._term is not None and self._file.acquire_again():
             log.info("state file acquired; calls of this process are recorded", extra=fields(file=self._file.path))
         return self._file.kept

@@ -103,7 +103,7 @@ def read_term(path: Path) -> int | None:
 
 
 def is_of_shard(path: Path) -> bool:
-    """Whether the file belongs to a shard."""
+    """Return whether the file belongs to a shard."""
     try:
         return bool(_read(path).part)
     except (OSError, ValueError, RecursionError):
@@ -138,7 +138,7 @@ class StateFile:
         return self.path is not None and self.owned
 
     def is_at(self, path: Path | None) -> bool:
-        """Whether it is the file of this path, perhaps by another name of its folder."""
+        """Return whether it is the file of this path, perhaps by another name of its folder."""
         if path is None or self.path is None:
             return path is self.path
         return path.name == self.path.name and path.parent.resolve() == self.path.parent.resolve()

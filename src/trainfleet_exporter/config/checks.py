@@ -29,7 +29,7 @@ class Draft:
         return not any(spoilt[: len(loc)] == loc[: len(spoilt)] for spoilt in self.spoilt)
 
     def given(self, *loc: str | int) -> bool:
-        """Whether the file has a value there, so that a fault can point at it."""
+        """Return whether the file has a value there, so that an error can name its line."""
         return self.document.find(loc) is not None
 
 

@@ -24,13 +24,13 @@ _PLAIN_QUANTITY = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is made of words, numbers and punctuation alone."""
+    """Return whether a text is made of words, numbers and punctuation alone."""
     mixed = sum(len(run) for run in _ALPHANUMERIC.findall(text) if not _WORD.fullmatch(run))
     return text.isascii() and mixed <= _MIXED_AT_MOST and not _OF_PASSWORDS.search(text)
 
 
 def is_like_name(text: str) -> bool:
-    """Whether a text looks as names of keys do, such as `accessKeyId` and `ossBucketV2`.
+    """Return whether a text looks as names of keys do, such as `accessKeyId` and `ossBucketV2`.
 
     Most of it is words of three letters or more, with a vowel, and there is one number at most. Of random keys of 30
     letters and digits, one in 800 looks like that.
@@ -42,5 +42,5 @@ def is_like_name(text: str) -> bool:
 
 
 def is_like_quantity(text: str) -> bool:
-    """Whether a text looks as numbers, durations and flags do, well or badly written."""
+    """Return whether a text looks as numbers, durations and flags do, well or badly written."""
     return _PLAIN_QUANTITY.fullmatch(text) is not None

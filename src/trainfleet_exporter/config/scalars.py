@@ -68,7 +68,7 @@ def near_region(region: str, known: Iterable[str]) -> str:
 
 
 def may_hint(value: object, *, quantity: bool = False) -> bool:
-    """Whether a message may suggest a text that is made from this value: only if it shows the value itself."""
+    """Return whether a message may suggest a text that is made from this value: only if it shows the value itself."""
     from_environment = isinstance(value, Scalar) and value.expansion.used
     return not from_environment and not show(value, quantity=quantity).startswith(NOT_SHOWN)
 

@@ -74,7 +74,7 @@ class Section(BaseModel):
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether a field of a section is a secret, required or not."""
+    """Return whether a field of a section is a secret, required or not."""
     kinds = (field.annotation, *get_args(field.annotation))
     kinds += tuple(get_args(kind)[0] for kind in kinds if getattr(kind, "__metadata__", None))
     return Secret in kinds

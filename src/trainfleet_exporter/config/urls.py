@@ -24,7 +24,7 @@ def parse_proxy(text: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the address leads to this machine itself."""
+    """Return whether the address leads to this machine itself."""
     host = urlsplit(url).hostname or ""
     if host == "localhost":
         return True
@@ -35,7 +35,7 @@ def is_loopback(url: str) -> bool:
 
 
 def is_link_local(url: str) -> bool:
-    """Whether the address leads to this machine's own network only, as those of metadata services do."""
+    """Return whether the address leads to this machine's own network only, as those of metadata services do."""
     try:
         return ipaddress.ip_address(urlsplit(url).hostname or "").is_link_local
     except ValueError:

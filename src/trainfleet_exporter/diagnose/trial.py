@@ -60,11 +60,11 @@ class Trial:
         return max(1.0, units / _TRIED)
 
     def tried(self, provider: str, collector: str) -> int:
-        """How many of a collector's units were polled."""
+        """Return the number of polled units of a collector."""
         return min(_TRIED, self.units.get((provider, collector), 0))
 
     def series(self, provider: str) -> dict[str, int]:
-        """How many series each family of a provider will have."""
+        """Return the expected number of series of a provider, by family."""
         found: Counter[str] = Counter()
         store = self.exporter.page_store
         for part in store.parts:

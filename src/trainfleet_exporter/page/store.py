@@ -132,7 +132,7 @@ class PageStore:
         return self._families.keys()
 
     def series(self, part: Hashable) -> dict[str, int]:
-        """How many series (sample lines) the part has, by family. Counts them: takes 10 ns a line."""
+        """Return the number of series (sample lines) of the part, by family. Counting takes 10 ns a line."""
         found = {family: self._lines[family].parts.get(part, ()) for family in self._families.get(part, ())}
         return {family: sum([text.count(b"\n") for text in texts]) for family, texts in found.items() if texts}
 

@@ -51,7 +51,7 @@ def is_plain(value: str) -> bool:
 
 
 def is_too_long(value: str) -> bool:
-    """Whether a label value takes more than LABEL_BYTES."""
+    """Return whether a label value takes more than LABEL_BYTES."""
     return len(value) > _SHORT_TEXT and len(_clean(value).encode()) > LABEL_BYTES
 
 

@@ -72,7 +72,7 @@ class PerObjectCollector(ABC):
 
     @abstractmethod
     def is_current(self, object_id: str) -> bool:
-        """Whether the object still exists and is polled here."""
+        """Return whether the object still exists and is polled here."""
 
     @abstractmethod
     async def poll(self, part: Part) -> None:
@@ -118,5 +118,5 @@ class FairQueue:
         self._read |= dict.fromkeys(keys, self._poll)
 
     def has_read(self, keys: Collection[str]) -> bool:
-        """Whether this poll has read all of these parts."""
+        """Return whether this poll has read all of these parts."""
         return all(self._read.get(key) == self._poll for key in keys)

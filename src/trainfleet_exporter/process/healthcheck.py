@@ -85,7 +85,7 @@ def _say(words: str, *, error: bool = False) -> None:
 
 
 def _judge(options: argparse.Namespace) -> tuple[bool, str]:
-    """Whether the daemon is healthy, and why, in words."""
+    """Return whether the daemon is healthy, and why, in words."""
     try:
         status = _ask(options.url, options)
     except _NotHealthyError as error:

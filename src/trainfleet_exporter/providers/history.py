@@ -30,7 +30,7 @@ class Range:
     end: int
 
     def clip(self, start: float, end: float) -> Range:
-        """What of it is in another range; empty (`end` not after `start`) where they do not meet."""
+        """Return the part of it that is in another range; empty (`end` not after `start`) if they do not overlap."""
         return Range(*(math.ceil(min(max(moment, self.start), self.end)) for moment in (start, end)))
 
     @property
@@ -119,7 +119,7 @@ class Sink(Protocol):
         ...
 
     def dropped(self, reason: str, count: int = 1) -> None:
-        """What cannot be shown, by the words that the daemon counts it under."""
+        """Count values that cannot be shown, by the daemon's reasons."""
         ...
 
     def gone(self, job_id: str) -> None:

@@ -92,10 +92,10 @@ def decode_value(value: msgspec.Raw | bytes | str, into: type[T]) -> T | None:
 
 
 def decode_short_fields(body: bytes, limit: int = SHORT_FIELD) -> Any:
-    """What an answer says of its success: its JSON value without the fields of more than `limit` bytes; NOT_JSON as
-    decode_json.
+    """Return the short fields of a response, which report its success: its JSON value without fields of more than
+    `limit` bytes; NOT_JSON as in decode_json.
 
-    Empty for a long body that is not strictly JSON: `decode` finds out whether it is JSON at all.
+    Empty for a long body that is not strictly JSON: `decode` then checks whether it is JSON at all.
     """
     try:
         return {name: _value(raw) for name, raw in _fields(body).items() if len(memoryview(raw)) <= limit}

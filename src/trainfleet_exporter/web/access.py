@@ -130,7 +130,7 @@ class Access:
             self._log_change(before, self._state)
 
     def _check(self, state: _State) -> _State:
-        """What the files say now. Called in a thread."""
+        """Return the current state of the files. Runs in a thread."""
         stamps = _stamps(state.config.files)
         if state.is_settled and not state.faults and stamps == state.stamps:
             return state
@@ -206,7 +206,7 @@ class Bucket:
         return (self._seconds_each, self._burst) == (seconds_each, burst)
 
     def take(self, now: float) -> bool:
-        """Whether one more request is allowed; `now` is in seconds."""
+        """Return whether one more request is allowed; `now` is in seconds."""
         full_at = max(self._full_at, now) + self._seconds_each
         if full_at - now > self._burst * self._seconds_each + _ROUNDING_SECONDS:
             return False

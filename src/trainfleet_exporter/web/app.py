@@ -67,7 +67,7 @@ def make_app(pages: Pages) -> ASGIApp:
 
 
 def _comes_from_elsewhere(request: Request) -> bool:
-    """Whether a browser sends the request for a page of another site; other clients send no origin."""
+    """Return whether a browser sends the request for a page of another site; other clients send no origin."""
     origin = request.headers.get("origin")
     elsewhere = origin is not None and origin.partition("://")[2] != request.headers.get("host", "")
     return elsewhere or request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

@@ -376,7 +376,7 @@ def default_chain(environ: Environment) -> KeySource:
 
 
 def needs_session(environ: Environment) -> bool:
-    """Whether a metadata service that has no session tokens may not be asked at all."""
+    """Return whether a metadata service that has no session tokens must not be used."""
     return environ.is_true(_PREFIX + "IMDSV1_DISABLED")
 
 

@@ -173,7 +173,7 @@ class Credentials(CredentialsSection):
 
     @classmethod
     def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """What the vendor's chain finds."""
+        """Return the credentials that the vendor's chain finds."""
         return cls.by_default(default_chain(environ))
 
     def find_source(self, environ: Environment) -> KeySource:

@@ -235,7 +235,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
 
 
 def _may_lack(what: str, error: CloudError) -> None:
-    """What is not there, and is nothing without which a backfill makes no sense; or the error again."""
+    """Log that data is missing without which a backfill still makes sense. Raise all other errors again."""
     if not isinstance(error, AccessDenied | NotFound | RequestRefused):
         raise error
     log.warning("backfill continues without some data", extra=fields(data=what, error=error))

@@ -155,7 +155,7 @@ class PaiDialect(SignedDialect[Keys]):
         return judge(answer)
 
     def blames_credential(self, error: AccessDenied) -> bool:
-        """Whether the refusal is about the key or its token."""
+        """Return whether the rejection is about the key or its token."""
         return error.code.startswith(_KEY_CODES)
 
 

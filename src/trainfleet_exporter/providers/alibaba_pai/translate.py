@@ -126,7 +126,7 @@ def ecs_spec(row: payloads.EcsSpec) -> EcsSpec:
 
 
 def needs_ecs_specs(row: payloads.Job) -> bool:
-    """Whether only its machine types say what a job asked for."""
+    """Return whether only its machine types say what a job asked for."""
     for spec in row.job_specs or ():
         if spec is not None and spec.ecs_spec and (spec.resource_config is None or spec.resource_config == _NO_CONFIG):
             return True
@@ -273,8 +273,8 @@ def _finish_time(row: payloads.Job, platform_status: str) -> float | None:
 
 
 def _role(spec: payloads.JobSpec | None, ecs_specs: Mapping[str, EcsSpec]) -> EcsSpec:
-    """What all pods of a role ask for: its ResourceConfig, or else what its machine type has. An unreadable role asks
-    for an unknown amount, and so does its job."""
+    """Return the requested resources of a role's pods: its ResourceConfig, or else its machine type. If the role is
+    unreadable, the amounts are unknown, also those of its job."""
     if spec is None:
         unusable({}, "malformed")
         return _NO_MACHINE
@@ -335,7 +335,7 @@ def _pod(job_id: str, pod_id: str, item: payloads.Pod) -> Pod:
 
 
 def _evictions(item: payloads.Pod) -> tuple[bool | None, int | None]:
-    """Whether a pod or an earlier incarnation of it was evicted, and how many were."""
+    """Return whether a pod or an earlier incarnation of it was evicted, and how many were."""
     found = [_EVICTED.get(item.sub_status or "")]
     found += [_EVICTED.get(earlier.sub_status) for earlier in item.history_pods or () if earlier.sub_status]
     if None in found and True not in found:

@@ -155,7 +155,8 @@ def _unrecorded(statuses: Sequence[Status], restarts: Sequence[Restart]) -> Iter
 
 
 def _explains(record: payloads.RestartRecord, at: float, why: Cause, ended: float) -> bool:
-    """Whether a run ended because of a restart in its time. A preemption is no restart that was over before it."""
+    """Return whether a run ended because of a restart in its time. A preemption is no restart that was over before
+    it."""
     seconds = _seconds(record)
     return why != "preempted" or seconds is None or at + seconds >= ended
 

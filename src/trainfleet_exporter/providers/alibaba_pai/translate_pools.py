@@ -128,7 +128,8 @@ def queue(rows: Iterable[payloads.Workload], quota_id: str, *, unreadable: int =
 
 
 def _asked_gpus(resource: payloads.WorkloadResource) -> float | None:
-    """Who asks for no accelerator may leave them out; who has no amounts at all, or unreadable ones, does not say."""
+    """Return the requested GPUs: 0 if other amounts are given without GPUs, None if there are no amounts, or unreadable
+    ones."""
     if resource.gpu is None or resource.gpu == "":
         return None if resource == _NO_RESOURCE else 0.0
     if isinstance(resource.gpu, str | int | float) and not isinstance(resource.gpu, bool):

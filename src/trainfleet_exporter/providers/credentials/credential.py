@@ -46,7 +46,7 @@ class Credential(Generic[T_co]):
         raise NotImplementedError
 
     def refused(self, mark: object) -> bool:
-        """Whether a call that was refused with the edition `mark` is worth another try."""
+        """Return whether a rejected call with the edition `mark` is worth another try."""
         return False
 
 

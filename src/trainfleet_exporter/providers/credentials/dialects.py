@@ -29,12 +29,13 @@ class SignedDialect(Generic[T]):
         return await self.credential.prepare(deadline)
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
-        """Whether the service refused the credential of `mark`, and there is another one to try."""
+        """Return whether the service rejected the credential of `mark`, and another one can be tried."""
         # An error without a status: the credential expired, or its file vanished, while the call waited for its turn.
         return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
 
     def blames_credential(self, error: AccessDenied) -> bool:
-        """Whether another credential might be accepted. It is not if a permission is missing or a clock is wrong."""
+        """Return whether another credential might be accepted. It is not if a permission is missing or a clock is
+        wrong."""
         raise NotImplementedError
 
 

@@ -34,11 +34,11 @@ class Environment:
         return self._variables.get(name, "")
 
     def is_true(self, name: str) -> bool:
-        """Whether a variable says `true`."""
+        """Return whether a variable is `true`."""
         return self.get(name).strip().lower() == "true"
 
     def has_all(self, *names: str) -> bool:
-        """Whether all of the variables are set; refuses some of them without the others."""
+        """Return whether all of the variables are set. Rejects some of them without the others."""
         missing = [name for name in names if not self.get(name)]
         if not missing:
             return True

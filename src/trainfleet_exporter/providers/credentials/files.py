@@ -51,11 +51,11 @@ class _Look:
         return folders.pop() if len(folders) == 1 else None
 
     def is_swapped_for(self, other: _Look) -> bool:
-        """Whether all files are in another folder now, such as a new `..data`."""
+        """Return whether all files are in another folder now, such as a new `..data`."""
         return None not in (self.folder, other.folder) and self.folder != other.folder
 
     def is_all_changed(self, other: _Look) -> bool:
-        """Whether every file has changed."""
+        """Return whether every file has changed."""
         return all(before != after for before, after in zip(self.stamps, other.stamps, strict=True))
 
 
@@ -170,7 +170,7 @@ class FileCredential(Credential[Keys], Generic[T]):
         return self._assemble(self._files.current())
 
     def refused(self, mark: object) -> bool:
-        """Whether the files have changed. Keys that were refused are not used until a rotation has settled."""
+        """Return whether the files have changed. Rejected keys are not used until a rotation has settled."""
         return mark != self._files.edition or self._files.take_now()
 
 

@@ -167,7 +167,7 @@ class Refreshable(Credential[T]):
         return self._edition
 
     def refused(self, mark: object) -> bool:
-        """Whether a call that was refused with the edition `mark` is worth another try.
+        """Return whether a rejected call with the edition `mark` is worth another try.
 
         Not if a refusal replaced the edition before it less than REFUSAL_PAUSE ago: then age was not the reason.
         """

@@ -233,7 +233,8 @@ class HuaweiDialect(SignedDialect[Keys | Token]):
         return judge(answer)
 
     def blames_credential(self, error: AccessDenied) -> bool:
-        """Whether the refusal is about the credential. With a wrong clock, another one would be refused as well."""
+        """Return whether the rejection is about the credential. With a wrong clock, another one would be rejected as
+        well."""
         about_credential = error.status == 401 or error.code.endswith(_CREDENTIAL_REFUSED)
         return about_credential and not error.message.startswith(_WRONG_CLOCK)
 

@@ -94,7 +94,7 @@ def _intervals(state: payloads.JobStatus, created: float | None, runs: Sequence[
 
 
 def _lacks_first_run(state: payloads.JobStatus) -> bool:
-    """Whether the first run is not known: its record has no start, or could not be read."""
+    """Return whether the first run is not known: its record has no start, or could not be read."""
     first = next(iter(state.running_records or ()), None)
     return first is None or (unix_time(first.start_at) is None and unix_time(first.end_at) is not None)
 

@@ -55,7 +55,7 @@ def job_status(given: str | float | None) -> tuple[Status, str]:
 
 
 def is_live(row: payloads.JobV1) -> bool:
-    """Whether a row of the jobs' list may still change: all that is not known to be over."""
+    """Return whether a row of the jobs' list may still change: all that is not known to be over."""
     common, word = job_status(row.status)
     return common not in FINISHED and word != _DELETE_FAILED  # what could not be deleted has ended before
 

@@ -106,11 +106,11 @@ class PerJobCollector(PerObjectCollector):
         await self._jobs.wait(poll.deadline)
 
     def serves(self, job: Job) -> bool:
-        """Whether to poll a live job."""
+        """Return whether to poll a live job."""
         return True
 
     def is_current(self, object_id: str) -> bool:
-        """Whether the job is live, and to be polled."""
+        """Return whether the job is live, and to be polled."""
         job = self._jobs.live().get(object_id)
         return job is not None and self.serves(job)
 

@@ -123,7 +123,7 @@ class _ListReading(Generic[T]):
         return max(0, (smallest or 0) - len(self.rows) - self.malformed)
 
     def _pages_to_come(self, total: int, rows: int) -> int:
-        """How many pages a list has, by its first one. BadAnswer if there are too many to wait for."""
+        """Return the number of pages of a list, from its first page. BadAnswer if there are too many to read."""
         pages = -(-total // max(rows, 1))
         if pages > _MAX_PAGES and rows:
             raise BadAnswer(f"a list of {total} rows in pages of {rows} is implausible", operation=self._operation)

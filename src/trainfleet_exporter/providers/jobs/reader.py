@@ -80,11 +80,12 @@ class JobReader(ABC, Generic[SharedT, Row]):
         return None
 
     def has_history_of(self, row: Row, before: Row) -> bool:
-        """Whether the history in a row is that of an earlier row of the same job."""
+        """Return whether the history in a row is that of an earlier row of the same job."""
         return False
 
     def wants_last(self, job: Job) -> bool:
-        """Whether to read the history of a job that has just ended (`read_last`), because rows do not have it."""
+        """Return whether to read the history of a job that has just ended (`read_last`), because rows do not have
+        it."""
         return False
 
     async def read_last(self, job_ids: Sequence[str], deadline: float) -> None:
@@ -261,7 +262,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         return taken
 
     def _has_just_ended(self, job: Job) -> bool:
-        """Whether a job ended since the last poll, and since the exporter's start."""
+        """Return whether a job ended since the last poll, and since the exporter's start."""
         if job.status not in FINISHED or job.holds_resources or job.job_id in self.jobs.ended:
             return False
         return job.finished is None or job.finished >= self.shared.began
@@ -272,7 +273,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         self.jobs.translated = {job_id: known[job_id] for job_id in self.jobs.live if job_id in known}
 
     async def _read_ended(self, now: float, deadline: float) -> bool:
-        """Whether the jobs that ended since the last such list could be read."""
+        """Return whether the jobs that ended since the last such list could be read."""
         known = self.jobs.ends_unknown_since(now)
         # Before the first such list: for as long as jobs are shown, but for counts only from the start on.
         first = min(now - self.shared.retention, max(self.shared.began, now - LONGEST_GAP))

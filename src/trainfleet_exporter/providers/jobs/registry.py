@@ -220,7 +220,7 @@ class WorkspaceJobs:
 
 
 def _is_over(status: Status) -> bool:
-    """Whether it is one of FINISHED."""
+    """Return whether it is one of FINISHED."""
     return status is _SUCCEEDED or status is _FAILED or status is _STOPPED
 
 
@@ -275,11 +275,11 @@ class JobRegistry:
         return {job_id for jobs in others for job_id in jobs.live.keys() & job_ids}
 
     def shown_somewhere(self, job: Job) -> bool:
-        """Whether the configured filter lets a job be shown, here or by another shard."""
+        """Return whether the configured filter lets a job be shown, here or by another shard."""
         return self._wanted(job)
 
     def is_mine(self, job: Job) -> bool:
-        """Whether this exporter, of all shards, shows a job of a workspace that it lists."""
+        """Return whether this exporter, of all shards, shows a job of a workspace that it lists."""
         return self._mine is None or self._mine(job)
 
     def wanted(self, job: Job) -> bool:

@@ -109,7 +109,7 @@ class WorkspaceAssignment:
         return [key for key in workspace_ids if not self._is_sized(key)]
 
     def shows(self, job: Job) -> bool:
-        """Whether this shard shows a job of a workspace that it lists."""
+        """Return whether this shard shows a job of a workspace that it lists."""
         return not self._divided.get(job.workspace_id, False) or self._owns_job(job.job_id)
 
     def to_look_up(self, jobs: WorkspaceJobs, found: Mapping[str, Job]) -> list[str]:

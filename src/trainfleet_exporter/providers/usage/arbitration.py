@@ -99,17 +99,17 @@ class SourceArbitration:
         return self._shown.get(part, frozenset())
 
     def owns(self, job_id: str) -> bool:
-        """Whether the parts show the job, or are about to."""
+        """Return whether the parts show the job, or are about to."""
         return job_id in self._owned
 
     def missed(self, job: Job) -> bool:
-        """Whether the job has waited long enough for the bulk source."""
+        """Return whether the job has waited long enough for the bulk source."""
         polls = self._missed.get(job.job_id, 0)
         ran = 0.0 if job.started is None else time.time() - job.started
         return self._closed or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
 
     def left(self, job: Job) -> bool:
-        """Whether the job is the other source's."""
+        """Return whether the job is the other source's."""
         return not self.owns(job.job_id) and self.missed(job)
 
     def answered(self, job_id: str, *, with_usage: bool) -> None:
@@ -130,14 +130,14 @@ class SourceArbitration:
             pass
 
     def taken_over(self, running: Mapping[str, Job], *, with_usage: bool) -> bool:
-        """Whether the other source serves the running jobs: it answered, `with_usage` if need be, and leaves none
-        out."""
+        """Return whether the other source serves the running jobs: it answered, `with_usage` if need be, and leaves
+        none out."""
         answered = [self._answered[job_id] for job_id in running if job_id in self._answered]
         has_begun = any(answered) if with_usage else bool(answered)
         return has_begun and self._is_free(running) and self._lost.isdisjoint(running)
 
     def _is_free(self, running: Mapping[str, Job]) -> bool:
-        """Whether the parts show no running job any more, and the other source is asked for all of them."""
+        """Return whether the parts show no running job any more, and the other source is asked for all of them."""
         return not self.left_out and not any(map(self.owns, running))
 
     def keep_only(self, parts: Collection[str]) -> None:

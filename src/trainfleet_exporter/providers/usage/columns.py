@@ -172,7 +172,7 @@ class Read:
         """By statistic, in the metric's unit; NaN of a reading that has none."""
 
     def same_as(self, other: Read) -> bool:
-        """Whether all was read as in another poll."""
+        """Return whether all was read as in another poll."""
         return (
             self._targets == other._targets
             and self._spoiled == other._spoiled
@@ -182,7 +182,7 @@ class Read:
         )
 
     def out_of_range(self) -> int:
-        """How many readings have no value for any target."""
+        """Return the number of readings without a value for any target."""
         first, *others = self._values.values()
         if not others:
             return first.count(None)

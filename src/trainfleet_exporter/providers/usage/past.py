@@ -60,7 +60,7 @@ class PastCalls:
         return next((step for step, kept in self.kept if age < kept), 0)
 
     def calls(self, asked: Asked) -> Mapping[str, int]:
-        """How many calls a metric of these is expected to take, by API."""
+        """Return the expected calls for one of these metrics, by API."""
         return {self.api: max(1, math.ceil(asked.readings / self.answered))}
 
     def batches(self, owners: Iterable[tuple[str, int, Range]], step: int) -> Iterator[Asked]:
@@ -128,7 +128,7 @@ class PastMetrics(Generic[M]):
         self._deciding = deciding
 
     def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """How the readings of a day are asked for."""
+        """Return the units that read a day."""
         step = self._calls.step(time.time() - day.start)
         if not step:
             return

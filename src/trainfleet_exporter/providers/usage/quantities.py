@@ -99,8 +99,10 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def total(values: Sequence[float | None], *, is_ratio: bool) -> float | None:
-    """What a whole has, given the values of its parts (None of a part that lacks one): the mean of those ratios that
-    there are; the sum of all else, and only where no part lacks its value, because a lower sum would look like a drop.
+    """Return the value of a whole from the values of its parts (None for a missing value).
+
+    For ratios, it is the mean of the existing values. For others, it is the sum, or None if a part lacks its value,
+    because a lower sum would look like a drop.
     """
     given = [value for value in values if value is not None]
     if is_ratio:

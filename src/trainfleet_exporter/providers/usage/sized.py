@@ -65,13 +65,13 @@ class _Job:
         self._has_all_cards = cards is not None and len(self.values) >= cards and not self.has_replaced
 
     def is_whole(self) -> bool:
-        """Whether the readings are those of all of its parts."""
+        """Return whether the readings are those of all of its parts."""
         if "" in self.pods:
             return self.trusted and len(self.pods) == 1
         return len(self.pods) == self.makeup.pods and all(map(self.is_whole_pod, self.pods.values()))
 
     def is_whole_pod(self, parts: Sequence[Subject]) -> bool:
-        """Whether the readings of a pod are those of all of its cards."""
+        """Return whether the readings of a pod are those of all of its cards."""
         if self._has_all_cards:
             return True
         makeup = self.makeup
@@ -122,7 +122,7 @@ class SizedColumns:
         return frozenset(by_job)
 
     def columns(self) -> list[Column]:
-        """What came of it, the coarsest level first."""
+        """Return the columns of the results, the coarsest level first."""
         found = []
         for wanted, family in self._families.items():
             for (level, kind), (subjects, values) in self._found.items():

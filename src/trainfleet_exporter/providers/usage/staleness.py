@@ -18,7 +18,8 @@ _TOUCH = 0.001
 
 
 def max_age(part: Part, max_data_age: float) -> float:
-    """How old a reading may be now, in seconds: intervals may be stretched after it was published."""
+    """Return the largest age of a reading in seconds. It allows for intervals that become longer after its
+    publication."""
     return max(max_data_age, 2 * part.interval)
 
 

@@ -162,7 +162,7 @@ def families(
 
 
 def is_exposed(family: Family, deny: Sequence[str]) -> bool:
-    """Whether no glob of `deny` matches: what is not exposed need not be asked for."""
+    """Return whether no glob of `deny` matches: values that are not exposed need no call."""
     return not any(fnmatchcase(f"trainfleet_{family.suffix}", glob) for glob in deny)
 
 
@@ -188,7 +188,7 @@ class ChosenMetrics(Section):
     metric that takes the place of the table's. A cloud makes its own section of this, with a key for each family."""
 
     def given(self) -> dict[str, Any]:
-        """What the file says, by family."""
+        """Return the values of the config, by family."""
         found = {suffix: getattr(self, suffix) for suffix in type(self).model_fields}
         return {suffix: metric for suffix, metric in found.items() if metric is not None}
 

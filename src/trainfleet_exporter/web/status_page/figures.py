@@ -112,7 +112,8 @@ class Fleet:
     """Families of the page that `metrics.deny` hides."""
 
     def total(self, status: Status, providers: Collection[str], lacking: frozenset[str]) -> JobTotal:
-        """How many jobs of these providers are in a state; `lacking` are those that do not show all of their jobs."""
+        """Return the number of jobs of these providers in a state. `lacking` are providers that do not show all of
+        their jobs."""
         counts = [self.jobs.get(provider, Counter[Status]()) for provider in providers]
         known = [found[status] for found in counts if status in found]
         # A provider that counts any live state (or any finished one) counts all of them that its platform has.

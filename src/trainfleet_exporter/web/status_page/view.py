@@ -142,7 +142,7 @@ class View:
     # Jobs and accelerators.
 
     def total(self, status: Status, providers: Sequence[str] | None = None) -> JobTotal:
-        """How many jobs of these providers, or of all of them, are in a state."""
+        """Return the number of jobs of these providers, or of all of them, in a state."""
         return self.fleet.total(status, self.names if providers is None else providers, self.lacking)
 
     @cached_property

@@ -101,7 +101,7 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
         return translate_history.row_records(row)
 
     def wants_last(self, job: Job) -> bool:
-        """Whether the details of jobs are polled, and this one was not looked up just now."""
+        """Return whether the details of jobs are polled, and this one was not looked up just now."""
         records = self.history_of(job.job_id)
         is_read = records is not None and records.faults is not None
         return self.shared.reads_details and not is_read and self.shared.jobs.wanted(job)

@@ -238,7 +238,7 @@ class CloudMonitorCollector(BulkCollector):
         return _Wanted(Scope(frozenset(job.job_id for job in jobs), self._is_known), due)
 
     def _is_known(self, job_id: str) -> bool:
-        """Whether it is a job that others serve, that uses nothing now, or that the config leaves out."""
+        """Return whether it is a job that others serve, that uses nothing now, or that the config leaves out."""
         jobs = self._shared.jobs
         return job_id in jobs.listed() or jobs.owner(job_id) is not None
 

@@ -396,7 +396,7 @@ class Feeds:
         part.dropped("malformed", len(self._unfed))
 
     async def _read(self, part: Part) -> bool:
-        """Whether the catalogue was read now."""
+        """Return whether the catalogue was read now."""
         now = asyncio.get_running_loop().time()
         if now < self._next_read:
             part.still_lost({"malformed": self._malformed})

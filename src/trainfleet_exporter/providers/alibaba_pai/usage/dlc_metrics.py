@@ -40,7 +40,7 @@ class DlcMetricsCollector(UsageByJobCollector):
         shared.jobs.watch(self._forget)
 
     def serves(self, job: Job) -> bool:
-        """Whether the job is this source's."""
+        """Return whether the job is this source's."""
         return self._serves(job)
 
     def calls(self, object_id: str) -> int:
@@ -93,5 +93,5 @@ class DlcMetricsCollector(UsageByJobCollector):
 
 
 def is_without_gpus(job: Job) -> bool:
-    """Whether a job surely has no accelerator."""
+    """Return whether a job certainly has no accelerator."""
     return bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)

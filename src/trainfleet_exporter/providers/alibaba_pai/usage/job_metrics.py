@@ -137,7 +137,7 @@ class JobMetricsCollector(UsageByJobCollector):
         self._serves = serves
 
     def serves(self, job: Job) -> bool:
-        """Whether the job is this source's."""
+        """Return whether the job is this source's."""
         return self._serves(job)
 
     def calls(self, object_id: str) -> int:

@@ -72,7 +72,7 @@ class Metric:
 
 
 def is_device_key(dimension: str) -> bool:
-    """Whether a dimension names the cards of a pod. Its name is not documented."""
+    """Return whether a dimension names the cards of a pod. Its name is not documented."""
     return (
         dimension not in _KNOWN_KEYS
         and _DEVICE.search(dimension) is not None
@@ -132,7 +132,7 @@ _DATA = re.compile(
 
 
 def base_units(unit: str, quantity: Quantity) -> float | None:
-    """How many base units of a quantity one `unit` is; None if that is not certain."""
+    """Return how many base units of a quantity one `unit` is; None if that is not certain."""
     unit = unit.strip()
     known = UNITS[quantity]
     for word in (unit, _WORDS.get(unit.lower(), ""), _data_unit(unit), _flops_unit(unit)):

@@ -64,7 +64,7 @@ class ModelArtsJobReader(JobReader[ModelArtsShared, payloads.Job]):
         return translate_history.records(row)
 
     def has_history_of(self, row: payloads.Job, before: payloads.Job) -> bool:
-        """Whether all that the history is made of is the same."""
+        """Return whether all that the history is made of is the same."""
         return _history(row) == _history(before)
 
     def timed(self, row: payloads.Job) -> payloads.JobStatus | None:

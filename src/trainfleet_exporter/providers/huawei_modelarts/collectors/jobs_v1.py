@@ -43,7 +43,7 @@ class JobsV1Collector(PerObjectCollector):
         return [*self._lists, *self._live]
 
     def is_current(self, object_id: str) -> bool:
-        """Whether it was found in this cycle."""
+        """Return whether it was found in this cycle."""
         return object_id in self._lists or object_id in self._live
 
     def calls(self, object_id: str) -> int:

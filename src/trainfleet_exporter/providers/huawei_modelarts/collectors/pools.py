@@ -43,7 +43,7 @@ class PoolsCollector(ListCollector):
         return await self._read(poll)
 
     async def _read(self, poll: Poll) -> bool:
-        """Whether the lists of all workspaces could be read."""
+        """Return whether the lists of all workspaces could be read."""
         is_known = False
         try:
             workspace_ids = await self._shared.workspaces.get()

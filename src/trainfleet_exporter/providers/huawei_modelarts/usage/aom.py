@@ -175,7 +175,7 @@ def _rows(answer: QueryAnswer, kind: str, operation: str) -> Sequence[msgspec.Ra
 
 
 def _is_empty(answer: QueryAnswer) -> bool:
-    """Whether a vector or a matrix holds nothing."""
+    """Return whether a vector or a matrix holds nothing."""
     return answer.data is not None and answer.data.result in ([], None)
 
 
@@ -185,7 +185,7 @@ def is_refusal(error: CloudError) -> bool:
 
 
 def is_too_large(error: CloudError) -> bool:
-    """Whether an answer was refused for its size (transport.body)."""
+    """Return whether a response was rejected for its size (transport.body)."""
     return isinstance(error, BadAnswer) and "over the limit" in error.message
 
 

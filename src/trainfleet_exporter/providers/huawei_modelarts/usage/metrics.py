@@ -215,7 +215,7 @@ def plans(
 
 
 def is_complete(found: Collection[Plan], everything: Collection[Plan]) -> bool:
-    """Whether every source of the table that is wanted has a metric, given the plans where all of them have."""
+    """Return whether every source of the table that is wanted has a metric, given the plans where all of them have."""
     return sum(len(plan.queries) for plan in found) >= sum(len(plan.queries) for plan in everything)
 
 

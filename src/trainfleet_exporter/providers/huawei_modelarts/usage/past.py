@@ -84,7 +84,8 @@ class AomPast:
                 yield Unit(f"{plan.key} {asked.span.start}", {AOM.api: len(plan.queries)}, do)
 
     def lacks(self, life: Life, marks: Collection[str]) -> bool:
-        """Whether a job that has these marks is better served by task metrics (as the daemon's arbitration has it)."""
+        """Return whether a job that has these marks is better served by task metrics (as the daemon's arbitration has
+        it)."""
         with_accelerators = any(plan.key == ACCELERATORS for plan in self._plans)
         return AOM.source not in marks or bool(life.cards and with_accelerators and _ACCELERATORS not in marks)
 
@@ -224,7 +225,7 @@ class TasksPast:
                 yield Unit(job_id, calls, partial(self._read, life), once=True)
 
     def serves(self, life: Life, marks: Collection[str]) -> bool:
-        """Whether a job that has these marks is better served by task metrics."""
+        """Return whether a job that has these marks is better served by task metrics."""
         return self._aom is None or self._aom.lacks(life, marks)
 
     async def _read(self, life: Life, sink: Sink, deadline: float) -> None:

@@ -152,7 +152,7 @@ class TaskMetricsCollector(UsageByJobCollector):
             await self._arbitration.polled.wait()
 
     def serves(self, job: Job) -> bool:
-        """Whether the job runs, and AOM does not serve it."""
+        """Return whether the job runs, and AOM does not serve it."""
         return job.status is Status.RUNNING and (self._arbitration is None or self._arbitration.left(job))
 
     def candidates(self) -> Collection[Job]:
@@ -167,7 +167,7 @@ class TaskMetricsCollector(UsageByJobCollector):
         return found
 
     def is_current(self, object_id: str) -> bool:
-        """Whether the job is still served."""
+        """Return whether the job is still served."""
         job = (self._jobs.live() if self._arbitration is None else self._jobs.listed()).get(object_id)
         return job is not None and self.serves(job)
 
