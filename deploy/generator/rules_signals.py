@@ -26,6 +26,11 @@ def _network(level: str, by: str, window: str = "") -> str:
     return "\n+ ".join(f"max by ({by}) ({way})" for way in ways)
 
 
+def _or_devices(whole: str, devices: str) -> str:
+    # PAI reports the power of each device, and neither that of pods nor that of jobs.
+    return f"(\n  {whole}\n  or\n  {devices}\n)"
+
+
 def _median(name: str, of: str, meaning: str) -> Record:
     known = f"{of}[<baseline_window>:{_STEP}]"
     return Record(
@@ -74,8 +79,13 @@ SIGNAL_RECORDS = Group(
     (
         Record(
             POWER,
-            f"sum by ({JOB}) (max by ({JOB}, accelerator) (trainfleet_job_accelerator_power_watts))\n{OLD}",
-            "Power of the accelerators of a job, only while its reading is new enough for alerts.",
+            _or_devices(
+                f"sum by ({JOB}) (max by ({JOB}, accelerator) (trainfleet_job_accelerator_power_watts))",
+                f"sum by ({JOB}) (max by ({_POD}, device) (trainfleet_device_power_watts))",
+            )
+            + f"\n{OLD}",
+            "Power of the accelerators of a job, only while its reading is new enough for alerts. It is the sum of "
+            "the devices if the cloud reports only their power.",
             _JOB,
         ),
         Record(
@@ -93,7 +103,10 @@ SIGNAL_RECORDS = Group(
         ),
         *_pod_mean(
             "accelerator_power",
-            f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW}))",
+            _or_devices(
+                f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW}))",
+                f"sum by ({_POD}) (max by ({_POD}, device) (avg_over_time(trainfleet_device_power_watts{_WINDOW})))",
+            ),
             "power of the accelerators",
         ),
         *_pod_mean("network", _network("pod", _POD, _WINDOW), "rate of the network"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
 from deploy.generator.dashboards.promql import P, info, of_job, once
 from deploy.generator.dashboards.tables import Column, table
-from deploy.generator.rules_signals import SIGNALS
+from deploy.generator.rules_signals import POWER, SIGNALS
 
 _ONE = f'{P}, job_id="$job_id"'
 _PODS = f'{_ONE}, pod_id=~"$pod"'
@@ -105,7 +105,7 @@ USAGE: list[Panel] = [
         "Power",
         "Power that the job's accelerators draw, if the source reports it.",
         "watt",
-        Query(of_job("accelerator_power_watts", _ONE), "power"),
+        Query(f"max({POWER}{{{_ONE}}})", "power"),
         width=6,
     ),
     stat(
