@@ -23,7 +23,6 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Never
 from urllib.parse import urlencode
@@ -73,11 +72,6 @@ KEPT: Mapping[str, float] = {
 }
 """Seconds for which the answer of an operation is used, as a rule."""
 _A_CODE = re.compile(r"[A-Za-z]{1,15}(?:[. -][A-Za-z]{1,15}){0,3}")
-_issued = partial(
-    issued_keys,
-    incomplete="the answer lacks keys, or does not say when they expire",
-    expired="the keys in the answer expired at {ended}, and the time here is {here}: check the clock of this machine",
-)
 
 
 async def _assume_role(client: ApiClient, role: AssumedRole, deadline: float) -> Issued[Keys]:
@@ -86,7 +80,7 @@ async def _assume_role(client: ApiClient, role: AssumedRole, deadline: float) ->
         query["ExternalId"] = role.external_id.reveal()
     secrets = () if role.external_id is None else (query["ExternalId"],)
     call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
-    return _issued((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call.operation)
+    return issued_keys((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call.operation)
 
 
 async def _assume_role_with_oidc(client: ApiClient, role: OidcRole, deadline: float) -> Issued[Keys]:
@@ -95,7 +89,7 @@ async def _assume_role_with_oidc(client: ApiClient, role: OidcRole, deadline: fl
     # In the body, because proxies log addresses.
     body = urlencode(form).encode()
     call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=body, secrets=(token,))
-    return _issued((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call.operation)
+    return issued_keys((await client.call(call, payloads.StsAnswer, deadline=deadline)).credentials, call.operation)
 
 
 async def _ask_machine(client: ApiClient, call: Call, deadline: float) -> Issued[Keys]:
@@ -106,7 +100,7 @@ async def _ask_machine(client: ApiClient, call: Call, deadline: float) -> Issued
         is_word = _A_CODE.fullmatch(code.strip()) is not None
         shown = printable(code, 40) if is_word else "another code" if code else "no code"
         raise AccessDenied(f"no keys, but {shown}", operation=call.operation)
-    return _issued(answer, call.operation)
+    return issued_keys(answer, call.operation)
 
 
 def _of_session(session: Session) -> dict[str, str]:

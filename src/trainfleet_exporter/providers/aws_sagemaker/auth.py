@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Never, TypeAlias
 from urllib.parse import urlencode
@@ -63,11 +62,6 @@ KEPT: Mapping[str, float] = {
 """Seconds for which the response of an operation is normally used."""
 _XML = TextForm("XML", re.compile(r"(<\?xml[^>]*>\s*)?<AssumeRole[^\x00]*>"))
 _KEY = re.compile(r"<(AccessKeyId|SecretAccessKey|SessionToken|Expiration)>([^<>&]{1,8192})</")
-_issued = partial(
-    issued_keys,
-    incomplete="the answer lacks keys, or does not say when they expire",
-    expired="the keys in the answer expired at {ended}, and the time here is {here}: check the clock of this machine",
-)
 
 
 async def _assume_role(client: ApiClient, role: AssumedRole, deadline: float) -> Issued[Keys]:
@@ -99,7 +93,7 @@ async def _ask_sts(
         security_token=found.get("SessionToken"),
         expiration=found.get("Expiration"),
     )
-    return _issued(keys, operation)
+    return issued_keys(keys, operation)
 
 
 async def _ask_near(client: ApiClient, call: Call, deadline: float) -> Issued[Keys]:
@@ -109,7 +103,7 @@ async def _ask_near(client: ApiClient, call: Call, deadline: float) -> Issued[Ke
         # A code is one word. Another text could be a misplaced key.
         is_word = re.fullmatch("[A-Za-z]{1,40}", answer.code or "") is not None
         raise BadAnswer(f"no keys, but {answer.code if is_word else 'another code'}", operation=call.operation)
-    return _issued(answer, call.operation)
+    return issued_keys(answer, call.operation)
 
 
 def _of_session(session: Session) -> dict[str, str]:

@@ -13,6 +13,8 @@ from trainfleet_exporter.process.redaction import HoldsSecrets, remember
 from trainfleet_exporter.transport.json_fields import iso_time, utc_time
 
 T_co = TypeVar("T_co", covariant=True)
+_INCOMPLETE = "the answer lacks keys, or does not say when they expire"
+_EXPIRED = "the keys in the answer expired at {ended}, and the time here is {here}: check the clock of this machine"
 
 
 class Credential(Generic[T_co]):
@@ -99,7 +101,9 @@ class KeysAnswer(Protocol):
     expiration: str | None
 
 
-def issued_keys(answer: KeysAnswer | None, operation: str, *, incomplete: str, expired: str) -> Issued[Keys]:
+def issued_keys(
+    answer: KeysAnswer | None, operation: str, *, incomplete: str = _INCOMPLETE, expired: str = _EXPIRED
+) -> Issued[Keys]:
     """The temporary keys of an answer.
 
     Raises BadAnswer with the text `incomplete` if a part is missing, and AccessDenied with the text `expired`, in which

@@ -76,6 +76,12 @@ class Measure:
         """As of a family."""
         return self.quantity in RATIOS
 
+    def of(self, level: Level) -> Family:
+        """The family of a level that has one."""
+        family = self.at(level)
+        assert family is not None
+        return family
+
     def at(self, level: Level) -> Family | None:
         """The family of a level; None if it has none."""
         if level == "device":

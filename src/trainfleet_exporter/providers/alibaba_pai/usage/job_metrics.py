@@ -45,15 +45,12 @@ class MetricType:
     @property
     def pod(self) -> Family:
         """The family of pods."""
-        family = self.measure.at("pod")
-        assert family is not None  # every measure has pods
-        return family
+        return self.measure.of("pod")
 
     @property
     def targets(self) -> list[Target]:
         """Its objects on the page."""
-        found = [self.measure.at(level) for level in ("pod", "job")]
-        return [Target(family, self.factor) for family in found if family is not None]
+        return [Target(self.measure.of(level), self.factor) for level in ("pod", "job")]
 
     @property
     def factor(self) -> float:

@@ -29,20 +29,13 @@ _LONGEST_NUMBER = 40
 _UNITS = {"Percent": 0.01, "Megabytes": 2.0**20}
 _MINUTES = 5
 
-
-def _of_pools(suffix: str) -> Family:
-    family = MEASURES[suffix].at("pool")
-    assert family is not None  # none of them is a rate
-    return family
-
-
 MONITORED: Mapping[str, tuple[Family, str]] = {
-    "cpuUsage": (_of_pools("cpu_utilization_ratio"), "Percent"),
-    "memUsedRate": (_of_pools("memory_utilization_ratio"), "Percent"),
-    "gpuUtil": (_of_pools("accelerator_utilization_ratio"), "Percent"),
-    "gpuMemUsage": (_of_pools("accelerator_memory_utilization_ratio"), "Percent"),
-    "npuUtil": (_of_pools("accelerator_utilization_ratio"), "Percent"),
-    "npuMemUsage": (_of_pools("accelerator_memory_utilization_ratio"), "Percent"),
+    "cpuUsage": (MEASURES["cpu_utilization_ratio"].of("pool"), "Percent"),
+    "memUsedRate": (MEASURES["memory_utilization_ratio"].of("pool"), "Percent"),
+    "gpuUtil": (MEASURES["accelerator_utilization_ratio"].of("pool"), "Percent"),
+    "gpuMemUsage": (MEASURES["accelerator_memory_utilization_ratio"].of("pool"), "Percent"),
+    "npuUtil": (MEASURES["accelerator_utilization_ratio"].of("pool"), "Percent"),
+    "npuMemUsage": (MEASURES["accelerator_memory_utilization_ratio"].of("pool"), "Percent"),
     "diskUsedRate": (Family("pool_disk_utilization_ratio", "pool", "disk_utilization", "bounded_ratio"), "Percent"),
     "diskCapacity": (Family("pool_disk_capacity_bytes", "pool", "disk_capacity_bytes", "bytes"), "Megabytes"),
     "diskAvailableCapacity": (

@@ -57,9 +57,8 @@ class Row(NamedTuple):
 
 
 def _row(metric: str, suffix: str, factor: float) -> Row:
-    pod, device = MEASURES[suffix].at("pod"), MEASURES[suffix].at("device")
-    assert pod is not None  # every measure has pods
-    return Row(pod, device, factor, "npu" if metric.startswith("npu") else "gpu")
+    measure = MEASURES[suffix]
+    return Row(measure.of("pod"), measure.at("device"), factor, "npu" if metric.startswith("npu") else "gpu")
 
 
 RATIOS: Mapping[str, Row] = {metric.lower(): _row(metric, suffix, 0.01) for metric, suffix in RATIO_METRICS.items()}
