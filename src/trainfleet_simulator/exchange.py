@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,14 @@ from trainfleet_simulator.world.fleet import World
 def utc_text(at: float) -> str:
     """Format Unix seconds as the clouds write most times."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def route_name(routes: Mapping[tuple[str, str], re.Pattern[str]], request: ApiRequest) -> str:
+    """The name of the route, by method and name, whose path a request has; `unknown` where there is no such thing."""
+    for (method, name), path in routes.items():
+        if method == request.method and path.fullmatch(request.path):
+            return name
+    return "unknown"
 
 
 class ApiError(Exception):

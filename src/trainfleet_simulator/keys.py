@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+_NEAR_LIFETIME = 21600.0
+"""Seconds that keys live which a service near the machine issues."""
+
 
 @dataclass(slots=True)
 class Key:
@@ -60,6 +63,43 @@ class Keys:
         for key in found:
             key.revoked = True
         return len(found)
+
+
+class Issuer:
+    """Issues the temporary keys of an account. `lifetime` (seconds) is that of every key from now on; None leaves it to
+    what callers ask for."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.lifetime: float | None = None
+        self._keys = keys
+
+    @property
+    def issued(self) -> list[Key]:
+        """Every temporary key so far, oldest first; `via` names who issued it."""
+        return self._keys.issued
+
+    def revoke(self, key_id: str | None = None) -> int:
+        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        return self._keys.revoke(key_id)
+
+    def make(self) -> tuple[str, str, str]:
+        """A new key id, secret and security token, as the cloud writes them."""
+        raise NotImplementedError
+
+    def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
+        """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
+        # The services write whole seconds, so a key ends at one.
+        expires = int(now + (wanted if self.lifetime is None else self.lifetime))
+        return self._keys.add(Key(*self.make(), issued=now, expires=expires, role=role, via=via))
+
+    def renewed(self, role: str, via: str, now: float, *, early: float) -> Key:
+        """The key that a service near the machine has. A new one is there `early` seconds before the old one ends, or
+        when half of its life is over if that is later."""
+        key = next((key for key in reversed(self.issued) if key.via == via), None)
+        if key is None or key.role != role or key.revoked:
+            return self.issue(role, via, now, _NEAR_LIFETIME)
+        is_due = now >= key.expires - min(early, (key.expires - key.issued) / 2)
+        return self.issue(role, via, now, _NEAR_LIFETIME) if is_due else key
 
 
 class Tokens:

@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl, unquote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation, route_name
 from trainfleet_simulator.keys import Keys
 from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_users, quota_workloads
 from trainfleet_simulator.pai.auth import Verifier
-from trainfleet_simulator.pai.metadata import Metadata, is_metadata, operation_of
+from trainfleet_simulator.pai.metadata import ROUTES, Metadata, is_metadata
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
 from trainfleet_simulator.pai.parameters import Call, Handler
 from trainfleet_simulator.pai.refusals import refusal
@@ -101,7 +101,7 @@ class Pai:
 
     def identify(self, request: ApiRequest) -> Operation:
         if _of_metadata(request):
-            return Operation(_METADATA, operation_of(request), {})
+            return Operation(_METADATA, route_name(ROUTES, request), {})
         api = _APIS.get(request.headers.get("x-acs-version", ""), "unknown")
         name = request.headers.get("x-acs-action", "")
         if (api, name) not in self._routes:

@@ -15,9 +15,8 @@ from trainfleet_simulator.pai.sts import Sts, credentials
 
 _TTL, _TOKEN = "x-aliyun-ecs-metadata-token-ttl-seconds", "x-aliyun-ecs-metadata-token"
 _LONGEST_TTL = 21600  # seconds
-_KEY_LIFETIME = 21600.0  # seconds
-_RENEWED_BEFORE_END = 1800.0  # seconds, or half of its life if that is less
-_ROUTES = {
+_EARLY = 1800.0  # seconds
+ROUTES = {
     ("PUT", "PutToken"): re.compile("/latest/api/token"),
     ("GET", "ListRamRoles"): re.compile("/latest/meta-data/ram/security-credentials/?"),
     ("GET", "GetRamRoleCredentials"): re.compile("/latest/meta-data/ram/security-credentials/([^/]+)"),
@@ -31,20 +30,11 @@ def is_metadata(path: str) -> bool:
     return _OURS.match(path) is not None
 
 
-def operation_of(request: ApiRequest) -> str:
-    """Return a name for the request, because the service has no names; `unknown` for other requests."""
-    for (method, name), pattern in _ROUTES.items():
-        if method == request.method and pattern.fullmatch(request.path):
-            return name
-    return "unknown"
-
-
 class Metadata:
     """Issues tokens, and the keys of the machine's role, which it renews."""
 
     def __init__(self, sts: Sts) -> None:
         self._sts = sts
-        self._key: Key | None = None
 
     def answer(self, request: ApiRequest, operation: str, now: float) -> Answer:
         """Answer one request. Raises ApiError."""
@@ -63,7 +53,7 @@ class Metadata:
             return Answer(None, text=role, rows=[[role]])
         if not request.path.endswith(f"/{role}"):
             raise _not_found()
-        return _of_key(self._current(role, now), now)
+        return _of_key(self._sts.renewed(role, "metadata", now, early=_EARLY), now)
 
     def _put_token(self, ttl: str, now: float) -> Answer:
         if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):
@@ -75,17 +65,6 @@ class Metadata:
             return
         if token is None or not self._sts.metadata_sessions.is_valid(token, now):
             raise ApiError(401, "Unauthorized", "A metadata token is wanted.")
-
-    def _current(self, role: str, now: float) -> Key:
-        """Return the current key. A new one exists well before it expires."""
-        key = self._key
-        if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
-            key = self._key = self._sts.issue(role, "metadata", now, _KEY_LIFETIME)
-        return key
-
-
-def _early(key: Key) -> float:
-    return min(_RENEWED_BEFORE_END, (key.expires - key.issued) / 2)
 
 
 def _of_key(key: Key, now: float) -> Answer:

@@ -11,7 +11,7 @@ import zlib
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError
-from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.keys import Issuer, Key, Keys, Tokens
 from trainfleet_simulator.pai.catalog import ACCOUNT_ID
 from trainfleet_simulator.pai.parameters import Call, Query, iso
 
@@ -22,7 +22,7 @@ _ROLE_ARN = re.compile(rf"acs:ram::{ACCOUNT_ID}:role/([\w.-]+)")
 _SESSION = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
 
 
-class Sts:
+class Sts(Issuer):
     """The account's identity services, which tests can change at any time.
 
     `roles` are the names of the roles that can be assumed (as in `role_arn`). `locked_roles` exist and reject every
@@ -36,7 +36,7 @@ class Sts:
     """
 
     def __init__(self, keys: Keys) -> None:
-        self.lifetime: float | None = None
+        super().__init__(keys)
         self.roles = {ROLE}
         self.locked_roles = {LOCKED_ROLE}
         self.external_id: str | None = None
@@ -48,37 +48,14 @@ class Sts:
         self.credentials_role = ROLE
         self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(32))
         """Tokens of the sessions of the metadata service."""
-        self._keys = keys
-
-    @property
-    def issued(self) -> list[Key]:
-        """Return every temporary key so far, oldest first; `via` is its issuer."""
-        return self._keys.issued
 
     @staticmethod
     def role_arn(name: str) -> str:
         """Return a role's ARN in this account."""
         return f"acs:ram::{ACCOUNT_ID}:role/{name}"
 
-    def revoke(self, which: str) -> int:
-        """Revoke the temporary key with this id, or `all`; return their number."""
-        return self._keys.revoke(None if which == "all" else which)
-
-    def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
-        """Issue a temporary key for `wanted` seconds, unless `lifetime` is set."""
-        # The services write whole seconds, so a key ends at a whole second.
-        expires = int(now + (wanted if self.lifetime is None else self.lifetime))
-        return self._keys.add(
-            Key(
-                access_key_id=f"STS.{secrets.token_hex(12)}",
-                access_key_secret=secrets.token_hex(22),
-                security_token=f"CAIS{secrets.token_hex(120)}",
-                issued=now,
-                expires=expires,
-                role=role,
-                via=via,
-            )
-        )
+    def make(self) -> tuple[str, str, str]:
+        return f"STS.{secrets.token_hex(12)}", secrets.token_hex(22), f"CAIS{secrets.token_hex(120)}"
 
     def assume_role(self, call: Call) -> Answer:
         """AssumeRole, for a signed request."""

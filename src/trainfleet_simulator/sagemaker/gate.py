@@ -15,12 +15,12 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation, route_name
 from trainfleet_simulator.keys import Keys
 from trainfleet_simulator.sagemaker import cloudwatch, hyperpod, plans, training
 from trainfleet_simulator.sagemaker.auth import ALGORITHM, Verifier
 from trainfleet_simulator.sagemaker.identity import XMLNS, AwsSts
-from trainfleet_simulator.sagemaker.metadata import Metadata, is_metadata, operation_of
+from trainfleet_simulator.sagemaker.metadata import ROUTES, Metadata, is_metadata
 from trainfleet_simulator.sagemaker.parameters import Call, Handler, Lists, offset_of
 from trainfleet_simulator.sagemaker.refusals import QUERY_CODES, denied, refusal
 from trainfleet_simulator.world.fleet import World
@@ -80,7 +80,7 @@ class Aws:
 
     def identify(self, request: ApiRequest) -> Operation:
         if is_metadata(request):
-            return Operation("metadata", operation_of(request), {})
+            return Operation("metadata", route_name(ROUTES, request), {})
         if _is_sts(request):
             form = _form(request)
             name = form.get("Action", "")

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from trainfleet_simulator.exchange import Answer, ApiError, utc_text
-from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.keys import Issuer, Key, Keys, Tokens
 from trainfleet_simulator.sagemaker.catalog import ACCOUNT_ID
 
-ROLE, LOCKED_ROLE, MACHINE_ROLE = "trainfleet-reader", "trainfleet-locked", "trainfleet-node"
+ROLE, MACHINE_ROLE = "trainfleet-reader", "trainfleet-node"
 WEB_IDENTITY_TOKEN = "eyJhbGciOiJSUzI1NiJ9.c2ltdWxhdGVkLWF3cw.c2ltdWxhdGVk"  # noqa: S105 - opens this only
 CONTAINER_TOKEN = "9c41e7d05b6f4a83a2f1c8e0d7b3956f"  # noqa: S105 - likewise
 XMLNS = "https://sts.amazonaws.com/doc/2011-06-15/"
@@ -25,12 +25,12 @@ _SESSION = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
 Query = Mapping[str, str]
 
 
-class AwsSts:
+class AwsSts(Issuer):
     """The account's identity services, which tests can change at any time.
 
-    `roles` are the names of the roles that can be assumed. `locked_roles` exist and reject every caller. AssumeRole
-    requires `external_id`, if it is set. AssumeRoleWithWebIdentity requires `web_identity_token`. A token in
-    `expired_tokens` is rejected as expired, any other as invalid.
+    `roles` are the names of the roles that can be assumed. AssumeRole requires `external_id`, if it is set.
+    AssumeRoleWithWebIdentity requires `web_identity_token`. A token in `expired_tokens` is rejected as expired, any
+    other as invalid.
 
     `lifetime` (seconds) is that of every further key. If it is None, callers of STS choose it (an hour by default), and
     machines and containers have six hours. `machine_role` is the role of the machine, None if it has none. A container
@@ -38,9 +38,8 @@ class AwsSts:
     """
 
     def __init__(self, keys: Keys) -> None:
-        self.lifetime: float | None = None
+        super().__init__(keys)
         self.roles = {ROLE}
-        self.locked_roles = {LOCKED_ROLE}
         self.external_id: str | None = None
         self.web_identity_token = WEB_IDENTITY_TOKEN
         self.expired_tokens: set[str] = set()
@@ -48,37 +47,15 @@ class AwsSts:
         self.container_token: str | None = CONTAINER_TOKEN
         self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(40))
         """Tokens of the sessions of the metadata service."""
-        self._keys = keys
-
-    @property
-    def issued(self) -> list[Key]:
-        """Return every temporary key so far, oldest first; `via` is its issuer."""
-        return self._keys.issued
 
     @staticmethod
     def role_arn(name: str) -> str:
         """Return a role's ARN in this account."""
         return f"arn:aws:iam::{ACCOUNT_ID}:role/{name}"
 
-    def revoke(self, key_id: str | None = None) -> int:
-        """Revoke one temporary key, or all that were issued so far; return their number."""
-        return self._keys.revoke(key_id)
-
-    def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
-        """Issue a temporary key for `wanted` seconds, unless `lifetime` is set."""
-        # The services write whole seconds, so a key ends at a whole second.
-        expires = int(now + (wanted if self.lifetime is None else self.lifetime))
-        return self._keys.add(
-            Key(
-                access_key_id=f"ASIA{secrets.token_hex(8).upper()}",
-                access_key_secret=secrets.token_urlsafe(30),
-                security_token=f"IQoJb3JpZ2luX2Vj{secrets.token_urlsafe(240)}",
-                issued=now,
-                expires=expires,
-                role=role,
-                via=via,
-            )
-        )
+    def make(self) -> tuple[str, str, str]:
+        key_id, token = secrets.token_hex(8).upper(), secrets.token_urlsafe(240)
+        return f"ASIA{key_id}", secrets.token_urlsafe(30), f"IQoJb3JpZ2luX2Vj{token}"
 
     def assume_role(self, query: Query, now: float) -> Answer:
         """AssumeRole, for a signed request."""

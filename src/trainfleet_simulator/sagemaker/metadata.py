@@ -18,9 +18,8 @@ CONTAINER_PATH = "/v1/credentials"
 _TTL, _TOKEN = "x-aws-ec2-metadata-token-ttl-seconds", "x-aws-ec2-metadata-token"
 _ROLES = "/latest/meta-data/iam/security-credentials"
 _LONGEST_TTL = 21600  # seconds
-_KEY_LIFETIME = 21600.0  # seconds
-_RENEWED_BEFORE_END = 900.0  # seconds, or half of its life if that is less
-_ROUTES = {
+_EARLY = 900.0  # seconds
+ROUTES = {
     ("PUT", "PutToken"): re.compile("/latest/api/token"),
     ("GET", "ListRoles"): re.compile(f"{_ROLES}/?"),
     ("GET", "GetRoleKeys"): re.compile(f"{_ROLES}/([^/]+)"),
@@ -35,20 +34,11 @@ def is_metadata(request: ApiRequest) -> bool:
     return request.path.startswith("/latest/meta-data/iam/") or request.path == CONTAINER_PATH
 
 
-def operation_of(request: ApiRequest) -> str:
-    """Return a name for the request, because the service has no names; `unknown` for other requests."""
-    for (method, name), pattern in _ROUTES.items():
-        if method == request.method and pattern.fullmatch(request.path):
-            return name
-    return "unknown"
-
-
 class Metadata:
     """Issues tokens, and the keys of the roles of machine and container, which it renews."""
 
     def __init__(self, sts: AwsSts) -> None:
         self._sts = sts
-        self._keys: dict[str, Key] = {}
 
     def answer(self, request: ApiRequest, operation: str, now: float) -> Answer:
         """Answer one request. Raises ApiError."""
@@ -59,7 +49,7 @@ class Metadata:
             case "GetContainerKeys":
                 if sts.container_token not in {None, request.headers.get("authorization")}:
                     raise ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
-                return _of_key(self._current("container", "trainfleet-task", now), now, of_machine=False)
+                return _of_key(sts.renewed("trainfleet-task", "container", now, early=_EARLY), now, of_machine=False)
             case "unknown":
                 raise _not_found()
         if not sts.metadata_sessions.is_valid(request.headers.get(_TOKEN, ""), now):
@@ -71,24 +61,13 @@ class Metadata:
             return Answer(None, text=role, rows=[[role]])
         if not request.path.endswith(f"/{role}"):
             raise _not_found()
-        return _of_key(self._current("metadata", role, now), now, of_machine=True)
+        return _of_key(sts.renewed(role, "metadata", now, early=_EARLY), now, of_machine=True)
 
     def _put_token(self, ttl: str, now: float) -> Answer:
         if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):
             raise ApiError(400, "BadRequest", "Bad Request")
         token = self._sts.metadata_sessions.issue(now, int(ttl))
         return Answer(None, text=token, headers={_TTL: ttl})
-
-    def _current(self, via: str, role: str, now: float) -> Key:
-        """Return the current key. A new one exists well before it expires."""
-        key = self._keys.get(via)
-        if key is None or key.role != role or key.revoked or now >= key.expires - _early(key):
-            key = self._keys[via] = self._sts.issue(role, via, now, _KEY_LIFETIME)
-        return key
-
-
-def _early(key: Key) -> float:
-    return min(_RENEWED_BEFORE_END, (key.expires - key.issued) / 2)
 
 
 def _of_key(key: Key, now: float, *, of_machine: bool) -> Answer:

@@ -57,10 +57,10 @@ def test_keys_are_refreshed_and_replaced_when_revoked(name: str, stepped: Steppe
         assert account.log[-1] == f"credential refreshed {facts}"
 
         await asyncio.sleep(6 * MINUTE)
-        sts.revoke("all")
+        sts.revoke()
         assert await account.poll(3)  # the refused call itself is made again, with new keys
         assert len(sts.issued) == 3
-        sts.revoke("all")
+        sts.revoke()
         assert not await account.poll(3)  # seconds old: others would be refused just so
         assert "InvalidAccessKeyId.NotFound" in account.log[-1]
         assert len(sts.issued) == 3

@@ -161,7 +161,7 @@ def test_a_role_by_way_of_a_role_by_way_of_the_machine(stepped: Stepped) -> None
         assert account.origin == kind.origin
         assert account.gauge() == int(START) + HOUR
         # Those in between are revoked: each call that they sign is made again with new ones.
-        account.simulator.sts.revoke("all")
+        account.simulator.sts.revoke()
         assert await account.poll(3)
         assert [key.via for key in account.simulator.sts.issued[3:]] == ["metadata", "AssumeRole", "AssumeRole"]
 
@@ -210,7 +210,7 @@ def test_files_that_rotate_are_followed_while_polls_go_on(stepped: Stepped, tmp_
             sts.revoke(sts.issued[-2].access_key_id)  # the old ones are not used any more
             assert await account.poll()
         # A rotation that revokes the old keys before it has written the new ones heals as soon as it has.
-        sts.revoke("all")
+        sts.revoke()
         assert not await account.poll()
         key = sts.issue(ROLE, "sidecar", time.time(), HOUR)
         for name in FILES:

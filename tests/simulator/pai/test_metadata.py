@@ -122,7 +122,7 @@ def test_short_lived_keys_are_renewed_at_half_their_life(caller: Caller) -> None
 def test_revoked_keys_are_replaced(caller: Caller) -> None:
     token = put_token(caller)
     first = key(caller, token)
-    caller.simulator.sts.revoke("all")
+    caller.simulator.sts.revoke()
     assert refusal(with_key(caller, first)) == (404, "InvalidAccessKeyId.NotFound")
     assert with_key(caller, key(caller, token)).status_code == 200
 

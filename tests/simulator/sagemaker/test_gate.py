@@ -16,7 +16,6 @@ from trainfleet_simulator.quoting_errors import string_to_sign
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.identity import (
     CONTAINER_TOKEN,
-    LOCKED_ROLE,
     MACHINE_ROLE,
     ROLE,
     WEB_IDENTITY_TOKEN,
@@ -127,7 +126,6 @@ def test_an_external_id_is_required_where_there_is_one(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("members", "status", "code"),
     [
-        ({"RoleArn": AwsSts.role_arn(LOCKED_ROLE), **SESSION}, 403, "AccessDenied"),
         ({"RoleArn": AwsSts.role_arn("unknown"), **SESSION}, 403, "AccessDenied"),
         (SESSION, 400, "ValidationError"),
         ({**ASSUMED, "RoleSessionName": "a b"}, 400, "ValidationError"),
