@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.lease import FILE as LEASE_FILE
-from trainfleet_exporter.process.arguments import Parser, file_name, found, one_of, version, whole_number
+from trainfleet_exporter.process.arguments import Parser, file_name, found, number, one_of, version, whole_number
 from trainfleet_exporter.process.logs import LOG_FORMATS, LOG_LEVELS
 from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, ordinal_of
 from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
@@ -68,7 +67,7 @@ def _add_shard(parser: Parser) -> None:
         "--total-shards",
         dest="total_shards",
         metavar="M",
-        type=_total_shards,
+        type=number(1, MOST_SHARDS),
         default=1,
         help="number of exporters that share the work of this config; default: 1",
     )
@@ -79,12 +78,6 @@ def _ordinal(value: str) -> int:
     if ordinal is None:
         raise argparse.ArgumentTypeError(f"{found(value)}; allowed: 0 or more, or a name that ends with -NUMBER")
     return ordinal
-
-
-def _total_shards(value: str) -> int:
-    if not re.fullmatch("[0-9]{1,4}", value) or not 1 <= int(value) <= MOST_SHARDS:
-        raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from 1 to {MOST_SHARDS}")
-    return int(value)
 
 
 def find_shard(parser: Parser, options: argparse.Namespace) -> None:
@@ -129,12 +122,6 @@ def _listen_address(value: str) -> str:
     return value
 
 
-def _max_connections(value: str) -> int:
-    if not re.fullmatch("[0-9]{1,5}", value) or not 2 <= int(value) <= 65535:
-        raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from 2 to 65535")
-    return int(value)
-
-
 def _telemetry_path(value: str) -> str:
     # With two strokes in front it would be another host in the links of pages.
     if not value.startswith("/") or value == "/" or value.startswith("//") or any(char in value for char in "{}?# "):
@@ -173,7 +160,7 @@ def daemon_parser() -> Parser:
         "--web.max-connections",
         dest="web_max_connections",
         metavar="N",
-        type=_max_connections,
+        type=number(2, 65535),
         default=MAX_CONNECTIONS,
         help=f"limit of open connections; one client address may hold half of them; default: {MAX_CONNECTIONS}",
     )
@@ -272,7 +259,11 @@ def report_parser() -> Parser:
         "--ledger", metavar="FILE", type=file_name, required=True, help="ledger file of the exporter; required"
     )
     parser.add_argument(
-        "--days", metavar="N", type=_days, default=7, help="report on jobs that finished in the last N days; default: 7"
+        "--days",
+        metavar="N",
+        type=number(1, 9999),
+        default=7,
+        help="report on jobs that finished in the last N days; default: 7",
     )
     formats = ("text", "csv")
     parser.add_argument(
@@ -283,12 +274,6 @@ def report_parser() -> Parser:
         help="format of the report; default: text",
     )
     return parser
-
-
-def _days(value: str) -> int:
-    if not re.fullmatch("[0-9]{1,4}", value) or int(value) == 0:
-        raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from 1 to 9999")
-    return int(value)
 
 
 def _moment(value: str) -> int:

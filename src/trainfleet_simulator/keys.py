@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _NEAR_LIFETIME = 21600.0
-"""Seconds that keys live which a service near the machine issues."""
+"""Lifetime in seconds of keys that a service near the machine issues."""
 
 
 @dataclass(slots=True)
@@ -37,13 +37,13 @@ class Keys:
 
     def __init__(self, permanent: Key) -> None:
         self.issued: list[Key] = []
-        self._permanent = permanent
+        self.permanent = permanent
         self._by_id = {permanent.access_key_id: permanent}
 
     def replace(self, permanent: Key) -> None:
         """Accept this permanent key in place of the previous one."""
-        del self._by_id[self._permanent.access_key_id]
-        self._permanent = permanent
+        del self._by_id[self.permanent.access_key_id]
+        self.permanent = permanent
         self._by_id[permanent.access_key_id] = permanent
 
     def find(self, key_id: str) -> Key | None:
@@ -66,8 +66,8 @@ class Keys:
 
 
 class Issuer:
-    """Issues the temporary keys of an account. `lifetime` (seconds) is that of every key from now on; None leaves it to
-    what callers ask for."""
+    """Issues the temporary keys of an account. `lifetime` (seconds) is that of every further key; if it is None, callers
+    choose it."""
 
     def __init__(self, keys: Keys) -> None:
         self.lifetime: float | None = None
@@ -75,26 +75,26 @@ class Issuer:
 
     @property
     def issued(self) -> list[Key]:
-        """Every temporary key so far, oldest first; `via` names who issued it."""
+        """Return every temporary key so far, oldest first; `via` is its issuer."""
         return self._keys.issued
 
     def revoke(self, key_id: str | None = None) -> int:
-        """Refuse one temporary key from now on, or all that were issued so far; returns how many that were."""
+        """Revoke one temporary key, or all that were issued so far; return their number."""
         return self._keys.revoke(key_id)
 
     def make(self) -> tuple[str, str, str]:
-        """A new key id, secret and security token, as the cloud writes them."""
+        """Return a new key id, secret and security token in the form of the cloud."""
         raise NotImplementedError
 
     def issue(self, role: str, via: str, now: float, wanted: float) -> Key:
-        """A new temporary key, for `wanted` seconds unless `lifetime` says otherwise."""
-        # The services write whole seconds, so a key ends at one.
+        """Issue a temporary key for `wanted` seconds, unless `lifetime` is set."""
+        # The services write whole seconds, so a key ends at a whole second.
         expires = int(now + (wanted if self.lifetime is None else self.lifetime))
         return self._keys.add(Key(*self.make(), issued=now, expires=expires, role=role, via=via))
 
     def renewed(self, role: str, via: str, now: float, *, early: float) -> Key:
-        """The key that a service near the machine has. A new one is there `early` seconds before the old one ends, or
-        when half of its life is over if that is later."""
+        """Return the current key of a service near the machine. A new one exists `early` seconds before it expires, or
+        after half its life if that is later."""
         key = next((key for key in reversed(self.issued) if key.via == via), None)
         if key is None or key.role != role or key.revoked:
             return self.issue(role, via, now, _NEAR_LIFETIME)

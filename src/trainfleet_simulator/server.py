@@ -138,15 +138,6 @@ class Simulator:
         token_lifetime: float = 86400.0,
         still: bool = False,
     ) -> None:
-        self._keys = {
-            "access_key_id": access_key_id,
-            "access_key_secret": access_key_secret,
-            "access_key": access_key,
-            "secret_key": secret_key,
-            "aws_access_key_id": aws_access_key_id,
-            "aws_secret_access_key": aws_secret_access_key,
-        }
-        self._security_token = security_token
         self.worlds: dict[str, World] = {}
         """Each cloud's world by name."""
         self.tokens = Tokens(iam_token, token_lifetime)
@@ -241,22 +232,14 @@ class Simulator:
         aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
     ) -> None:
         """Accept these keys, without any security token, in place of the previous ones."""
-        self._keys = {
-            "access_key_id": access_key_id,
-            "access_key_secret": access_key_secret,
-            "access_key": access_key,
-            "secret_key": secret_key,
-            "aws_access_key_id": aws_access_key_id,
-            "aws_secret_access_key": aws_secret_access_key,
-        }
-        self._security_token = None
         self._pai_keys.replace(Key(access_key_id, access_key_secret))
         self._huawei_keys.replace(Key(access_key, secret_key))
         self._aws_keys.replace(Key(aws_access_key_id, aws_secret_access_key))
 
     def config_yaml(self, base_url: str) -> str:
         """Return a config file with which the exporter polls this simulator, one provider for each cloud."""
-        token = "" if self._security_token is None else f"      security_token: {self._security_token}\n"
+        pai, huawei, amazon = (keys.permanent for keys in (self._pai_keys, self._huawei_keys, self._aws_keys))
+        token = f"      security_token: {pai.security_token}\n" if pai.security_token else ""
         texts = {"pai": _PAI, "modelarts": _MODELARTS, "sagemaker": _SAGEMAKER}
         parts = [_HEAD, *(text for cloud, text in texts.items() if cloud in self.worlds)]
         return "".join(parts).format(
@@ -266,5 +249,10 @@ class Simulator:
             region=modelarts.REGION,
             project_id=modelarts.PROJECT_ID,
             aws_region=aws.REGION,
-            **self._keys,
+            access_key_id=pai.access_key_id,
+            access_key_secret=pai.access_key_secret,
+            access_key=huawei.access_key_id,
+            secret_key=huawei.access_key_secret,
+            aws_access_key_id=amazon.access_key_id,
+            aws_secret_access_key=amazon.access_key_secret,
         )

@@ -150,6 +150,17 @@ def one_of(words: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
+def number(least: int, most: int) -> Callable[[str], int]:
+    """A type of flags: a number in a range."""
+
+    def read(value: str) -> int:
+        if not re.fullmatch(f"[0-9]{{1,{len(str(most))}}}", value) or not least <= int(value) <= most:
+            raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from {least} to {most}")
+        return int(value)
+
+    return read
+
+
 def whole_number(value: str) -> int:
     """A type of flags: a whole number."""
     try:

@@ -31,8 +31,6 @@ _GOOD_OUTCOMES = frozenset({"ok", "no_data"})
 """Outcomes of calls that are not failures."""
 _UTILIZATION = "values.accelerator_utilization"
 
-_LIVE = frozenset(Status) - FINISHED
-
 _JOBS = "trainfleet_jobs"
 _JOB_HOLDS = "trainfleet_job_holds_resources"
 _JOB_REQUESTED = "trainfleet_job_requested_accelerators"
