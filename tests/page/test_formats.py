@@ -6,8 +6,8 @@ from trainfleet_exporter.families.family import MetricFamily, number
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.page.formats import Format, head
 
-COUNTER = MetricFamily("x_total", 'A "quoted" \\ text\nof two lines', "counter", Job, (), number("restarts"))
-GAUGE = MetricFamily("x_seconds", "Plain", "gauge", Job, (), number("duration"))
+COUNTER = MetricFamily("x_total", 'A "quoted" \\ text\nof two lines', Job, number("restarts"), kind="counter")
+GAUGE = MetricFamily("x_seconds", "Plain", Job, number("duration"))
 
 
 def test_text_keeps_the_name_and_the_quotes() -> None:

@@ -54,14 +54,14 @@ class MetricFamily:
     """Sample name, for counters with `_total`, for histograms without `_bucket`, `_sum` and `_count`."""
     help: str
     """One line: what it measures, its unit, when it is absent. `families.described` adds the sources."""
-    kind: Literal["gauge", "counter", "histogram"]
-    """A histogram has a `WholeHistogram` as its `read`."""
     of: type
     """The model class that `read` takes."""
-    labels: tuple[str, ...] | None
+    read: Read
+    labels: tuple[str, ...] | None = ()
     """Further labels, after `provider` and the key labels of the class. None: the names vary with the object; `read`
     then yields names and values in turn, and the renderer decides which of them become labels."""
-    read: Read
+    kind: Literal["gauge", "counter", "histogram"] = "gauge"
+    """A histogram has a `WholeHistogram` as its `read`."""
 
 
 def _values(*paths: str) -> Callable[[Any], tuple[Any, ...]]:

@@ -18,34 +18,31 @@ FLEET_FAMILIES = (
     MetricFamily(
         name="trainfleet_provider_info",
         help="A configured provider; always 1.",
-        kind="gauge",
         of=ProviderFacts,
-        labels=("platform", "region", "project_id"),
         read=info("platform", "region", "project_id"),
+        labels=("platform", "region", "project_id"),
     ),
     MetricFamily(
         name="trainfleet_workspace_info",
         help="A workspace; always 1.",
-        kind="gauge",
         of=Workspace,
-        labels=("workspace_name",),
         read=info("name"),
+        labels=("workspace_name",),
     ),
     MetricFamily(
         name="trainfleet_jobs",
         help="Jobs by status. Finished jobs count if they were created within job_window.",
-        kind="gauge",
         of=JobCount,
-        labels=("status", "platform_status"),
         read=_jobs,
+        labels=("status", "platform_status"),
     ),
     MetricFamily(
         name="trainfleet_jobs_finished_total",
         help="Jobs that finished since the exporter started, by final status.",
-        kind="counter",
         of=FinishedCount,
-        labels=("status",),
         read=_finished,
+        labels=("status",),
+        kind="counter",
     ),
 )
 
@@ -53,17 +50,13 @@ QUOTA_FAMILIES = (
     MetricFamily(
         name="trainfleet_provider_job_quota",
         help="Largest number of training jobs that the quota of the cloud project allows. Absent without a quota.",
-        kind="gauge",
         of=ProviderQuota,
-        labels=(),
         read=number("limit"),
     ),
     MetricFamily(
         name="trainfleet_provider_job_quota_used",
         help="Training jobs that count against the quota of the cloud project. Absent without a quota.",
-        kind="gauge",
         of=ProviderQuota,
-        labels=(),
         read=number("used"),
     ),
 )

@@ -34,11 +34,11 @@ def _job(
     kind: Literal["gauge", "counter"] = "gauge",
     of: type = Job,
 ) -> MetricFamily:
-    return MetricFamily(f"trainfleet_job_{suffix}", meaning, kind, of, labels, read)
+    return MetricFamily(f"trainfleet_job_{suffix}", meaning, of, read, labels, kind)
 
 
 def _pod(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -> MetricFamily:
-    return MetricFamily(f"trainfleet_pod_{suffix}", meaning, "gauge", Pod, labels, read)
+    return MetricFamily(f"trainfleet_pod_{suffix}", meaning, Pod, read, labels)
 
 
 JOB_FAMILIES = (
@@ -46,16 +46,7 @@ JOB_FAMILIES = (
         "info",
         "Name, type, owner and place of a job; always 1.",
         info("name", "job_type", "workspace_id", "pool_id", "user_id", "user_name", "resource_type", "payment_type"),
-        (
-            "job_name",
-            "job_type",
-            "workspace_id",
-            "pool_id",
-            "user_id",
-            "user_name",
-            "resource_type",
-            "payment_type",
-        ),
+        ("job_name", "job_type", "workspace_id", "pool_id", "user_id", "user_name", "resource_type", "payment_type"),
     ),
     _job(
         "labels",
@@ -195,10 +186,9 @@ POD_FAMILIES = (
     MetricFamily(
         "trainfleet_pod_evictions_total",
         "Evictions of a pod and of the pods that it replaced. Absent if the platform does not report them.",
-        "counter",
         Pod,
-        (),
         number("evictions"),
+        kind="counter",
     ),
     _pod(
         "created_timestamp_seconds",

@@ -28,11 +28,11 @@ def _maintenance(found: NodeMaintenance) -> Samples:
 
 
 def _pool(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = (), *, of: type = Pool) -> MetricFamily:
-    return MetricFamily(f"trainfleet_pool_{suffix}", meaning, "gauge", of, labels, read)
+    return MetricFamily(f"trainfleet_pool_{suffix}", meaning, of, read, labels)
 
 
 def _node(suffix: str, meaning: str, read: Read, labels: tuple[str, ...] = ()) -> MetricFamily:
-    return MetricFamily(f"trainfleet_node_{suffix}", meaning, "gauge", Node, labels, read)
+    return MetricFamily(f"trainfleet_node_{suffix}", meaning, Node, read, labels)
 
 
 def _pool_amounts(which: str, held: str = "") -> tuple[MetricFamily, ...]:
@@ -158,9 +158,8 @@ NODE_FAMILIES = (
     MetricFamily(
         "trainfleet_node_maintenance_timestamp_seconds",
         "Unix time in seconds at which announced work on a node begins. Absent after the work has ended.",
-        "gauge",
         NodeMaintenance,
-        ("kind", "state"),
         _maintenance,
+        ("kind", "state"),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainfleet_exporter.families.family import MetricFamily, NumberByAccelerator, Read, number, word
+from trainfleet_exporter.families.family import MetricFamily, NumberByAccelerator, number, word
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage, UsageSource
 
 _USAGE_FIELDS = (
@@ -72,86 +72,82 @@ def _level(level: Literal["job", "pod", "pool"], of: type) -> tuple[MetricFamily
             continue
         name, text, path = f"trainfleet_{level}_{suffix}", f"{meaning}{_WITHOUT_READING}", f"values.{field}"
         if field in _BY_ACCELERATOR:
-            found.append(MetricFamily(name, text, "gauge", of, ("accelerator",), NumberByAccelerator(path)))
+            found.append(MetricFamily(name, text, of, NumberByAccelerator(path), ("accelerator",)))
         else:
-            found.append(MetricFamily(name, text, "gauge", of, (), number(path)))
+            found.append(MetricFamily(name, text, of, number(path)))
     return tuple(found)
-
-
-def _gauge(suffix: str, meaning: str, of: type, read: Read, labels: tuple[str, ...] = ()) -> MetricFamily:
-    return MetricFamily(f"trainfleet_{suffix}", meaning, "gauge", of, labels, read)
 
 
 USAGE_FAMILIES = (
     *_level("job", JobUsage),
     *_level("pod", PodUsage),
     *_level("pool", PoolUsage),
-    _gauge(
-        "pool_disk_utilization_ratio",
+    MetricFamily(
+        "trainfleet_pool_disk_utilization_ratio",
         "Share of the disk space of a pool's nodes that is in use, 0 to 1." + _WITHOUT_READING,
         PoolUsage,
         number("disk_utilization"),
     ),
-    _gauge(
-        "pool_disk_capacity_bytes",
+    MetricFamily(
+        "trainfleet_pool_disk_capacity_bytes",
         "Disk space in bytes of a pool's nodes." + _WITHOUT_READING,
         PoolUsage,
         number("disk_capacity_bytes"),
     ),
-    _gauge(
-        "pool_disk_available_bytes",
+    MetricFamily(
+        "trainfleet_pool_disk_available_bytes",
         "Free disk space in bytes of a pool's nodes." + _WITHOUT_READING,
         PoolUsage,
         number("disk_available_bytes"),
     ),
-    _gauge(
-        "device_utilization_ratio",
+    MetricFamily(
+        "trainfleet_device_utilization_ratio",
         "Utilization of one accelerator of a pod, 0 to 1." + _WITHOUT_READING,
         DeviceUsage,
         number("utilization"),
     ),
-    _gauge(
-        "device_memory_utilization_ratio",
+    MetricFamily(
+        "trainfleet_device_memory_utilization_ratio",
         "Memory utilization of one accelerator of a pod, 0 to 1." + _WITHOUT_READING,
         DeviceUsage,
         number("memory_utilization"),
     ),
-    _gauge(
-        "device_power_watts",
+    MetricFamily(
+        "trainfleet_device_power_watts",
         "Power in watts that one accelerator of a pod draws." + _WITHOUT_READING,
         DeviceUsage,
         number("power_watts"),
     ),
     *(
-        _gauge(
-            f"device_{suffix}",
+        MetricFamily(
+            f"trainfleet_device_{suffix}",
             f"{meaning.format('one accelerator of a pod')}.{_WITHOUT_READING}",
             DeviceUsage,
             number(field),
         )
         for suffix, meaning, field in _PROFILED_FIELDS
     ),
-    _gauge(
-        "device_healthy",
+    MetricFamily(
+        "trainfleet_device_healthy",
         "1 if the platform reports one accelerator of a pod as healthy, else 0." + _WITHOUT_READING,
         DeviceUsage,
         number("healthy"),
     ),
-    _gauge(
-        "device_temperature_celsius",
+    MetricFamily(
+        "trainfleet_device_temperature_celsius",
         "Temperature in degrees Celsius of one accelerator of a pod." + _WITHOUT_READING,
         DeviceUsage,
         number("temperature_celsius"),
     ),
-    _gauge(
-        "job_usage_info",
+    MetricFamily(
+        "trainfleet_job_usage_info",
         "Name of the source of the usage of a job; always 1. Absent if the job has no usage.",
         UsageSource,
         word("source"),
         ("source",),
     ),
-    _gauge(
-        "job_usage_timestamp_seconds",
+    MetricFamily(
+        "trainfleet_job_usage_timestamp_seconds",
         "Unix time in seconds of the newest usage reading of a job. Absent if the source dates no readings.",
         UsageSource,
         number("timestamp"),
