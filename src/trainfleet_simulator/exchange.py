@@ -19,7 +19,7 @@ def utc_text(at: float) -> str:
 
 
 def route_name(routes: Mapping[tuple[str, str], re.Pattern[str]], request: ApiRequest) -> str:
-    """The name of the route, by method and name, whose path a request has; `unknown` where there is no such thing."""
+    """Return the name of a request by the method and path of a route; `unknown` for other requests."""
     for (method, name), path in routes.items():
         if method == request.method and path.fullmatch(request.path):
             return name

@@ -66,8 +66,10 @@ class Keys:
 
 
 class Issuer:
-    """Issues the temporary keys of an account. `lifetime` (seconds) is that of every further key; if it is None, callers
-    choose it."""
+    """Issues the temporary keys of an account.
+
+    `lifetime` (seconds) is that of every further key. If it is None, callers choose it.
+    """
 
     def __init__(self, keys: Keys) -> None:
         self.lifetime: float | None = None

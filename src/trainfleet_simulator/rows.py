@@ -93,7 +93,7 @@ class Rows:
 
 def rows_of(body: Any) -> Rows | None:
     """Return the rows of a decoded response; None if it cannot have any."""
-    if not isinstance(body, dict) or "QuotaId" in body:  # a single quota contains lists, but is not a list
+    if not isinstance(body, dict):
         return None
     holders = [body, *(body[name] for name in _HOLDERS if isinstance(body.get(name), dict))]
     for holder in holders:

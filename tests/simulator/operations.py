@@ -118,7 +118,6 @@ def _of_pai(simulator: Simulator, clock: Clock) -> list[Asking]:
         ),
         get("dlc", "ListEcsSpecs", "/api/v1/ecsspecs", PageSize="3"),
         get("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="2"),
-        get("paistudio", "GetQuota", f"/api/v1/quotas/{TRAIN}"),
         get("paistudio", "ListQuotaWorkloads", f"/api/v1/quotas/{TRAIN}/workloads", PageSize="2"),
         get("paistudio", "ListNodes", "/api/v1/nodes", QuotaId=TRAIN, Verbose="true", PageSize="2"),
         get("aiworkspace", "ListWorkspaces", "/api/v1/workspaces", PageSize="2"),
@@ -214,5 +213,4 @@ def _of_modelarts(simulator: Simulator, clock: Clock) -> list[Asking]:
             step="60",
         ),
         get("ListLabelValuesAomPromGet", f"{V1}/aom/api/v1/label/__name__/values", api="aom"),
-        get("ListLabelsAomPromGet", f"{V1}/aom/api/v1/labels", api="aom"),
     ]

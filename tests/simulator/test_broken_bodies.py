@@ -20,7 +20,6 @@ TEXTS = {"pai PutToken", "pai ListRamRoles", "modelarts GetMetadataToken"}
 """Answered in plain text: there is no JSON to break."""
 MAY_BE_EMPTY = {"modelarts ShowTrainingJobMetrics", "modelarts ShowPodMetricStatistic"}
 ONE_THING = {
-    "pai GetQuota",
     "pai AssumeRole",
     "pai AssumeRoleWithOIDC",
     "pai GetRamRoleCredentials",

@@ -33,7 +33,6 @@ NUMBERLESS = {
     "modelarts GetMetadataToken",
     "modelarts GetSecurityKey",
     "modelarts ListLabelValuesAomPromGet",
-    "modelarts ListLabelsAomPromGet",
 }
 
 
@@ -119,7 +118,6 @@ def test_words_that_nobody_knows(rig: Rig) -> None:
         JOBS,
         "pai GetJob",
         "pai ListQuotas",
-        "pai GetQuota",
         "pai ListQuotaWorkloads",
         "pai ListNodes",
         "pai ListWorkspaces",

@@ -6,7 +6,7 @@ https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from trainfleet_simulator.exchange import Answer, ApiError
 from trainfleet_simulator.modelarts import promql
@@ -14,7 +14,7 @@ from trainfleet_simulator.modelarts.aom_samples import METRICS, Aom, Point
 from trainfleet_simulator.modelarts.parameters import Call
 
 _LOOKBACK = 300  # seconds that a sample is the current one, if the query has no window
-_REMEMBERED = 600  # seconds for which the labels of series can be found
+_REMEMBERED = 600  # seconds for which names of metrics can be found
 _ROWS = 200  # of a response, in the log
 _MOST_STEPS = 11_000  # of one range, as in Prometheus
 _FUNCTIONS: dict[str, Callable[[list[float]], float]] = {
@@ -28,7 +28,7 @@ _TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 def list_instant_query_aom_prom(call: Call) -> Answer:
     """POST or GET …/aom/api/v1/query: the newest sample of each series or group. Parameters are in the URL."""
     _check(call)
-    query = _read(promql.read, call.text("query"))
+    query = _read(call.text("query"))
     at = call.text("time")
     if at and not _TIME.fullmatch(at):
         raise _bad('invalid parameter "time": Unix seconds are wanted')
@@ -47,7 +47,7 @@ def list_instant_query_aom_prom(call: Call) -> Answer:
 def list_range_query_aom_prom(call: Call) -> Answer:
     """POST or GET …/aom/api/v1/query_range: the same at every step of a range, both ends included."""
     _check(call)
-    query = _read(promql.read, call.text("query"))
+    query = _read(call.text("query"))
     start, end, step = (_number(call, name) for name in ("start", "end", "step"))
     if end < start or step <= 0:
         raise _bad('invalid parameter "end": end timestamp must not be before start time')
@@ -88,26 +88,13 @@ def _number(call: Call, name: str) -> float:
 
 
 def list_label_values_aom_prom(call: Call) -> Answer:
-    """GET …/aom/api/v1/label/{label_name}/values: `__name__` lists the metrics that have series."""
+    """GET …/aom/api/v1/label/__name__/values: the metrics that have series."""
     _check(call)
-    name = call.ids[-1]
-    if name == "__name__":
-        found = {query.metric for query in _selectors(call) if _series(call, query)}
-        if "match[]" not in call.query:
-            until, after = call.now - call.aom.lag, call.now - _REMEMBERED
-            known = set(METRICS) - call.aom.hidden
-            found = {metric for metric in known if call.samples.exists(call.world, metric, until, after)}
-    else:
-        own = _own(name, call.aom)
-        found = {labels[own] for labels, _ in _selected(call) if own in labels}
-    return _list(found)
-
-
-def list_labels_aom_prom(call: Call) -> Answer:
-    """GET …/aom/api/v1/labels: the names of all labels that series have."""
-    _check(call)
-    names = {name for labels, _ in _selected(call) for name in labels}
-    return _list({call.aom.renamed.get(name, name) for name in names} | ({"__name__"} if names else set()))
+    until, after = call.now - call.aom.lag, call.now - _REMEMBERED
+    known = set(METRICS) - call.aom.hidden
+    data = sorted(metric for metric in known if call.samples.exists(call.world, metric, until, after))
+    body = {"status": "success", "data": data}
+    return Answer(body, total=len(data), rows=[[metric] for metric in data], no_data=not data)
 
 
 def metric_of(text: str) -> str:
@@ -118,35 +105,11 @@ def metric_of(text: str) -> str:
         return ""
 
 
-def _list(found: Iterable[str]) -> Answer:
-    data = sorted(found)
-    body = {"status": "success", "data": data}
-    return Answer(body, total=len(data), rows=[[value] for value in data[:_ROWS]], no_data=not data)
-
-
 def _check(call: Call) -> None:
     if call.aom.refused:
         raise ApiError(403, "forbidden", "aom:metric:list is not allowed")
     if call.instance not in call.aom.instances:
         raise _bad("the Prometheus instance does not exist")
-
-
-def _selectors(call: Call) -> list[promql.Query]:
-    return [_read(promql.read_selector, text) for text in call.query.get("match[]", [])]
-
-
-def _selected(call: Call) -> list[Point]:
-    """Return series by `match[]`. Without it, return some series that have all labels of all series."""
-    queries = _selectors(call)
-    if not queries:
-        # All metrics of one kind of device have the same labels, and so have those without a device.
-        kinds = {metric.device: name for name, metric in METRICS.items() if name not in call.aom.hidden}
-        queries = [promql.Query(name) for name in ("ma_container_cpu_util", *kinds.values())]
-    return [point for query in queries for point in _series(call, query)]
-
-
-def _series(call: Call, query: promql.Query) -> list[Point]:
-    return _fitting(call, query, call.now, _REMEMBERED)
 
 
 def _fitting(call: Call, query: promql.Query, when: float, window: int) -> list[Point]:
@@ -194,9 +157,9 @@ def _text(value: float) -> str:
     return f"{round(value, 6):.15g}"
 
 
-def _read(reader: Callable[[str], promql.Query], text: str) -> promql.Query:
+def _read(text: str) -> promql.Query:
     try:
-        return reader(text)
+        return promql.read(text)
     except promql.Refused as error:
         raise _bad(f'invalid parameter "query": parse error: {error}') from None
 

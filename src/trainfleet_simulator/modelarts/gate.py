@@ -21,7 +21,6 @@ from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import (
     list_instant_query_aom_prom,
     list_label_values_aom_prom,
-    list_labels_aom_prom,
     list_range_query_aom_prom,
     metric_of,
 )
@@ -74,8 +73,7 @@ _ROUTES: tuple[tuple[str, str, str, Handler], ...] = (
     ("ListInstantQueryAomPromPost", "GET", f"{_AOM}/query", list_instant_query_aom_prom),
     ("ListRangeQueryAomPromPost", "POST", f"{_AOM}/query_range", list_range_query_aom_prom),
     ("ListRangeQueryAomPromPost", "GET", f"{_AOM}/query_range", list_range_query_aom_prom),
-    ("ListLabelValuesAomPromGet", "GET", f"{_AOM}/label/{{LabelName}}/values", list_label_values_aom_prom),
-    ("ListLabelsAomPromGet", "GET", f"{_AOM}/labels", list_labels_aom_prom),
+    ("ListLabelValuesAomPromGet", "GET", f"{_AOM}/label/__name__/values", list_label_values_aom_prom),
 )
 
 

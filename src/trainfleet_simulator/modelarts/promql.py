@@ -70,14 +70,6 @@ def read(text: str) -> Query:
     return query
 
 
-def read_selector(text: str) -> Query:
-    """Parse a selector, as in `match[]`. Raises only Refused."""
-    reader = _Reader(text)
-    query = reader.selector()
-    reader.end()
-    return query
-
-
 class _Reader:
     """Reads from left to right. It reads nothing twice, and nesting is limited to the forms above."""
 
@@ -100,9 +92,9 @@ class _Reader:
 
     def _instant(self) -> Query:
         if not self._word((_OVER_TIME,)):
-            return self.selector()
+            return self._selector()
         self._must("(")
-        inner = self.selector()
+        inner = self._selector()
         window = self._take(_DURATION, "a duration such as [10m]")
         seconds = int(window[1]) * _UNITS[window[2]]
         if not 0 < seconds <= MOST_WINDOW:
@@ -110,7 +102,7 @@ class _Reader:
         self._must(")")
         return Query(inner.metric, inner.matchers, seconds)
 
-    def selector(self) -> Query:
+    def _selector(self) -> Query:
         metric = self._take(_METRIC, "the name of a metric")[0]
         if metric in {*_AGGREGATIONS, _OVER_TIME, "by"}:
             raise self._refused("the name of a metric")

@@ -70,7 +70,6 @@ def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
         ("dlc", "GetMetrics"): _Route(re.compile("/api/v1/cms/metrics"), monitor.get_metrics),
         ("dlc", "ListEcsSpecs"): _Route(re.compile("/api/v1/ecsspecs"), dlc.list_ecs_specs),
         ("paistudio", "ListQuotas"): _Route(re.compile("/api/v1/quotas/?"), paistudio.list_quotas),
-        ("paistudio", "GetQuota"): _Route(re.compile("/api/v1/quotas/([^/]+)"), paistudio.get_quota),
         ("paistudio", "ListQuotaWorkloads"): _Route(
             re.compile("/api/v1/quotas/([^/]+)/workloads"), quota_workloads.list_quota_workloads
         ),

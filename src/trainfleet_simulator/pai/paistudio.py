@@ -54,13 +54,6 @@ def list_quotas(call: Call) -> Answer:
     return list_answer("Quotas", rows, len(found), ("QuotaId", "Status", "QuotaDetails"))
 
 
-def get_quota(call: Call) -> Answer:
-    """GET /api/v1/quotas/{QuotaId}: one of them."""
-    quota = quota_of(call)
-    row = _row(call.world, quota, verbose=bool_of(call.query, "Verbose"))
-    return Answer(row, rows=[[row["QuotaId"], row["Status"], row["QuotaDetails"]]])
-
-
 def quota_of(call: Call, quota_id: str = "") -> Pool:
     """Return the quota with this id, or the one in the path. Raises ApiError if it is not visible."""
     quota_id = quota_id or call.ids[0]

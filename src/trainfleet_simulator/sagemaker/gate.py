@@ -34,7 +34,6 @@ _HANDLERS: Mapping[str, Mapping[str, Handler]] = {
         "DescribeCluster": hyperpod.describe_cluster,
         "ListClusterNodes": hyperpod.list_cluster_nodes,
         "ListTrainingPlans": plans.list_training_plans,
-        "DescribeTrainingPlan": plans.describe_training_plan,
     },
     "cloudwatch": {"GetMetricData": cloudwatch.get_metric_data},
 }

@@ -10,7 +10,7 @@ from typing import Any
 from trainfleet_simulator.exchange import Answer
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import GROUPS, arn
-from trainfleet_simulator.sagemaker.parameters import PAGED, Call, check, invalid, not_found, one_of, page
+from trainfleet_simulator.sagemaker.parameters import PAGED, Call, check, invalid, one_of, page
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY
 
@@ -53,17 +53,6 @@ def list_training_plans(call: Call) -> Answer:
 
     plans, token, total = page(call, find)
     return Answer({"TrainingPlanSummaries": plans, **token}, total=total, rows=[_row(plan) for plan in plans])
-
-
-def describe_training_plan(call: Call) -> Answer:
-    """DescribeTrainingPlan: one plan, and its number of broken instances."""
-    given = check(call.body, {"TrainingPlanName": "text"}, "TrainingPlanName")
-    name = given["TrainingPlanName"].rpartition("training-plan/")[2]
-    if name not in _PLANS:
-        raise not_found(f"Training plan {name} not found.")
-    broken = sum(group.states.count("Failure") for group in GROUPS if group.plan == name)
-    body = _plan(call.world, name) | {"UnhealthyInstanceCount": broken}
-    return Answer(body, rows=[_row(body)])
 
 
 def _status(given: Any) -> str:

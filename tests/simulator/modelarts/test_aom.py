@@ -42,8 +42,9 @@ def by_job(caller: Caller, metric: str, function: str = "avg", **more: str) -> d
     return {row["metric"]["service_id"]: float(row["value"][1]) for row in ask(caller, query, **more)}
 
 
-def values(caller: Caller, path: str, **query: str) -> list[str]:
-    found: list[str] = caller.body(f"{AOM}/{path}", **query)["data"]
+def values(caller: Caller) -> list[str]:
+    """The names of metrics."""
+    found: list[str] = caller.body(f"{AOM}/label/__name__/values")["data"]
     return found
 
 
@@ -219,7 +220,7 @@ def test_samples_are_late_by_a_minute_or_by_what_a_test_wants(caller: Caller) ->
     assert by_job(caller, "ma_container_cpu_util") != whole
     caller.simulator.aom.lag = 660
     assert by_job(caller, "ma_container_cpu_util") == {}
-    assert values(caller, "label/__name__/values") == []
+    assert values(caller) == []
 
 
 def test_a_time_may_be_asked_for(caller: Caller) -> None:
@@ -265,29 +266,16 @@ def test_bad_queries_are_refused_as_prometheus_refuses(caller: Caller, query: di
     assert refusal(caller.get(QUERY, **query)) == (400, "bad_data")
 
 
-def test_metrics_and_labels_are_found_by_asking(caller: Caller) -> None:
-    assert values(caller, "label/__name__/values") == sorted(METRICS)
-    everywhere = {"__name__", "container_name", "node_name", "pod_name", "pool_id", "service_id"}
-    assert set(values(caller, "labels")) == everywhere | {"gpu_id", "npu_id"}
-    selector = f"ma_container_npu_util{{{TRAINING}}}"
-    assert set(values(caller, "labels", **{"match[]": selector})) == everywhere | {"npu_id"}
-    assert values(caller, "label/npu_id/values") == [str(card) for card in range(8)]
-    assert values(caller, "label/__name__/values", **{"match[]": selector}) == ["ma_container_npu_util"]
-    tasks = values(caller, "label/pod_name/values", **{"match[]": selector})
-    assert {"worker-0", "worker-1"} <= set(tasks)
-    assert values(caller, "label/nosuch/values") == []
-    assert refusal(caller.get(f"{AOM}/labels", **{"match[]": "avg"})) == (400, "bad_data")
+def test_metrics_are_found_by_asking(caller: Caller) -> None:
+    assert values(caller) == sorted(METRICS)
 
 
 def test_hidden_metrics_and_renamed_labels(caller: Caller) -> None:
     aom = caller.simulator.aom
     aom.hidden = {"ma_container_npu_util"}
     aom.renamed = {"pod_name": "pod", "npu_id": "npu"}
-    assert values(caller, "label/__name__/values") == sorted(set(METRICS) - aom.hidden)
+    assert values(caller) == sorted(set(METRICS) - aom.hidden)
     assert ask(caller, "ma_container_npu_util") == []
-    names = set(values(caller, "labels"))
-    assert {"pod", "npu", "gpu_id"} <= names
-    assert not {"pod_name", "npu_id"} & names
     job_id = caller.job_id("pangu-pretrain")
     rows = ask(caller, f'max by (pod) (ma_container_npu_memory_util{{service_id="{job_id}",npu="0"}})')
     assert [row["metric"] for row in rows] == [{"pod": "worker-0"}, {"pod": "worker-1"}]
@@ -295,7 +283,6 @@ def test_hidden_metrics_and_renamed_labels(caller: Caller) -> None:
     assert (bare["metric"]["pod"], bare["metric"]["npu"]) == ("worker-1", "0")
     (old,) = ask(caller, f'max by (pod_name) (ma_container_npu_memory_util{{service_id="{job_id}",npu_id=""}})')
     assert old["metric"] == {}
-    assert values(caller, "label/pod_name/values") == []
 
 
 def test_who_may_not_ask(caller: Caller) -> None:
@@ -315,13 +302,12 @@ def test_who_may_not_ask(caller: Caller) -> None:
 
 def test_the_log_has_the_rows_as_they_were_told(caller: Caller) -> None:
     rows = ask(caller, "max by (service_id, pod_name) (ma_container_cpu_util)")
-    values(caller, "label/container_name/values")
-    query, labels = told(caller)["answers"]
+    names = values(caller)
+    query, listed = told(caller)["answers"]
     assert (query["api"], query["operation"]) == ("aom", "ListInstantQueryAomPromPost")
     assert (query["query"]["metric"], query["total"]) == ("ma_container_cpu_util", len(rows))
     assert query["rows"] == [[row["metric"]["pod_name"], row["metric"]["service_id"], row["value"][1]] for row in rows]
-    assert (labels["operation"], labels["query"]["LabelName"]) == ("ListLabelValuesAomPromGet", "container_name")
-    assert labels["rows"] == [["modelarts-infer"], ["modelarts-notebook"], ["modelarts-training"]]
+    assert (listed["operation"], listed["rows"]) == ("ListLabelValuesAomPromGet", [[name] for name in names])
 
 
 def test_the_log_keeps_two_hundred_rows_of_a_long_answer() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trainfleet_simulator.modelarts.promql import Matcher, Query, Refused, read, read_selector
+from trainfleet_simulator.modelarts.promql import Matcher, Query, Refused, read
 
 SELECTOR = 'ma_container_cpu_util{container_name="modelarts-training"}'
 TRAINING = (Matcher("container_name", "modelarts-training"),)
@@ -121,13 +121,6 @@ def test_what_is_refused(text: str) -> None:
 def test_labels_are_compared_as_a_whole(query: str, value: str, fits: bool) -> None:
     (matcher,) = read(query).matchers
     assert matcher.fits(value) is fits
-
-
-def test_a_match_is_a_bare_selector() -> None:
-    assert read_selector(SELECTOR) == read(SELECTOR)
-    for text in ("avg by (a) (m)", "last_over_time(m[10m])", "m m"):
-        with pytest.raises(Refused):
-            read_selector(text)
 
 
 def test_a_refusal_says_where_and_repeats_nothing() -> None:

@@ -114,14 +114,6 @@ def test_a_pool_that_is_being_created_is_empty(caller: Caller) -> None:
     assert coming["QuotaDetails"]["NodeStatistics"]["ActualMinNodeNum"] == 0
 
 
-def test_get_quota(caller: Caller) -> None:
-    answer = caller.body("paistudio", "GetQuota", f"{QUOTAS}{TRAIN}", Verbose="true")
-    del answer["RequestId"]
-    assert answer == listed(caller, Verbose="true")[TRAIN]
-    assert caller.refusal("paistudio", "GetQuota", f"{QUOTAS}{HIDDEN}") == (404, "NotFound")
-    assert caller.refusal("paistudio", "GetQuota", f"{QUOTAS}nosuch") == (404, "NotFound")
-
-
 def test_workspaces_are_those_of_the_member(caller: Caller) -> None:
     answer = caller.body("aiworkspace", "ListWorkspaces", "/api/v1/workspaces", Verbose="false")
     names = {row["WorkspaceId"]: row["WorkspaceName"] for row in answer["Workspaces"]}

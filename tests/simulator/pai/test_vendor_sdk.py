@@ -130,12 +130,6 @@ def test_list_quotas(endpoint: str) -> None:
     assert {quota.quota_name for quota in root.sub_quotas} == {"pool-train", "pool-vision"}
 
 
-def test_get_quota(endpoint: str) -> None:
-    client, models = _client(PAISTUDIO, endpoint)
-    body = client.get_quota("quota1simtrain", models.GetQuotaRequest(verbose=True)).body
-    assert (body.quota_name, body.gputype, body.status) == ("pool-train", "GU8T", "Ready")
-
-
 def test_list_workspaces(endpoint: str) -> None:
     client, models = _client(AIWORKSPACE, endpoint)
     body = client.list_workspaces(models.ListWorkspacesRequest(page_size=100)).body

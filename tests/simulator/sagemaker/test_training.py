@@ -97,7 +97,8 @@ def test_a_job_waits_for_the_instances_of_its_plan(caller: Caller) -> None:
     job = caller.described("waits-for-plan")
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("InProgress", "Pending")
     assert "TrainingStartTime" not in job
-    plan = caller.ask("DescribeTrainingPlan", TrainingPlanName=job["ResourceConfig"]["TrainingPlanArn"])
+    plans = caller.every("ListTrainingPlans", "TrainingPlanSummaries")
+    (plan,) = (plan for plan in plans if plan["TrainingPlanArn"] == job["ResourceConfig"]["TrainingPlanArn"])
     assert plan["AvailableInstanceCount"] < job["ResourceConfig"]["InstanceCount"] <= plan["TotalInstanceCount"]
 
 
