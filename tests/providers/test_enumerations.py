@@ -428,7 +428,7 @@ def test_simulated_clouds_have_words_that_we_know() -> None:
     assert {name: words - known[name] for name, words in recovered.items() if words - known[name]} == {}
     causes = set()
     for job in Pai().world.jobs.values():
-        answer = payload(detail(job, job.modified, need_detail=True), pai_payloads.JobRecords)
+        answer = payload(detail(job, job.modified), pai_payloads.JobRecords)
         causes |= {fault.cause for fault in pai_history.detail_records(answer).faults or ()}
     assert causes >= {"accelerator", "node", "process", "hang", "degraded", "preempted"}
     assert "other" not in causes

@@ -120,11 +120,11 @@ def _answers() -> Iterator[tuple[str, Any]]:
         pai.world.advance(pai.clock.now)
         huawei.world.advance(pai.clock.now)
         for job in pai.world.live():
-            yield "detail", detail(job, pai.world.now, need_detail=True)
+            yield "detail", detail(job, pai.world.now)
         for job in huawei.world.live():
             yield "job", job_row(job, huawei.world.now)
     for job in pai.world.jobs.values():
-        yield "detail", detail(job, pai.world.now, need_detail=True)
+        yield "detail", detail(job, pai.world.now)
     for job in huawei.world.jobs.values():
         yield "job", job_row(job, huawei.world.now)
 

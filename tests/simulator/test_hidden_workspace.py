@@ -40,7 +40,6 @@ def test_on_pai() -> None:
     assert listed["TotalCount"] == 2
     assert pai_jobs(caller) == before - mine
     assert caller.refusal("dlc", "ListJobs", JOBS, WorkspaceId="12346") == (403, "NoPermission")
-    assert caller.refusal("paistudio", "ListQuotas", "/api/v1/quotas/", WorkspaceIds="12346") == (403, "NoPermission")
     assert caller.refusal("dlc", "GetJob", f"{JOBS}/{live.job_id}") == (404, "NotFound")
     metrics = caller.refusal("dlc", "GetJobMetrics", f"{JOBS}/{live.job_id}/metrics", MetricType="CpuCoreUsage")
     assert metrics == (404, "NotFound")

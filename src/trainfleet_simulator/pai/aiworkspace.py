@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from trainfleet_simulator.exchange import Answer
 from trainfleet_simulator.pai import catalog
-from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, iso, list_answer, page_of
+from trainfleet_simulator.pai.parameters import Call, iso, list_answer, page_of
 from trainfleet_simulator.world.nouns import DAY
-
-_STATUSES = ("ENABLED", "INITIALIZING", "FAILURE", "DISABLED", "FROZEN", "UPDATING")
 
 
 def list_workspaces(call: Call) -> Answer:
     """GET /api/v1/workspaces."""
-    status = choice_of(call.query, "Status", _STATUSES)
-    bool_of(call.query, "Verbose")
     offset, size = page_of(call.query, 20)
     found = [
         {
@@ -29,6 +25,6 @@ def list_workspaces(call: Call) -> Answer:
             "GmtModifiedTime": iso(call.world.started - 90 * DAY),
         }
         for workspace in catalog.WORKSPACES
-        if workspace.member and workspace.workspace_id not in call.world.hidden and status in {"", "ENABLED"}
+        if workspace.member and workspace.workspace_id not in call.world.hidden
     ]
     return list_answer("Workspaces", found[offset : offset + size], len(found), ("WorkspaceId", "WorkspaceName"))

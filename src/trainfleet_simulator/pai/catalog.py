@@ -40,7 +40,6 @@ USERS = (
     User("200000000000000005", "erin", "speech"),
     User("200000000000000006", "faythe", "platform"),
 )
-CALLER = USERS[0]  # ShowOwn selects the jobs of this user
 
 ECS_SPECS = {
     spec.name: spec

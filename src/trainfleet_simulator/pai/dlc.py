@@ -5,7 +5,6 @@ https://www.alibabacloud.com/help/en/pai/developer-reference/api-pai-dlc-2020-12
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -13,13 +12,11 @@ from typing import Any
 from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, ApiError
-from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import ECS_SPECS, WORKSPACES
 from trainfleet_simulator.pai.dlc_rows import detail, list_row
 from trainfleet_simulator.pai.parameters import (
     Call,
     Query,
-    bool_of,
     choice_of,
     invalid,
     list_answer,
@@ -35,13 +32,6 @@ from trainfleet_simulator.world.usage import METRIC_TYPES, task_reading
 VISIBLE = tuple(workspace.workspace_id for workspace in WORKSPACES if workspace.member)
 _STEP_UNITS = {"s": 1, "m": 60, "h": 3600}
 _MOST_POINTS = 50_000
-_SORT_KEYS: dict[str, Callable[[Job], Any]] = {
-    "DisplayName": lambda job: job.draft.name,
-    "JobType": lambda job: job.draft.job_type,
-    "Status": lambda job: job.status,
-    "GmtCreateTime": lambda job: job.created,
-    "GmtFinishTime": lambda job: job.finished or 0,
-}
 
 
 def list_jobs(call: Call) -> Answer:
@@ -49,7 +39,7 @@ def list_jobs(call: Call) -> Answer:
     query, world = call.query, call.world
     status = choice_of(query, "Status", JOB_STATUSES)
     field = choice_of(query, "TimeRangeField", ("GmtCreateTime", "GmtFinishTime"), "GmtCreateTime")
-    sort_by = choice_of(query, "SortBy", tuple(_SORT_KEYS), "GmtCreateTime")
+    choice_of(query, "SortBy", ("GmtCreateTime",))
     descending = choice_of(query, "Order", ("desc", "asc"), "desc") == "desc"
     offset, size = page_of(query, 10)
     start, end = time_of(query, "StartTime"), time_of(query, "EndTime")
@@ -63,10 +53,9 @@ def list_jobs(call: Call) -> Answer:
         world.now if end is None else end,
         by_finish=field == "GmtFinishTime",
     )
-    if wanted or sort_by != field:
+    if wanted or field != "GmtCreateTime":
         matching = [job for job in map(world.jobs.__getitem__, found.ids()) if all(want(job) for want in wanted)]
-        by = _SORT_KEYS[sort_by]
-        matching.sort(key=lambda job: (by(job), job.job_id), reverse=descending)
+        matching.sort(key=lambda job: (job.created, job.job_id), reverse=descending)
         count, jobs = len(matching), matching[offset : offset + size]
     else:
         count = len(found)
@@ -76,47 +65,13 @@ def list_jobs(call: Call) -> Answer:
 
 def _filters(query: Query) -> list[Callable[[Job], bool]]:
     wanted: list[Callable[[Job], bool]] = []
-    own = bool_of(query, "ShowOwn")
-    if bool_of(query, "FromAllWorkspaces") and not own:
-        raise invalid("FromAllWorkspaces", "true", "only together with ShowOwn=true")
-    if own:
-        wanted.append(lambda job: job.draft.user is catalog.CALLER)
-    exact: dict[str, Callable[[Job], str]] = {
-        "JobType": lambda job: job.draft.job_type,
-        "PaymentType": lambda job: job.draft.payment,
-        "ResourceId": lambda job: job.draft.pool_id,
-        "UserIdForFilter": lambda job: job.draft.user.user_id,
-        "Username": lambda job: job.draft.user.name,
-    }
-    for name, fact in exact.items():
-        if value := query.get(name):
-            wanted.append(_equals(fact, value))
-    choice_of(query, "PaymentType", ("PrePaid", "Spot", "PostPaid"))
-    ids = [query["JobId"]] if query.get("JobId") else list_of(query, "JobIds")
-    if ids is not None:
+    if (ids := list_of(query, "JobIds")) is not None:
         chosen = frozenset(ids)
         wanted.append(lambda job: job.job_id in chosen)
     if text := query.get("DisplayName"):
         pattern = text if "*" in text else f"*{text}*"
         wanted.append(lambda job: fnmatchcase(job.draft.name, pattern))
-    if text := query.get("Tags"):
-        tags = _tags(text)
-        wanted.append(lambda job: tags <= set(job.draft.tags))
     return wanted
-
-
-def _equals(fact: Callable[[Job], str], value: str) -> Callable[[Job], bool]:
-    return lambda job: fact(job) == value
-
-
-def _tags(text: str) -> set[tuple[str, str]]:
-    try:
-        tags = json.loads(text)
-    except ValueError:
-        tags = None
-    if not isinstance(tags, dict):
-        raise invalid("Tags", text, "a JSON object")
-    return {(str(key), str(value)) for key, value in tags.items()}
 
 
 def _job(call: Call) -> Job:
@@ -129,8 +84,7 @@ def _job(call: Call) -> Job:
 def get_job(call: Call) -> Answer:
     """GET /api/v1/jobs/{JobId}: one job with its pods."""
     job = _job(call)
-    body = detail(job, call.world.now, need_detail=bool_of(call.query, "NeedDetail", default=True))
-    return Answer(body, rows=[[job.job_id, job.status, job.sub_status]])
+    return Answer(detail(job, call.world.now), rows=[[job.job_id, job.status, job.sub_status]])
 
 
 def get_job_metrics(call: Call) -> Answer:
@@ -182,9 +136,6 @@ def list_ecs_specs(call: Call) -> Answer:
     query = call.query
     if query.get("SortBy"):
         raise invalid("SortBy", query["SortBy"], "nothing, although values are documented")
-    accelerator = choice_of(query, "AcceleratorType", ("CPU", "GPU"))
-    resource = choice_of(query, "ResourceType", ("ECS", "Lingjun"))
-    names = list_of(query, "InstanceTypes")
     offset, size = page_of(query, 10)
     specs = [
         {
@@ -201,8 +152,5 @@ def list_ecs_specs(call: Call) -> Answer:
             "SpotStockStatus": "WithStock",
         }
         for spec in ECS_SPECS.values()
-        if accelerator in {"", "GPU" if spec.cards else "CPU"}
-        and resource in {"", spec.resource_type}
-        and (names is None or spec.name in names)
     ]
     return list_answer("EcsSpecs", specs[offset : offset + size], len(specs), ("InstanceType",))

@@ -48,7 +48,7 @@ def list_row(job: Job, now: int) -> dict[str, Any]:
     }
 
 
-def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
+def detail(job: Job, now: int) -> dict[str, Any]:
     """Return the response of GetJob: amounts as numbers (memory in GiB), restarts as used/allowed, pods."""
     cpu, memory, gpu = total(job.draft.roles)
     shows = _shows_amounts(job)
@@ -59,7 +59,7 @@ def detail(job: Job, now: int, *, need_detail: bool) -> dict[str, Any]:
         "RestartTimes": f"{job.restarts}/{job.draft.restarts_allowed}",
         "Pods": [_pod(pod, now) | {"HistoryPods": [_pod(old, now) for old in pod.history]} for pod in job.pods],
         "JobReplicaStatuses": _replicas(job),
-        "StatusHistory": _status_history(job) if need_detail else None,
+        "StatusHistory": _status_history(job),
         "RestartRecord": [_restart(job, number, loss) for number, loss in enumerate(_recorded(job), start=1)] or None,
     }
 

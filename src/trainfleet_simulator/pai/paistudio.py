@@ -10,13 +10,9 @@ from trainfleet_simulator.pai.dlc_rows import memory_text
 from trainfleet_simulator.pai.parameters import (
     Call,
     bool_of,
-    choice_of,
-    invalid,
     iso,
     list_answer,
-    list_of,
     page_of,
-    refuse_hidden,
 )
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY, PoolSpec
@@ -29,27 +25,9 @@ VISIBLE = tuple(_MEMBER)
 
 def list_quotas(call: Call) -> Answer:
     """GET /api/v1/quotas/: the quotas of the workspaces that the identity is a member of."""
-    query, world = call.query, call.world
-    # The live service rejects the documented value ACS. Without the parameter, it returns every type.
-    resource_type = choice_of(query, "ResourceType", ("Lingjun", "ECS"))
-    verbose = bool_of(query, "Verbose")
-    offset, size = page_of(query, 10)
-    ids, workspaces, statuses = (list_of(query, name) for name in ("QuotaIds", "WorkspaceIds", "Statuses"))
-    if workspaces is not None and len(workspaces) > 10:
-        raise invalid("WorkspaceIds", query["WorkspaceIds"], "at most 10 ids")
-    refuse_hidden(call, *(workspaces or ()))
-    parent = query.get("ParentQuotaId")  # absent: all; empty: roots
-    found = [
-        quota
-        for quota in world.pools.values()
-        if visible(world, quota)
-        and resource_type in {"", quota.spec.resource_type}
-        and (ids is None or quota.spec.pool_id in ids)
-        and (workspaces is None or not set(workspaces).isdisjoint(quota.spec.workspaces))
-        and (statuses is None or quota.spec.status in statuses)
-        and (parent is None or quota.spec.parent == parent)
-        and query.get("QuotaName", "") in quota.spec.name
-    ]
+    world, verbose = call.world, bool_of(call.query, "Verbose")
+    offset, size = page_of(call.query, 10)
+    found = [quota for quota in world.pools.values() if visible(world, quota)]
     rows = [_row(world, quota, verbose=verbose) for quota in found[offset : offset + size]]
     return list_answer("Quotas", rows, len(found), ("QuotaId", "Status", "QuotaDetails"))
 

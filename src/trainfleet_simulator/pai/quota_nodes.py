@@ -9,8 +9,8 @@ from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError, utc_text
 from trainfleet_simulator.pai.catalog import CORDONED, LEASE_DAYS
-from trainfleet_simulator.pai.paistudio import VISIBLE, quota_of, resource_group, visible
-from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_answer, list_of, page_of
+from trainfleet_simulator.pai.paistudio import VISIBLE, quota_of, resource_group
+from trainfleet_simulator.pai.parameters import Call, bool_of, list_answer, page_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY, GIB, LIVE
 from trainfleet_simulator.world.pools import Amount, Node, Pool
@@ -20,32 +20,13 @@ def list_nodes(call: Call) -> Answer:
     """GET /api/v1/nodes: the nodes of one quota and its children, or of resource groups, with figures of use on
     demand."""
     query, world = call.query, call.world
-    groups = list_of(query, "ResourceGroupIds")
-    if query.get("QuotaId"):
-        pools = list(world.family(quota_of(call, query["QuotaId"]).spec.pool_id))
-    elif groups:
-        pools = [pool for pool in world.pools.values() if visible(world, pool) and resource_group(pool.spec) in groups]
-    else:
-        raise ApiError(400, "MissingQuotaId", "The parameter QuotaId or ResourceGroupIds is mandatory.")
-    # As documented: only a quota has figures of use.
-    verbose = bool_of(query, "Verbose") and bool(query.get("QuotaId"))
-    accelerator = choice_of(query, "AcceleratorType", ("CPU", "GPU"))
-    choice_of(query, "SortBy", ("NodeName",))
-    descending = choice_of(query, "Order", ("desc", "asc"), "desc") == "desc"
+    if not query.get("QuotaId"):
+        raise ApiError(400, "MissingQuotaId", "The parameter QuotaId is mandatory.")
+    pools = list(world.family(quota_of(call, query["QuotaId"]).spec.pool_id))
+    verbose = bool_of(query, "Verbose")
     offset, size = page_of(query, 50)
-    names, types, statuses = (list_of(query, name) for name in ("NodeNames", "NodeTypes", "NodeStatuses"))
-    card_type = query.get("GPUType", "")
-    found = [
-        (pool, node)
-        for pool in pools
-        for node in pool.nodes.values()
-        if accelerator in {"", _accelerator(pool)}
-        and card_type in {"", pool.spec.card_type}
-        and (names is None or node.name in names)
-        and (types is None or pool.spec.node_type.name in types)
-        and (statuses is None or "Ready" in statuses)
-    ]
-    found.sort(key=lambda pair: pair[1].name, reverse=descending)
+    found = [(pool, node) for pool in pools for node in pool.nodes.values()]
+    found.sort(key=lambda pair: pair[1].name, reverse=True)
     page = found[offset : offset + size]
     workloads = _workloads(world, pools) if verbose else {}
     rows = [_row(world, pool, node) | (_use(pool, node, workloads) if verbose else {}) for pool, node in page]

@@ -8,12 +8,9 @@ from typing import Any
 from trainfleet_simulator.exchange import Answer
 from trainfleet_simulator.pai.dlc_rows import memory_text
 from trainfleet_simulator.pai.paistudio import quota_of
-from trainfleet_simulator.pai.parameters import Call, bool_of, choice_of, list_answer, page_of
+from trainfleet_simulator.pai.parameters import Call, bool_of, list_answer, page_of
 from trainfleet_simulator.world.jobs import total
 from trainfleet_simulator.world.pools import Amount, pod_amount
-
-_SORTED_BY = {"": 2, "UsedCPU": 0, "UsedMemory": 1, "UsedGPU": 2}
-"""The SDK's sort fields about used resources: places in an amount."""
 
 
 def list_quota_active_user_usages(call: Call) -> Answer:
@@ -21,8 +18,6 @@ def list_quota_active_user_usages(call: Call) -> Answer:
     SelfOnly is set."""
     query, world = call.query, call.world
     quota = quota_of(call)
-    place = _SORTED_BY[choice_of(query, "SortBy", tuple(filter(None, _SORTED_BY)))]
-    falling = choice_of(query, "Order", ("desc", "asc"), "desc") == "desc"
     offset, size = page_of(query, 10)
     family = [quota] if bool_of(query, "SelfOnly") else list(world.family(quota.spec.pool_id))
     ids = {pool.spec.pool_id for pool in family}
@@ -32,22 +27,13 @@ def list_quota_active_user_usages(call: Call) -> Answer:
     counts: Counter[str] = Counter()
     for job in world.live():
         user, amount = job.draft.user, Amount(*total(job.draft.roles))
-        if (
-            job.draft.pool_id not in ids
-            or query.get("UserId", user.user_id) != user.user_id
-            or query.get("Username", user.name) != user.name
-            or query.get("WorkspaceId", job.draft.workspace_id) != job.draft.workspace_id
-        ):
+        if job.draft.pool_id not in ids:
             continue
         names[user.user_id] = user.name
         counts[user.user_id] += 1
         submitted[user.user_id] = submitted.get(user.user_id, Amount()) + amount
         for pod in job.pods:
             used[user.user_id] = used.get(user.user_id, Amount()) + pod_amount(pod.role)
-
-    def size_of(user_id: str) -> int:
-        amount = used.get(user_id, Amount())
-        return (amount.cpu, amount.memory, amount.cards)[place]
 
     found = [
         {
@@ -56,7 +42,7 @@ def list_quota_active_user_usages(call: Call) -> Answer:
             "WorkloadCount": counts[user_id],
             "Resources": {"Used": _amount(used.get(user_id, Amount())), "Submitted": _amount(submitted[user_id])},
         }
-        for user_id in sorted(names, key=size_of, reverse=falling)
+        for user_id in sorted(names, key=lambda user_id: used.get(user_id, Amount()).cards, reverse=True)
     ]
     return list_answer("QuotaUserUsages", found[offset : offset + size], len(found), ("UserId", "WorkloadCount"))
 

@@ -25,16 +25,7 @@ def list_quota_workloads(call: Call) -> Answer:
     status = choice_of(query, "Status", (_ENQUEUED, _DEQUEUED))
     offset, size = page_of(query, 10)
     kinds = list_of(query, "WorkloadType")
-    chosen = {
-        key: list_of(query, name)
-        for key, name in (
-            ("WorkloadStatus", "WorkloadStatuses"),
-            ("WorkspaceId", "WorkspaceIds"),
-            ("UserId", "UserIds"),
-            ("WorkloadId", "WorkloadIds"),
-            ("QuotaId", "SubQuotaIds"),
-        )
-    }
+    words = list_of(query, "WorkloadStatuses")
     own = bool_of(query, "ShowOwn")
     family = [quota] if own else list(world.family(quota.spec.pool_id))
     places: dict[str, int] = {}
@@ -45,7 +36,7 @@ def list_quota_workloads(call: Call) -> Answer:
         for row in (_row(job, places.get(job.job_id)) for job in _held(world, {pool.spec.pool_id for pool in family}))
         if status in {"", row["Status"]}
         and (kinds is None or "dlc" in [kind.lower() for kind in kinds])
-        and all(values is None or row[key] in values for key, values in chosen.items())
+        and (words is None or row["WorkloadStatus"] in words)
     ]
     found.sort(key=lambda row: (row["Status"] != _ENQUEUED, row["QuotaId"], row["Position"] or 0))
     noted = ("WorkloadId", "WorkloadStatus", "Status", "Position")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import START, Caller
-from trainfleet_simulator.pai.catalog import ECS_SPECS, HIDDEN, TRAIN
+from trainfleet_simulator.pai.catalog import ECS_SPECS
 from trainfleet_simulator.pai.dlc_rows import NEVER
 from trainfleet_simulator.world.nouns import JOB_STATUSES, LIVE, PLANTED_SECRETS
 from trainfleet_simulator.world.usage import METRIC_TYPES
@@ -46,11 +46,6 @@ def caller() -> Caller:
         {"TimeRangeField": "GmtModifiedTime"},
         {"SortBy": "Priority"},
         {"Order": "down"},
-        {"PaymentType": "Free"},
-        {"ShowOwn": "yes"},
-        {"FromAllWorkspaces": "true"},
-        {"Tags": "team=llm"},
-        {"Tags": "[1]"},
     ],
     ids=str,
 )
@@ -119,7 +114,6 @@ def test_nothing_is_visible_without_membership(caller: Caller) -> None:
     assert hidden
     assert caller.jobs(WorkspaceId="98765", StartTime=EARLY)["TotalCount"] == 0
     assert caller.jobs(WorkspaceId="no-such", StartTime=EARLY)["Jobs"] == []
-    assert caller.jobs(ResourceId=HIDDEN, StartTime=EARLY)["TotalCount"] == 0
     for path in (f"{JOBS}/{hidden[0].job_id}", f"{JOBS}/{hidden[0].job_id}/metrics"):
         action = "GetJobMetrics" if path.endswith("metrics") else "GetJob"
         assert caller.refusal("dlc", action, path, MetricType="CpuCoreUsage") == (404, "NotFound")
@@ -134,27 +128,16 @@ def test_filters(caller: Caller) -> None:
         assert {row["JobId"] for row in caller.all_jobs(StartTime=EARLY, **query)} == expected
 
     agree(lambda row: row["WorkspaceId"] == "12346", WorkspaceId="12346")
-    agree(lambda row: row["ResourceId"] == TRAIN, ResourceId=TRAIN)
-    agree(lambda row: row["ResourceId"], PaymentType="PrePaid")
-    agree(lambda row: row["JobSpecs"][0]["UseSpotInstance"], PaymentType="Spot")
-    agree(lambda row: row["Username"] == "alice", ShowOwn="true")
-    agree(lambda row: row["Username"] == "alice", ShowOwn="True", FromAllWorkspaces="True")
-    agree(lambda row: row["Username"] == "bob", Username="bob")
-    agree(lambda row: row["JobType"] == "TFJob", JobType="TFJob")
     agree(lambda row: "pretrain" in row["DisplayName"], DisplayName="pretrain")
     agree(lambda row: row["DisplayName"].startswith("asr-"), DisplayName="asr-*")
-    agree(lambda row: row["Settings"]["Tags"].get("team") == "llm", Tags='{"team":"llm"}')
-    one, two, three = (row["JobId"] for row in everything[:3])
+    one, two = (row["JobId"] for row in everything[:2])
     agree(lambda row: row["JobId"] in {one, two}, JobIds=f"{one},{two}")
-    agree(lambda row: row["JobId"] == three, JobId=three, JobIds=f"{one},{two}")
 
 
 def test_pages_are_cut_from_one_order(caller: Caller) -> None:
     created = [row["GmtCreateTime"] for row in caller.all_jobs(StartTime=EARLY)]
     assert created == sorted(created, reverse=True)
     assert [row["GmtCreateTime"] for row in caller.all_jobs(StartTime=EARLY, Order="asc")] == sorted(created)
-    names = [row["DisplayName"] for row in caller.all_jobs(StartTime=EARLY, SortBy="DisplayName", Order="asc")]
-    assert names == sorted(names)
     small = caller.jobs(StartTime=EARLY, PageSize="7", PageNumber="3")
     assert len(small["Jobs"]) == 7
     assert small["Jobs"] == caller.all_jobs(StartTime=EARLY)[14:21]
@@ -183,7 +166,7 @@ def test_a_row_has_the_types_of_the_list(caller: Caller) -> None:
 
 
 def test_public_jobs_may_tell_no_more_than_their_machine_type(caller: Caller) -> None:
-    told = {row["RequestGPU"] for row in caller.all_jobs(PaymentType="PostPaid", StartTime=EARLY)}
+    told = {row["RequestGPU"] for row in caller.all_jobs(StartTime=EARLY) if not row["ResourceId"]}
     assert None in told
     assert len(told) > 1
 
@@ -229,11 +212,6 @@ def test_get_job_has_the_types_of_the_detail(caller: Caller) -> None:
     assert {pod["GmtFinishTime"] for pod in job["Pods"]} == {""}
     assert [entry["Status"] for entry in job["StatusHistory"]][-1] == "Running"
     assert all(one["EndTime"] == two["StartTime"] for one, two in pairwise(job["StatusHistory"]))
-
-
-def test_get_job_without_detail(caller: Caller) -> None:
-    job_id = caller.job("asr-steady")["JobId"]
-    assert caller.body("dlc", "GetJob", f"{JOBS}/{job_id}", NeedDetail="False")["StatusHistory"] is None
 
 
 def test_a_job_that_waits_for_room_has_no_pods(caller: Caller) -> None:
@@ -334,7 +312,7 @@ def test_jobs_that_moved_to_cloudmonitor_have_no_metrics(caller: Caller, name: s
 
 
 def test_nothing_is_told_by_an_empty_list_or_by_null(caller: Caller) -> None:
-    pooled = [row["JobId"] for row in caller.all_jobs(PaymentType="PrePaid")]
+    pooled = [row["JobId"] for row in caller.all_jobs() if row["ResourceId"]]
     paths = [f"{JOBS}/{job_id}/metrics" for job_id in pooled]
     told = [caller.body("dlc", "GetJobMetrics", path, MetricType="CpuCoreUsage")["PodMetrics"] for path in paths]
     assert [] in told
@@ -360,10 +338,6 @@ def test_list_ecs_specs(caller: Caller) -> None:
     assert answer["TotalCount"] == len(answer["EcsSpecs"]) == len(ECS_SPECS)
     v100 = next(spec for spec in answer["EcsSpecs"] if spec["InstanceType"] == "ecs.gn6e-c12g1.3xlarge")
     assert (v100["Cpu"], v100["Memory"], v100["Gpu"], v100["AcceleratorType"]) == (12, 92, 1, "GPU")
-    only = caller.body("dlc", "ListEcsSpecs", path, AcceleratorType="CPU", ResourceType="ECS")
-    assert {spec["Gpu"] for spec in only["EcsSpecs"]} == {0}
-    named = caller.body("dlc", "ListEcsSpecs", path, InstanceTypes="ecs.c6.large,ecs.g6.2xlarge")
-    assert named["TotalCount"] == 2
     assert caller.refusal("dlc", "ListEcsSpecs", path, SortBy="Cpu") == (400, "InvalidParameter")
 
 

@@ -88,9 +88,6 @@ def test_filters_and_pages(caller: Caller) -> None:
         for row in queue(caller, ROOT, PageSize="3", PageNumber=str(number))["Workloads"]
     ]
     assert paged == ids
-    assert {row["QuotaId"] for row in queue(caller, ROOT, SubQuotaIds=TRAIN)["Workloads"]} == {TRAIN}
-    assert [row["WorkloadId"] for row in queue(caller, ROOT, WorkloadIds=ids[0])["Workloads"]] == ids[:1]
-    assert {row["WorkspaceId"] for row in queue(caller, ROOT, WorkspaceIds="12346")["Workloads"]} == {"12346"}
     assert {row["Status"] for row in queue(caller, ROOT, Status="Enqueued")["Workloads"]} == {"Enqueued"}
     assert queue(caller, ROOT, WorkloadType="dsw")["TotalCount"] == 0
 
@@ -156,20 +153,10 @@ def test_parent_lists_nodes_of_its_children_with_their_quota(caller: Caller) -> 
     assert nodes(caller, QuotaId=COMING) == []
 
 
-def test_nodes_of_a_resource_group_never_tell_what_is_requested(caller: Caller) -> None:
-    group = nodes(caller, QuotaId=TRAIN)[0]["ResourceGroupId"]
-    rows = nodes(caller, ResourceGroupIds=f"{group},nosuch", Verbose="true")
-    assert rows == nodes(caller, QuotaId=TRAIN)
-
-
-def test_filters_of_nodes(caller: Caller) -> None:
-    names = [row["NodeName"] for row in nodes(caller, QuotaId=TRAIN, Order="asc")]
-    assert names == sorted(names)
-    assert [row["NodeName"] for row in nodes(caller, QuotaId=TRAIN, NodeNames=names[2])] == [names[2]]
-    assert nodes(caller, QuotaId=TRAIN, NodeStatuses="NotReady") == []
-    assert nodes(caller, QuotaId=TRAIN, AcceleratorType="CPU") == []
-    assert len(nodes(caller, QuotaId=TRAIN, GPUType="GU8T", NodeTypes="ml.gu8tf.8.46xlarge", SortBy="NodeName")) == 6
-    page = caller.body("paistudio", "ListNodes", NODES, QuotaId=TRAIN, PageSize="4", PageNumber="2", Order="asc")
+def test_pages_of_nodes(caller: Caller) -> None:
+    names = [row["NodeName"] for row in nodes(caller, QuotaId=TRAIN)]
+    assert names == sorted(names, reverse=True)
+    page = caller.body("paistudio", "ListNodes", NODES, QuotaId=TRAIN, PageSize="4", PageNumber="2")
     assert ([row["NodeName"] for row in page["Nodes"]], page["TotalCount"]) == (names[4:], 6)
 
 
@@ -180,8 +167,6 @@ def test_filters_of_nodes(caller: Caller) -> None:
         ({"QuotaId": "nosuch"}, (404, "NotFound")),
         ({"QuotaId": HIDDEN}, (404, "NotFound")),
         ({"QuotaId": TRAIN, "PageSize": "101"}, (400, "InvalidParameter")),
-        ({"QuotaId": TRAIN, "AcceleratorType": "NPU"}, (400, "InvalidParameter")),
-        ({"QuotaId": TRAIN, "SortBy": "CPU"}, (400, "InvalidParameter")),
     ],
     ids=str,
 )
