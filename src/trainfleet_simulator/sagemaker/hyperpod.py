@@ -12,40 +12,26 @@ from typing import Any
 from trainfleet_simulator.exchange import Answer
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import GROUPS, Group, arn
-from trainfleet_simulator.sagemaker.parameters import PAGED, Call, check, invalid, not_found, one_of, page
+from trainfleet_simulator.sagemaker.parameters import PAGED, Call, check, invalid, not_found, page
 from trainfleet_simulator.sagemaker.plans import PLAN_STATUS
 from trainfleet_simulator.world.nouns import DAY
 
 CLUSTER_ARN = arn("cluster", catalog.CLUSTER_ID)
 _AGE = 60 * DAY  # seconds before the world's start
 _MESSAGES = {"Failure": "The instance failed a health check: NVIDIA GPU Xid 79."}
-_FILTERS = {
-    **PAGED,
-    "CreationTimeAfter": "number",
-    "CreationTimeBefore": "number",
-    "SortBy": "text",
-    "SortOrder": "text",
-}
 
 
 def list_clusters(call: Call) -> Answer:
     """ListClusters."""
-    given = _filtered(call, {**_FILTERS, "NameContains": "text", "TrainingPlanArn": "text"})
-    created = call.world.started - _AGE
-    plans = [arn("training-plan", group.plan) for group in GROUPS if group.plan]
+    check(call.body, PAGED)
     summary = {
         "ClusterArn": CLUSTER_ARN,
         "ClusterName": catalog.CLUSTER,
-        "CreationTime": float(created),
+        "CreationTime": float(call.world.started - _AGE),
         "ClusterStatus": "InService",
-        "TrainingPlanArns": plans,
+        "TrainingPlanArns": [arn("training-plan", group.plan) for group in GROUPS if group.plan],
     }
-    fits = (
-        call.text("NameContains") in catalog.CLUSTER
-        and _within(given, created)
-        and given.get("TrainingPlanArn") in {None, *plans}
-    )
-    clusters, token, total = page(call, lambda: [summary] if fits else [])
+    clusters, token, total = page(call, lambda: [summary])
     rows = [[one["ClusterName"], one["ClusterStatus"]] for one in clusters]
     return Answer({"ClusterSummaries": clusters, **token}, total=total, rows=rows)
 
@@ -68,35 +54,15 @@ def describe_cluster(call: Call) -> Answer:
 
 def list_cluster_nodes(call: Call) -> Answer:
     """ListClusterNodes: the instances that have an id."""
-    members = {"ClusterName": "text", "InstanceGroupNameContains": "text", "IncludeNodeLogicalIds": "yes or no"}
-    given = _filtered(call, _FILTERS | members, "ClusterName")
+    check(call.body, {**PAGED, "ClusterName": "text"}, "ClusterName")
     _check_name(call)
-    falling = call.text("SortOrder") == "Descending"
 
     def find() -> list[dict[str, Any]]:
-        found = [
-            node
-            for node in _nodes(call.world.started)
-            if call.text("InstanceGroupNameContains") in node["InstanceGroupName"]
-            and _within(given, node["LaunchTime"])
-        ]
-        by = "InstanceId" if call.text("SortBy") == "NAME" else "LaunchTime"
-        return sorted(found, key=lambda node: (node[by], node["InstanceId"]), reverse=falling)
+        return sorted(_nodes(call.world.started), key=lambda node: (node["LaunchTime"], node["InstanceId"]))
 
     nodes, token, total = page(call, find)
     rows = [[node["InstanceGroupName"], node["InstanceId"], node["InstanceStatus"]["Status"]] for node in nodes]
     return Answer({"ClusterNodeSummaries": nodes, **token}, total=total, rows=rows)
-
-
-def _filtered(call: Call, members: dict[str, str], *required: str) -> Any:
-    given = check(call.body, members, *required)
-    one_of(given, "SortBy", ("CREATION_TIME", "NAME"), "CREATION_TIME")
-    one_of(given, "SortOrder", ("Ascending", "Descending"), "Ascending")
-    return given
-
-
-def _within(given: Any, created: float) -> bool:
-    return bool(given.get("CreationTimeAfter", 0) < created < given.get("CreationTimeBefore", created + 1))
 
 
 def _check_name(call: Call) -> None:

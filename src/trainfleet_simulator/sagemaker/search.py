@@ -1,4 +1,4 @@
-"""Search expressions: filters on the properties of training jobs, joined by And or Or.
+"""Search expressions: filters on the properties of training jobs.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SearchExpression.html
 """
@@ -8,80 +8,53 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from operator import eq, ge, gt, le, lt, ne
+from operator import eq, ne
 from typing import Any
 
-from trainfleet_simulator.sagemaker.job_rows import job_name, started
+from trainfleet_simulator.sagemaker.job_rows import job_name
 from trainfleet_simulator.sagemaker.parameters import check, invalid, one_of
-from trainfleet_simulator.sagemaker.statuses import STATUS, modified, secondary_status
+from trainfleet_simulator.sagemaker.statuses import STATUS, modified
 from trainfleet_simulator.world.jobs import Job
 
-Value = str | int | None
 Test = Callable[[Job, int], bool]
-"""Returns whether a job fits, at a time."""
+"""Whether a job fits, at a time."""
 
-TIMES: Mapping[str, Callable[[Job, int], Value]] = {
+TIMES: Mapping[str, Callable[[Job, int], int]] = {
     "CreationTime": lambda job, _: job.created,
     "LastModifiedTime": modified,
-    "TrainingStartTime": lambda job, _: started(job),
-    "TrainingEndTime": lambda job, _: job.finished,
 }
-TEXTS: Mapping[str, Callable[[Job, int], Value]] = {
+_TEXTS: Mapping[str, Callable[[Job, int], str]] = {
     "TrainingJobName": lambda job, _: job_name(job),
     "TrainingJobStatus": lambda job, _: STATUS[job.status],
-    "SecondaryStatus": secondary_status,
-    "ResourceConfig.InstanceType": lambda job, _: job.draft.roles[0].machine if len(job.draft.roles) == 1 else None,
 }
-PROPERTIES = {**TIMES, **TEXTS}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?")
-_ORDERED = {"GreaterThan": gt, "GreaterThanOrEqualTo": ge, "LessThan": lt, "LessThanOrEqualTo": le}
-_OF_TEXT: Mapping[str, Callable[[Any, Any], bool]] = {
-    "Contains": lambda value, wanted: wanted in value,
+_OF_TEXT: Mapping[str, Callable[[str, str], bool]] = {
+    "Equals": eq,
+    "NotEquals": ne,
     "In": lambda value, wanted: value in wanted.split(","),
 }
-_FITS: Mapping[str, Callable[[Any, Any], bool]] = {"Equals": eq, "NotEquals": ne, **_ORDERED, **_OF_TEXT}
-_OPERATORS = ("Exists", "NotExists", *_FITS)
-_EXPRESSION = {"Filters": "list", "NestedFilters": "list", "SubExpressions": "list", "Operator": "text"}
 _FILTER = {"Name": "text", "Operator": "text", "Value": "text"}
 
 
 def test_of(given: Any) -> Test:
-    """Return the test of a SearchExpression. Raises ApiError."""
-    expression = check(given, _EXPRESSION)
-    if expression.get("NestedFilters"):
-        raise invalid("NestedFilters are not simulated")
-    tests = [_filter(one) for one in expression.get("Filters", [])]
-    tests += [test_of(one) for one in expression.get("SubExpressions", [])]
+    """Return the test of a SearchExpression, whose filters are joined by And. Raises ApiError."""
+    tests = [_filter(one) for one in check(given, {"Filters": "list"}).get("Filters", [])]
     if not tests:
         raise invalid("You must provide at least one subexpression, filter, or nested filter")
-    joined = all if one_of(expression, "Operator", ("And", "Or"), "And") == "And" else any
-    return lambda job, now: joined(test(job, now) for test in tests)
+    return lambda job, now: all(test(job, now) for test in tests)
 
 
 def _filter(given: Any) -> Test:
-    one = check(given, _FILTER, "Name")
-    name, operator = one["Name"], one_of(one, "Operator", _OPERATORS, "Equals")
-    read = PROPERTIES.get(name)
-    if read is None:
-        raise invalid(f"Unknown property name: {name}")
-    if operator in {"Exists", "NotExists"}:
-        return lambda job, now: (read(job, now) is not None) == (operator == "Exists")
-    if "Value" not in one:
-        raise invalid(f"Value is required by {operator}")
-    wanted: Any = one["Value"]
+    one = check(given, _FILTER, "Name", "Value")
+    name, wanted = one["Name"], one["Value"]
     if name in TIMES:
-        if operator in _OF_TEXT:
-            raise invalid(f"Operator {operator} is only supported for text properties")
-        wanted = _seconds(wanted)
-    elif operator in _ORDERED:
-        raise invalid(f"Operator {operator} is not supported for text properties")
-    fits = _FITS[operator]
-
-    def test(job: Job, now: int) -> bool:
-        value = read(job, now)
-        return value is not None and fits(value, wanted)
-
-    return test
+        one_of(one, "Operator", ("GreaterThanOrEqualTo",), "Equals")
+        moment, when = TIMES[name], _seconds(wanted)
+        return lambda job, now: moment(job, now) >= when
+    if name not in _TEXTS:
+        raise invalid(f"Unknown property name: {name}")
+    text, fits = _TEXTS[name], _OF_TEXT[one_of(one, "Operator", tuple(_OF_TEXT), "Equals")]
+    return lambda job, now: fits(text(job, now), wanted)
 
 
 def _seconds(text: str) -> int:
