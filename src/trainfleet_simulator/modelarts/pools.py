@@ -6,7 +6,6 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and rela
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, utc_text
@@ -24,7 +23,6 @@ from trainfleet_simulator.world.pools import Amount, Pool
 
 _QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
 _ASKED_NODES = 2  # the ordered nodes of a pool that has none yet
-_SELECTOR = re.compile(r"os\.modelarts/name=(.+)")
 
 
 def pool_of(call: Call) -> Pool:
@@ -39,16 +37,10 @@ def list_pools(call: Call) -> Answer:
     """GET /v2/{project_id}/pools: every pool of one workspace, unpaged."""
     status = choice_of(call, "status", ("created", "failed", "creating"))
     workspace = workspace_of(call.world, call.text("workspaceId"))
-    selector = call.text("labelSelector")
-    found = _SELECTOR.fullmatch(selector)
-    if selector and found is None:
-        raise refused("50004000", "The parameter labelSelector is not supported.")
     rows = [
         _row(call.world, pool)
         for pool in call.world.pools.values()
-        if workspace in pool.spec.workspaces
-        and status in {"", _QUERY_STATUS[pool.spec.status]}
-        and (found is None or pool.spec.name == found[1])
+        if workspace in pool.spec.workspaces and status in {"", _QUERY_STATUS[pool.spec.status]}
     ]
     return Answer(
         {"kind": "PoolList", "apiVersion": "v2", "items": rows},

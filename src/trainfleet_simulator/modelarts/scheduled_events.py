@@ -7,16 +7,10 @@ from typing import Any
 
 from trainfleet_simulator.exchange import Answer, utc_text
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.parameters import Call, int_of, refused, workspace_of
+from trainfleet_simulator.modelarts.parameters import Call, int_of, workspace_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY, HOUR
 from trainfleet_simulator.world.pools import Pool
-
-STATES = ("inquiring", "scheduled", "executing", "completed", "failed", "canceled")
-TYPES = (
-    *("system-maintenance", "localdisk-recovery", "node_reboot", "operation-request"),
-    *("node_maintenance", "node_redeploy", "node_localdisk_recovery"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +45,13 @@ def list_scheduled_events(call: Call) -> Answer:
     """GET /v1/{project_id}/scheduled-events: of one workspace, ended ones included. `offset` counts records."""
     world = call.world
     workspace = workspace_of(world, call.text("workspaceId"))
-    states, types = _words(call, "state", STATES), _words(call, "type", TYPES)
-    node, pool_id = call.text("nodeName"), call.text("poolName")
     offset, limit = int_of(call, "offset", 0, 0, 1_000_000_000), int_of(call, "limit", 100, 1, 100)
-    rows = [
-        row
-        for row in (_row(world, one) for one in ANNOUNCED if workspace in world.pools[one.pool_id].spec.workspaces)
-        if row["state"] in states and row["type"] in types
-        if node in {"", row["nodeName"]} and pool_id in {"", row["poolName"]}
-    ]
+    rows = [_row(world, one) for one in ANNOUNCED if workspace in world.pools[one.pool_id].spec.workspaces]
     return Answer(
         {"events": rows[offset : offset + limit], "count": len(rows)},
         total=len(rows),
         rows=[[row["id"], row["state"], row["nodeName"]] for row in rows[offset : offset + limit]],
     )
-
-
-def _words(call: Call, name: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a parameter with several words. The SDK repeats it, and its metadata has commas. The default is all
-    words."""
-    given = tuple(word for text in call.query.get(name, ()) for word in text.split(",") if word)
-    if not set(given) <= set(allowed):
-        raise refused("50004000", f"The parameter {name} must be some of: {', '.join(allowed)}.")
-    return given or allowed
 
 
 def _row(world: World, one: Announcement) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -61,30 +62,21 @@ def test_jobs_have_the_state_of_their_newest_version(caller: Caller) -> None:
         assert versions["versions"][-1]["version_name"] == "V0001"
 
 
-def test_jobs_are_paged_sorted_and_filtered(caller: Caller) -> None:
+def test_jobs_are_paged_and_sorted(caller: Caller) -> None:
     whole = jobs(caller)
     assert [job["job_name"] for job in whole] == sorted(job["job_name"] for job in whole)
     assert jobs(caller, per_page="2", page="2") == whole[2:4]
     assert jobs(caller, order="desc") == whole[::-1]
-    running = caller.body(JOBS, status="8")
-    assert {job["status"] for job in running["jobs"]} == {8}
-    assert running["job_total_count"] == len([job for job in whole if job["status"] == 8]) >= 2
-    assert len(jobs(caller, status="8|10|11|12|14")) >= len(running["jobs"])
-    assert [job["job_name"] for job in jobs(caller, search_content="steady")] == ["steady-v1"]
     assert jobs(caller, workspace_id=TEAM_WORKSPACE) == []
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        {"status": "Running"},
-        {"status": "22"},
         {"per_page": "0"},
         {"per_page": "1001"},
         {"page": "0"},
-        {"sortBy": "id"},
         {"order": "down"},
-        {"search_content": "x" * 65},
     ],
     ids=str,
 )
@@ -107,7 +99,7 @@ def test_what_does_not_exist(caller: Caller) -> None:
 
 
 def test_versions_are_paged_and_0_is_all_of_them(caller: Caller) -> None:
-    (job,) = jobs(caller, search_content="resnet-v1")
+    (job,) = (job for job in jobs(caller, per_page="1000") if job["job_name"] == "resnet-v1")
     path = f"{JOBS}/{job['job_id']}/versions"
     whole = caller.body(path, page="0", per_page="1")["versions"]
     assert len(whole) == job["version_count"] > 3
@@ -132,7 +124,7 @@ def test_pods_bear_the_names_of_their_log_files(caller: Caller) -> None:
 def test_before_a_version_runs_it_has_no_log_files() -> None:
     caller = Caller()
     for _ in range(600):
-        waiting = jobs(caller, status="1|4|7")
+        waiting = [job for job in jobs(caller, per_page="1000") if job["status"] in (1, 4, 7)]
         if waiting:
             break
         caller.clock.now += 5
@@ -147,15 +139,10 @@ def test_all_metrics_of_a_pod(caller: Caller) -> None:
     assert statistic(caller, "steady-v1", statistic_type="all") == found
 
 
-def test_metrics_are_chosen_in_any_case(caller: Caller) -> None:
-    names = [metric for metric, _ in statistic(caller, "steady-v1", metrics="GpuUtil,cpuusage")]
-    assert names == ["gpuUtil", "cpuUsage"]
-
-
 def test_cards_have_rows_whose_mean_is_the_value_of_the_pod(caller: Caller) -> None:
-    each = statistic(caller, "steady-v1", statistic_type="each", metrics="GpuUtil,MemUsage")
-    assert [metric for metric, _ in each] == ["gpuUtil"] * 8 + ["memUsage"]
-    (_, whole), *_ = statistic(caller, "steady-v1", metrics="GpuUtil")
+    each = statistic(caller, "steady-v1", statistic_type="each")
+    assert Counter(metric for metric, _ in each)["memUsage"] == 1
+    whole = dict(statistic(caller, "steady-v1"))["gpuUtil"]
     cards = [float(values[-1]) for metric, values in each if metric == "gpuUtil"]
     assert len(set(cards)) == 8
     assert sum(cards) / 8 == pytest.approx(float(whole[-1]), abs=0.02)
@@ -163,12 +150,12 @@ def test_cards_have_rows_whose_mean_is_the_value_of_the_pod(caller: Caller) -> N
 
 def test_a_pod_without_cards_has_no_rows_for_them(caller: Caller) -> None:
     assert "gpuUtil" not in dict(statistic(caller, "features-v1"))
-    assert statistic(caller, "features-v1", statistic_type="each", metrics="GpuUtil") == []
+    assert "gpuUtil" not in dict(statistic(caller, "features-v1", statistic_type="each"))
 
 
-@pytest.mark.parametrize("query", [{"metrics": "NpuUtil"}, {"statistic_type": "mean"}], ids=str)
-def test_a_pods_metrics_refuse(caller: Caller, query: dict[str, str]) -> None:
-    answer = caller.get(f"{version_path(caller, 'steady-v1')}/pod/job-steady-v1.0/metric-statistic", **query)
+def test_a_pods_metrics_refuse_unknown_statistics(caller: Caller) -> None:
+    path = f"{version_path(caller, 'steady-v1')}/pod/job-steady-v1.0/metric-statistic"
+    answer = caller.get(path, statistic_type="mean")
     assert (answer.status_code, answer.json()["error_code"]) == (400, "ModelArts.0105")
 
 
