@@ -57,12 +57,12 @@ def int_of(query: Query, name: str, default: int, highest: int) -> int:
     return int(text)
 
 
-def bool_of(query: Query, name: str, *, default: bool = False) -> bool:
+def bool_of(query: Query, name: str) -> bool:
     """Parse true or false in any case, because the SDKs of different languages write it differently."""
     text = query.get(name, "").lower()
     if text not in {"", "true", "false"}:
         raise invalid(name, text, "true, false")
-    return default if not text else text == "true"
+    return text == "true"
 
 
 def choice_of(query: Query, name: str, allowed: tuple[str, ...], default: str = "") -> str:
@@ -79,11 +79,10 @@ def list_of(query: Query, name: str) -> list[str] | None:
     return None if not text else [part for part in text.split(",") if part]
 
 
-def refuse_hidden(call: Call, *workspace_ids: str) -> None:
+def refuse_hidden(call: Call, workspace_id: str) -> None:
     """Raise 403 for a workspace that has vanished."""
-    for workspace_id in workspace_ids:
-        if workspace_id in call.world.hidden:
-            raise ApiError(403, "NoPermission", f"The workspace {workspace_id} does not exist or you are no member.")
+    if workspace_id in call.world.hidden:
+        raise ApiError(403, "NoPermission", f"The workspace {workspace_id} does not exist or you are no member.")
 
 
 def list_answer(name: str, rows: list[dict[str, Any]], total: int, noted: tuple[str, ...]) -> Answer:
