@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import yaml
@@ -22,6 +22,8 @@ from deploy.generator.rules_model import INTERVAL
 from tests.e2e.processes import eventually
 from tests.support.ports import held_port
 from tests.support.programs import need
+
+S = TypeVar("S", bound=ThreadingHTTPServer)
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def receiving() -> Iterator[Receiver]:
-    """Run a receiver."""
-    with Receiver() as receiver:
-        thread = threading.Thread(target=receiver.serve_forever)
+def serving(server: S) -> Iterator[S]:
+    """Run a server in a thread."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield receiver
+            yield server
         finally:
-            receiver.shutdown()
+            server.shutdown()
             thread.join()
 
 

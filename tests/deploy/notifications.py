@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx
 from deploy.generator import rules
 
-from tests.deploy.alerting import Notice, receiving, running_alertmanager, running_prometheus, troubles
+from tests.deploy.alerting import Notice, Receiver, running_alertmanager, running_prometheus, serving, troubles
 from tests.e2e.processes import COMMAND, running_exporter
 
 FAILED = ("TrainfleetJobFailed", "TrainfleetJobPlatformFault")
@@ -95,7 +95,7 @@ def _by_job(prometheus: httpx.Client, query: str) -> dict[str, float]:
 def watch(minutes: float, folder: Path) -> Counted:
     """Run all servers for a while and count the notifications."""
     with contextlib.ExitStack() as stack:
-        receiver = stack.enter_context(receiving())
+        receiver = stack.enter_context(serving(Receiver()))
         address = f"127.0.0.1:{receiver.server_port}"
         _, alertmanager = stack.enter_context(running_alertmanager(folder, address, mute_time_intervals=[]))
         exporter = stack.enter_context(

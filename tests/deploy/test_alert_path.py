@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.alerting import Notice, receiving, running_alertmanager, running_prometheus, troubles
+from tests.deploy.alerting import Notice, Receiver, running_alertmanager, running_prometheus, serving, troubles
 from tests.e2e.processes import eventually, running_clouds, running_exporter
 from tests.support.programs import need
 from trainfleet_simulator import Simulator
@@ -79,7 +79,7 @@ def test_owner_is_notified_once_when_a_job_hangs_and_is_stopped(tmp_path: Path) 
     need("prometheus")
     need("prometheus-alertmanager")
     with contextlib.ExitStack() as stack:
-        receiver = stack.enter_context(receiving())
+        receiver = stack.enter_context(serving(Receiver()))
         quick = {"group_wait": "0s", "group_interval": "1s"}
         client, alertmanager = stack.enter_context(
             running_alertmanager(tmp_path, f"127.0.0.1:{receiver.server_port}", **quick)

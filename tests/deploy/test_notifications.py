@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.deploy.alerting import Notice, receiving, running_alertmanager, running_prometheus, troubles
+from tests.deploy.alerting import Notice, Receiver, running_alertmanager, running_prometheus, serving, troubles
 from tests.deploy.notifications import FAILED, Counted
 from tests.e2e.processes import eventually
 from tests.support.programs import need
@@ -63,25 +62,13 @@ class _Page(BaseHTTPRequestHandler):
         pass
 
 
-@contextlib.contextmanager
-def _serving() -> Iterator[_Exporter]:
-    with _Exporter() as exporter:
-        thread = threading.Thread(target=exporter.serve_forever)
-        thread.start()
-        try:
-            yield exporter
-        finally:
-            exporter.shutdown()
-            thread.join()
-
-
 @pytest.mark.long
 def test_each_failed_job_is_notified_once_and_never_resolved(tmp_path: Path) -> None:
     need("prometheus")
     need("prometheus-alertmanager")
     with contextlib.ExitStack() as stack:
-        receiver = stack.enter_context(receiving())
-        exporter = stack.enter_context(_serving())
+        receiver = stack.enter_context(serving(Receiver()))
+        exporter = stack.enter_context(serving(_Exporter()))
         client, alertmanager = stack.enter_context(
             running_alertmanager(tmp_path, f"127.0.0.1:{receiver.server_port}", group_wait="0s", group_interval="1s")
         )

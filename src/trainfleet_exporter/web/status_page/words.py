@@ -9,8 +9,6 @@ from markupsafe import Markup
 
 NAME_CHARS = 60
 """Characters of a name that are shown."""
-TEXT_CHARS = 300
-"""Characters of an error's text that are shown."""
 
 _HARMFUL = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # control characters
