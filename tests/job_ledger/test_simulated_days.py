@@ -1,4 +1,4 @@
-"""The report on a simulated week of both clouds, held against what happened in the worlds behind them."""
+"""The report on two simulated days of two clouds, held against what happened in the worlds behind them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainfleet_simulator import Simulator
 from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.world.jobs import Job
 
-DAYS = 7
+DAYS = 2
 INTERVALS = {"jobs": {"pai": 1800, "modelarts": 120}, "pools": {"pai": 21600, "modelarts": 21600}}
 """Seconds between polls. PAI lists what ended; on ModelArts a job has to be seen while it lives."""
 CAUSES = ("accelerator", "node", "process", "hang", "degraded", "preempted", "other")
@@ -79,8 +79,8 @@ def _truth(simulator: Simulator, start: float, end: float) -> dict[tuple[str, st
     return found
 
 
-async def _week(folder: Path) -> tuple[dict[tuple[str, str], Sums], float]:
-    """Poll both clouds for a week. Returns what was true, and the time of the end."""
+async def _live(folder: Path) -> tuple[dict[tuple[str, str], Sums], float]:
+    """Poll both clouds for two days. Returns what was true, and the time of the end."""
     simulator = Simulator(seed=5, clouds=("pai", "modelarts"), patience=40)
     async with simulator.serve() as url:
         path = folder / "config.yaml"
@@ -108,13 +108,16 @@ async def _week(folder: Path) -> tuple[dict[tuple[str, str], Sums], float]:
         return _truth(simulator, start, end), end
 
 
-def test_the_report_on_a_week_is_true(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected, end = run_stepped(lambda: _week(tmp_path))
+@pytest.mark.long
+def test_the_report_on_two_days_is_true(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected, end = run_stepped(lambda: _live(tmp_path))
     with time_machine.travel(end, tick=False):
         assert cli.main(["report", f"--days={DAYS}", f"--ledger={tmp_path / 'ledger.jsonl'}", "--format=csv"]) == 0
     rows = {(row["by"], row["name"]): row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
     assert rows.keys() == expected.keys()
-    assert expected["all", ""].figures["jobs"] > 1000
+    figures = expected["all", ""].figures
+    assert figures["jobs"] > 400
+    assert [name for name, value in figures.items() if not value] == ["other_faults"]  # no world has any
     wrong = []
     for key, sums in expected.items():
         for column, value in sums.expected().items():
