@@ -9,6 +9,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic.fields import FieldInfo
@@ -75,6 +76,7 @@ def meanings(section: type[Section]) -> dict[str, str]:
     return found
 
 
+@cache
 def _written(section: type[Section]) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
     assert isinstance(tree, ast.ClassDef)

@@ -42,14 +42,17 @@ def reference() -> str:
     """Return all tables of the page."""
     shown = [name for _, families in _GROUPS for name in (family.name for family in families)]
     assert len(shown) == len(set(shown))
-    groups = [f"## {title}\n\n{table(_HEADS, map(_row, families))}" for title, families in _GROUPS]
+    installed = installed_platforms()
+    platforms = [installed[name] for name in _CLOUDS]
+    groups = [
+        f"## {title}\n\n{table(_HEADS, (_row(family, platforms) for family in families))}"
+        for title, families in _GROUPS
+    ]
     return "\n\n".join((*groups, "## The exporter about itself\n\n" + _own()))
 
 
-def _row(family: MetricFamily) -> tuple[str, ...]:
-    platforms = installed_platforms()
-    found = [platforms[name] for name in _CLOUDS]
-    unproven = dict.fromkeys(note for each in found if (note := each.experimental.get(family.name)))
+def _row(family: MetricFamily, platforms: Sequence[Platform]) -> tuple[str, ...]:
+    unproven = dict.fromkeys(note for each in platforms if (note := each.experimental.get(family.name)))
     mark = "" if family.kind == "gauge" else f" ({family.kind})"
     name = code(family.name) + mark + (" **E**" if unproven else "")
     keys, _ = KEYS[family.of]
@@ -57,7 +60,7 @@ def _row(family: MetricFamily) -> tuple[str, ...]:
     if family.labels is None:
         labels.append("`label_TAG` for each tag")
     meaning = family.help + (f" E: {'; '.join(unproven)}." if unproven else "")
-    return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in found)))
+    return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in platforms)))
 
 
 def _sources(platform: Platform, family: MetricFamily) -> str:

@@ -55,7 +55,7 @@ class Rig:
             self.simulator.faults.clear()
             async with (
                 self.simulator.serve_listeners(["all"]) as listeners,
-                httpx.AsyncClient(trust_env=False, timeout=20) as client,
+                httpx.AsyncClient(trust_env=False, timeout=20, verify=False) as client,
             ):
                 self.url = listeners["all"].url
                 return await main(client)
