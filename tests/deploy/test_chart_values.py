@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.deploy.test_chart import CHART, VALUES, merged, refused, validate
-from tests.deploy.test_chart_rendered import template
+from tests.deploy.test_chart_rendered import documents, template
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("chart-*.json"))
 """Files with the immutable fields that each released chart renders for some values."""
@@ -65,8 +65,7 @@ def _all_rendered(folder: Path, candidates: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _objects(rendered: str) -> dict[str, dict[str, Any]]:
-    documents = [each for each in yaml.safe_load_all(rendered) if each]
-    return {f"{each['kind']}/{each['metadata']['name']}": each for each in documents}
+    return {f"{each['kind']}/{each['metadata']['name']}": each for each in documents(rendered) if each}
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections import defaultdict
@@ -29,7 +30,8 @@ _METRIC = re.compile(r"\btrainfleet_[a-z_]+\b")
 
 
 def _promtool(*arguments: str | Path) -> str:
-    done = subprocess.run([need("promtool"), *arguments], capture_output=True, text=True, timeout=120)
+    environ = {**os.environ, "GOGC": "400"}  # Go collects garbage less often: a quarter of the time of promtool
+    done = subprocess.run([need("promtool"), *arguments], capture_output=True, text=True, timeout=120, env=environ)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     return said
