@@ -163,7 +163,7 @@ class Trial:
         self._complain("after it", _untrue(after, self._before))
         self._complain("after it", [f"{name} is failing" for name in _failing(after, AFFECTED)])
         if end == KEPT and "poll recovered" not in site.log.getvalue():
-            self._complain("after it", ["the log does not tell of the recovery"])
+            self._complain("recovery line", ["the log does not tell of the recovery"])
         if self._footprint is not None:
             left = self._footprint.exceeded_by(site.footprint())
             if left:  # what nobody holds any more was not left behind

@@ -43,6 +43,7 @@ _SPARED = {
     "while it lasts": "that the values stay the same",
     "while it should be kept": "that the last good values stay",
     "kept for ever": "that the values disappear in time",
+    "recovery line": "that the log reports the recovery",
 }
 """The meaning of each check of cell.py that a cell may skip."""
 

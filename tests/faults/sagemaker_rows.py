@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.faults.columns import COLUMNS, KEPT, LESS, SAME
+from tests.faults.columns import KEPT, LESS, OTHER, SAME
+from tests.faults.judges import as_listed
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import (
     GONE,
@@ -30,19 +31,16 @@ _AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
 _AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
 _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
-_OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob, finished ones are not counted"
-_TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock to and fro"
-_REMEMBERED = ("not found", "unknown words", *NUMBERS)
-"""Faults of a description that last until the job changes, because it is not read again before."""
-_REFUSED_LIKE_SEARCH = ("denied", "skewed clock", "expired credentials", "revoked credentials")
-"""Faults for which the log has one line, that of Search."""
-_OF_DESCRIPTIONS = tuple(
-    column.name for column in COLUMNS if column.name not in {*_REMEMBERED, *_REFUSED_LIKE_SEARCH, "closed while idle"}
-)
-_BOTH_DENIED = "Search stays denied, and the log has one line for both"
-_OLD_KEYS = "the plans wait for new credentials, then the old ones still read the clusters"
+_OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob; finished jobs are not counted"
+_TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock again and again"
+_AS_LISTED = "the exporter shows jobs as ListTrainingJobs has them: with status and times, without nodes"
+_OLD_KEYS = "the exporter waits for new credentials, and meanwhile reads clusters with the old ones"
 _WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
 _SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
+_BOTH_DENIED = {
+    **_SKEWED,
+    "denied": Unlike(KEPT, "Search is denied, too: the log has one line for both", ("recovery line",)),
+}
 _CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
 _PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
 SAGEMAKER = (
@@ -55,29 +53,38 @@ SAGEMAKER = (
         loses=(*_JOBS, *USAGE),
         second_page=_SECOND_OF_TWO,
         recovery={"denied": 62, **dict.fromkeys(NUMBERS, 2)},
-        slow="a Search that was denied is tried again after an hour; usage returns one poll after the jobs",
+        slow="the exporter tries a denied Search again after an hour; usage returns one poll after the jobs",
         unlike={
             **_SKEWED,
             "denied": Unlike(LESS, _OTHER_WAY),
-            "half list": Unlike(SAME, "a job that the list lacks is looked up by its name"),
-            "wrong types": Unlike(KEPT, "a total that cannot be read is left out", ("while it should be kept",)),
+            "half list": Unlike(SAME, "the exporter looks up a job that the list lacks"),
+            "wrong types": Unlike(
+                KEPT, "the exporter leaves out a total that it cannot read", ("while it should be kept",)
+            ),
         },
     ),
-    *(
-        Row(
-            cloud="sagemaker",
-            api="sagemaker",
-            operation=operation,
-            collectors=("jobs", "pools"),
-            prepare=_without_search,
-            cold=operation == "DescribeTrainingJob",  # a job is described when it has changed
-            only=_OF_DESCRIPTIONS if operation == "DescribeTrainingJob" else (),
-            unlike={**_SKEWED, "denied": Unlike(KEPT, _BOTH_DENIED, ("after it",))},
-            fails=("jobs",),
-            loses=_JOBS,
-            second_page=_SECOND_OF_TWO if operation == "ListTrainingJobs" else {},
-        )
-        for operation in ("ListTrainingJobs", "DescribeTrainingJob")
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="ListTrainingJobs",
+        collectors=("jobs", "pools"),
+        prepare=_without_search,
+        unlike=_BOTH_DENIED,
+        fails=("jobs",),
+        loses=_JOBS,
+        second_page=_SECOND_OF_TWO,
+    ),
+    Row(
+        cloud="sagemaker",
+        api="sagemaker",
+        operation="DescribeTrainingJob",
+        collectors=("jobs", "pools"),
+        prepare=_without_search,
+        changes_jobs=True,
+        unlike={**_BOTH_DENIED, "not found": Unlike(OTHER, _AS_LISTED)},
+        judges={"not found": as_listed},
+        fails=("jobs",),
+        loses=_JOBS,
     ),
     Row(
         cloud="sagemaker",

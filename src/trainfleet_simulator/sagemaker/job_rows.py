@@ -83,7 +83,7 @@ def description(job: Job, now: int) -> dict[str, Any]:
         "StoppingCondition": {"MaxRuntimeInSeconds": _MAX_RUNTIME}
         | ({"MaxWaitTimeInSeconds": _MAX_RUNTIME} if spot else {}),
         "CreationTime": float(job.created),
-        "LastModifiedTime": float(steps[-1].start),
+        "LastModifiedTime": float(modified(job, now)),
         "SecondaryStatusTransitions": [_transition(step) for step in steps],
         "EnableNetworkIsolation": False,
         "EnableInterContainerTrafficEncryption": False,

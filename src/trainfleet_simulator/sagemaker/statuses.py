@@ -93,8 +93,8 @@ def secondary_status(job: Job, now: int) -> str:
 
 
 def modified(job: Job, now: int) -> int:
-    """Return the Unix time of the last change of its secondary status."""
-    return transitions(job, now)[-1].start if job.status == "Restarting" else job.statuses[-1][1]
+    """Return the Unix time of the last change of its secondary status, or of anything else about it."""
+    return max(job.modified, transitions(job, now)[-1].start if job.status == "Restarting" else job.statuses[-1][1])
 
 
 def _stopped(job: Job) -> str:
