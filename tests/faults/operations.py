@@ -29,7 +29,7 @@ SECRETS = {
 """What opens something, or would; all of it passes through the exporter."""
 
 
-ROWS = PAI + MODELARTS
+ROWS = PAI + MODELARTS + SAGEMAKER
 """Those of docs/evidence/faults.md."""
 
 
@@ -38,5 +38,5 @@ def beside(row: Row, column: Column) -> tuple[set[str], set[str]]:
     operation that is called there."""
     touched = [row]
     if column.name == SHUT:
-        touched += [other for other in (*ROWS, *SAGEMAKER) if (other.cloud, other.api) == (row.cloud, row.api)]
+        touched += [other for other in ROWS if (other.cloud, other.api) == (row.cloud, row.api)]
     return {name for one in touched for name in one.fails}, {family for one in touched for family in one.loses}

@@ -39,7 +39,9 @@ _WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KE
 _SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
 _BOTH_DENIED = {
     **_SKEWED,
-    "denied": Unlike(KEPT, "Search is denied, too: the log has one line for both", ("recovery line",)),
+    "denied": Unlike(
+        KEPT, "the exporter calls these only while Search is denied; the log has one line for both", ("recovery line",)
+    ),
 }
 _CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
 _PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}

@@ -11,7 +11,6 @@ from tests.faults.matrix import run_row
 from tests.faults.operations import ROWS
 from tests.faults.report import DOCUMENT, row_line, words
 from tests.faults.row import Row
-from tests.faults.sagemaker_rows import SAGEMAKER
 
 
 @pytest.mark.long
@@ -23,12 +22,6 @@ def test_an_operation_under_every_fault(row: Row, tmp_path: Path) -> None:
     for group in GROUPS:
         line = row_line(row, [column for column in COLUMNS if column.group == group], result)
         assert line in written, f"docs/evidence/faults.md does not say so (`make faults`): {line}"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("row", SAGEMAKER, ids=lambda row: row.title)
-def test_an_operation_of_sagemaker_under_every_fault(row: Row, tmp_path: Path) -> None:
-    assert run_row(row, tmp_path).complaints == []
 
 
 def test_what_the_document_says_beside_the_cells() -> None:
