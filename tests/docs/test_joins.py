@@ -51,7 +51,8 @@ SERIES = {  # values that a float holds exactly, because promtool compares exact
     f'trainfleet_pool_allocated_accelerators{{{_PAI},pool_id="q2",accelerator="gpu",accelerator_model="GU8T"}}': 8,
     f'trainfleet_pool_accelerator_utilization_ratio{{{_MA},pool_id="p1",accelerator="npu"}}': 0.75,
     f'trainfleet_node_info{{{_MA},pool_id="p1",node_name="n1",node_type="snt9b",node_ip="10.1.0.5"}}': 1,
-    f'trainfleet_exporter_collector_last_success_timestamp_seconds{{{_PAI},collector="jobs"}}': 0,
+    f'trainfleet_exporter_collector_last_success_timestamp_seconds{{{_PAI},collector="jobs"}}': 60,
+    f'trainfleet_exporter_collector_last_success_timestamp_seconds{{{_PAI},collector="pods"}}': 0,
     f'trainfleet_exporter_collector_series{{{_PAI},collector="jobs"}}': 100,
     f'trainfleet_exporter_collector_series{{{_PAI},collector="pods"}}': 300,
     # dcgm-exporter on a node: two cards of a pod, and one without a pod.
@@ -65,7 +66,7 @@ SERIES = {  # values that a float holds exactly, because promtool compares exact
 }
 _NOW = 300
 EXPECTED: tuple[tuple[str, dict[str, float]], ...] = (
-    ("collector_last_success", {f'{{{_PAI},collector="jobs"}}': _NOW}),
+    ("collector_last_success", {f'{{{_PAI},collector="jobs"}}': _NOW - 60}),
     ("job_usage_timestamp", {f'{{{_PAI},job_id="a"}}': _NOW}),
     ("last_over_time", {f'trainfleet_job_status{{{_PAI},job_id="b",status="failed"}}': 1}),
     (
