@@ -38,8 +38,8 @@ _METHOD = """
   `TrainfleetJobHung` does not. This counts as an error of both
   alerts.
 - `TrainfleetJobIdle` counts long starts and repeated restarts as idleness.
-- `TrainfleetPodStraggling` needs two signals. It misses a slow machine if only its power differs,
-  because the other pods wait for it and look as busy.
+- `TrainfleetPodStraggling` needs two signals. The alert misses a slow machine of which only the power differs. The
+  other pods wait for this machine and look as busy.
 - The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same
   limit.
 - `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look
@@ -66,13 +66,14 @@ them to count. With fewer of them, precision would be lower. The number of false
 
 The samples have the exporter's families. The simulated exporter polls usage every two minutes. Its readings are two
 minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each
-minute. The simulation applies `for` as Prometheus does. A test compares the two with `promtool test rules`. An alarm
-is right while the fault lasts, and for 12 minutes more. An alarm that ends and fires again counts twice.
+minute. The simulation applies `for` as Prometheus does. A test compares its results with those of `promtool test
+rules`. An alarm is right while the fault lasts, and for 12 minutes more. An alarm that ends and fires again counts
+twice.
 
 ## Where the other alerts are tested
 
-These alerts are about the exporter itself, its credentials or announcements of the cloud. The simulated weeks contain
-no such events.
+These alerts are about the exporter itself and its credentials, or about unhealthy devices, announced work on nodes and
+leases of nodes. The simulated weeks contain no such events.
 """
 
 

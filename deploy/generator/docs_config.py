@@ -50,7 +50,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.Text, "text"),
     (kind.SecretText, "secret"),
     (kind.Endpoint, "`scheme://host[:port]`"),
-    (kind.Proxy, "`http://[user:password@]host[:port]`"),
+    (kind.Proxy, "`http://` or `https://` with `[user:password@]host[:port]`"),
     (kind.CaFile, "path"),
     (kind.StateFile, "path"),
     (kind.MonthlyCalls, "calls by API"),

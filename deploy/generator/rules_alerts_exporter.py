@@ -176,7 +176,7 @@ min by (provider) (
             "TrainfleetConfigReloadFailed",
             "last_over_time(trainfleet_exporter_config_last_reload_successful[<bridge>]) == 0",
             "warning",
-            "A reload found an invalid config file.",
+            "The latest reload of the config file failed.",
             "The config file of {{ $labels.instance }} is invalid",
             "The latest reload failed, and the old config stays in use. The exporter will not start with this file.",
             "<reload_failed_for>",
@@ -231,7 +231,7 @@ sum by (job) (trainfleet_exporter_leader)
 < on (job)
 max by (job) (trainfleet_exporter_total_shards)""",
             "critical",
-            "No exporter holds the lease, or that of a shard. All are on standby.",
+            "No exporter holds the lease. With shards, at least one lease has no holder.",
             "No exporter of {{ $labels.job }} holds the lease",
             "For <exporter_down_for>, fewer exporters of {{ $labels.job }} have polled than there are shards. Jobs and "
             "pools that no exporter polls are not monitored.",

@@ -174,9 +174,9 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}"""),
             "warning",
-            "<straggler_signals> of three signals (utilization, power, network) of a pod are far below the median of "
-            "its job's pods in every window of <straggler_window>. Far is <straggler_deviation> times the median "
-            "absolute deviation.",
+            "At least <straggler_signals> of three signals of a pod are far below the median of its job's pods in "
+            "every window of <straggler_window>. The signals are utilization, power and network. Far is "
+            "<straggler_deviation> times the median absolute deviation.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
             "{{ $value }} of three signals (utilization, power, network) are far below the median of the job's pods. "
             f"This holds in every window of <straggler_window> for <straggler_for>.{_NODE} The job belongs to {_OWNER} "

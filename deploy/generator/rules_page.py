@@ -18,9 +18,8 @@ them.
 
 - Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later.
 - Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
-- Prometheus evaluates every group every minute, so `sum_over_time(RECORD[R]) / 60` returns hours. For
-  `user:trainfleet_held_accelerators:sum` it returns accelerator-hours, for `user:trainfleet_held_cost:per_hour`
-  money.
+- Prometheus evaluates every group every minute. So `sum_over_time(RECORD[R]) / 60` returns accelerator-hours for
+  `user:trainfleet_held_accelerators:sum`, and money for `user:trainfleet_held_cost:per_hour`.
 - A minute without a scrape has no sample and does not count.
 - Families in `metrics.deny` are missing in the rules too. [The last table](#what-the-rules-read) shows which rules read
   them.
@@ -41,8 +40,8 @@ _ALERTS = """
 Alerts about jobs have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
 
 They bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends at once if the
-cloud reports the end. If the job's series only disappear, the alert ends after `bridge`. That is longer than
-`exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
+cloud reports the end of the job. If the job's series only disappear, the alert ends after `bridge`. `bridge` is longer
+than `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
 failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
 An `event` fires at once and has the label `event="true"`. Its alert ends after a fixed time. Ignore this end.

@@ -169,7 +169,7 @@ ENDINGS = Group(
 max by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status="failed"})
 / (sum by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status=~"failed|succeeded"}) > 0)""",
             "Share of failed jobs among the jobs that finished within the last hour. Stopped jobs do not count. Absent "
-            "if no job finished.",
+            "if no job failed or succeeded.",
             ("provider", "workspace_id"),
         ),
     ),

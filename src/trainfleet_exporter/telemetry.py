@@ -118,7 +118,8 @@ class _StateGauges(Collector):
         states = self.states if self.standings is None else self.standings
         yield _gauge(
             "trainfleet_provider_up",
-            "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
+            "1 if the latest poll of at least one collector of the provider succeeded, else 0. With shards, only the "
+            "primary shard has it.",
             ("provider",),
             self._providers_up(states).items(),
         )
@@ -127,13 +128,14 @@ class _StateGauges(Collector):
             yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
         yield _gauge(
             "trainfleet_exporter_api_budget_calls",
-            "Calls that limits.monthly_calls allows in a billing month. Providers of one account share them.",
+            "Calls that limits.monthly_calls allows this exporter in a billing month. Providers of one account share "
+            "them.",
             ("provider", "api"),
             ((key, budget.calls) for key, budget in self.budgets.items()),
         )
         yield _gauge(
             "trainfleet_exporter_api_budget_remaining_calls",
-            "Calls that are left in the current billing month. Providers of one account share them.",
+            "Calls that this exporter has left in the current billing month. Providers of one account share them.",
             ("provider", "api"),
             ((key, budget.remaining) for key, budget in self.budgets.items()),
         )

@@ -95,7 +95,7 @@ class Global(Section):
     poll_interval: Duration = 60.0
     """Time between two polls of a collector without its own `interval`."""
     poll_timeout: Duration = 50.0
-    """Time limit of one poll of a collector. It must be shorter than the collector's interval."""
+    """Time limit of one poll of a collector, or of one job if the collector polls job by job."""
     max_data_age: Duration = 900.0
     """The exporter drops a dated reading that is older than this. If two intervals of the collector are longer, they
     are the limit."""
@@ -171,7 +171,7 @@ class JobsScope(Section):
     """Which jobs have their own series. Counts include all jobs."""
 
     include: JobFilter = JobFilter()
-    """Publishes series only for jobs that match an entry of every list here. Default: all jobs."""
+    """Publishes series only for jobs that match an entry of every list that is set here. Default: all jobs."""
     exclude: JobFilter = JobFilter()
     """Publishes no series for jobs that match an entry of any list here."""
 
@@ -197,7 +197,8 @@ class Sharding(Section):
     Default: 4 if there are fewer than four providers per shard, else 1."""
     split_workspaces_above: CountFrom1 | None = None
     """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the
-    workspace and publishes a part of them. The 30 days end one day before the last midnight (UTC). Default: never."""
+    workspace and publishes a part of them. The 30 days end one day before the last midnight (UTC). Not
+    allowed on AWS. Default: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,8 @@ class ProviderConfig(Section):
     http: Http = Http()
     """How the exporter reaches the cloud."""
     workspaces: AllOrList = "all"
-    """Workspaces to poll: `all` that the credentials can read, or a list of ids."""
+    """Workspaces to poll: `all` that the credentials can read, or a list of ids. AWS has only the workspace
+    `default`."""
     jobs: JobsScope = JobsScope()
     """Which jobs have their own series. Counts include all jobs."""
     job_window: LongDuration = 2592000.0

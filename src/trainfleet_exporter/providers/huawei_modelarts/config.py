@@ -186,7 +186,7 @@ class Collectors(Section):
     jobs: Collector = Collector()
     """Live jobs with their tasks, and their final status. `usage` needs it."""
     usage: Usage = Usage()
-    """Utilization and usage of jobs and tasks."""
+    """Utilization and usage of jobs, tasks and cards."""
     pools: Collector = Collector()
     """Dedicated pools. `pool_workloads`, `pool_users`, `pool_usage` and `nodes` need it."""
     pool_workloads: Collector = Collector()

@@ -63,7 +63,7 @@ else:
 
 
 class Usage(Collector):
-    """Utilization and usage of jobs and tasks."""
+    """Utilization and usage of jobs, tasks and cards."""
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
