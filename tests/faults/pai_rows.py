@@ -19,7 +19,7 @@ from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _ROLE = Sts.role_arn(ROLE)
 _PAI_WORKSPACE = {"WorkspaceId": "12345"}
-_ONE = ("12345",)
+_ONE, _TWO = ("12345",), ("12345", "12346")
 _PAGE_TWO = {"PageNumber": "2"}
 _OF_PODS = ("job_restarts_allowed", "job_requested_pods", "job_replaced_pods", "job_pods", "pod_*")
 _POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_allocated_*")
@@ -29,7 +29,7 @@ PAI = (
     Row(
         api="aiworkspace",
         operation="ListWorkspaces",
-        collectors=("jobs", "job_counts", "pools"),
+        collectors=("job_counts", "pools"),
         fails=("workspaces",),
         loses=("workspace_info",),
         second_page=_PAGE_TWO,
@@ -37,6 +37,7 @@ PAI = (
     Row(
         api="dlc",
         operation="ListJobs",
+        workspaces=_TWO,
         collectors=("jobs", "job_counts", "pods", "usage", "pools"),
         fails=("jobs", "job_counts", "pods", "usage", "job_metrics"),
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
