@@ -37,7 +37,7 @@ by. A job without a known utilization is unmeasured: it counts as held, but not 
 _ALERTS = """
 ## Alerts
 
-Alerts about jobs have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
+Alerts about a job have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
 
 They bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends at once if the
 cloud reports the end of the job. If the job's series only disappear, the alert ends after `bridge`. `bridge` is longer
