@@ -194,7 +194,7 @@ class Sharding(Section):
 
     spread: CountFrom1 | None = None
     """Largest number of shards that poll a provider. 1 keeps it on one shard and costs no extra calls.
-    Default: 4 if there are fewer than four providers per shard, else 1."""
+    Default: 4 if there are fewer than four providers per shard, else 1. Always 1 on AWS."""
     split_workspaces_above: CountFrom1 | None = None
     """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the
     workspace and publishes a part of them. The 30 days end one day before the last midnight (UTC). Not
