@@ -43,6 +43,9 @@ _FAULTS: Sequence[tuple[str, str]] = (
     ("unknown_words", "dlc"),
     ("half_list", ""),
     ("nan", "cloudmonitor"),
+    ("throttled", "sagemaker"),
+    ("hang", "cloudwatch"),
+    ("wrong_types", "sagemaker"),
     (_SHUT, ""),
 )
 """The kinds of a day's faults, each with its API, or for all of them."""

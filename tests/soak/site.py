@@ -19,8 +19,10 @@ from trainfleet_exporter.web.access import Access
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog
+from trainfleet_simulator.sagemaker import catalog as aws
 
-PAI, MODELARTS = "pai", "modelarts"
+PAI, MODELARTS, SAGEMAKER = CLOUDS = ("pai", "modelarts", "sagemaker")
+"""Providers, with the names of their simulated clouds."""
 WORKSPACES = ("12345",)
 """The polled workspaces of PAI. Each needs ten calls for every poll of its jobs."""
 RETENTION = 600
@@ -77,6 +79,20 @@ _MODELARTS = """\
       pool_usage: {{interval: {seldom}s}}
     limits: {{requests_per_second: 50, concurrency: 8}}
 """
+_SAGEMAKER = """\
+  - name: sagemaker
+    platform: aws_sagemaker
+    region: {aws_region}
+    credentials: {{access_key_id: {aws_id}, secret_access_key: {aws_secret}}}
+    endpoints: {{sagemaker: {url}, cloudwatch: {url}, sts: {url}}}
+    collectors:
+      jobs: {{interval: {often}s}}
+      job_counts: {{interval: {seldom}s}}
+      usage: {{interval: {often}s}}
+      pools: {{interval: {seldom}s}}
+      nodes: {{enabled: true, interval: {seldom}s}}
+    limits: {{requests_per_second: 50, concurrency: 8}}
+"""
 _KEYS = "{{access_key_file: {folder}/modelarts-key, secret_key_file: {folder}/modelarts-secret}}"
 _PASSWORD = "{{username: {user}, password_file: {folder}/password, domain_name: {domain}}}"
 
@@ -125,7 +141,7 @@ class Site:
 
     def wish(self, wish: Wish) -> None:
         """Rewrite the config file, without a reload."""
-        parts = [_HEAD, _MODELARTS] if wish.has_modelarts else [_HEAD]
+        parts = [_HEAD, _MODELARTS, _SAGEMAKER] if wish.has_modelarts else [_HEAD, _SAGEMAKER]
         credentials = (_PASSWORD if wish.by_password else _KEYS).format(
             folder=self._folder, user=catalog.USER_NAME, domain=catalog.DOMAIN_NAME
         )
@@ -142,6 +158,9 @@ class Site:
             region=catalog.REGION,
             project_id=catalog.PROJECT_ID,
             credentials=credentials,
+            aws_region=aws.REGION,
+            aws_id=aws.ACCESS_KEY_ID,
+            aws_secret=aws.SECRET_ACCESS_KEY,
         )
         self.write("config.yaml", text)
 
@@ -150,7 +169,7 @@ class Site:
         self.write("config.yaml", _BROKEN)
 
     def rotate(self, rng: Random) -> None:
-        """Replace the keys of both clouds, which reject the old ones. `hand_out_keys` gives the new ones to the
+        """Replace the keys of PAI and ModelArts, which reject the old ones. `hand_out_keys` gives the new ones to the
         daemon."""
         self._serial += 1
         made = [f"{prefix}{self._serial:04d}{rng.getrandbits(96):024x}" for prefix in ("LTAI", "s", "HPUA", "s")]
@@ -185,7 +204,7 @@ async def site(folder: Path, seed: int, often: int) -> AsyncIterator[Site]:
     """Yield a site whose daemon polls and serves. Stop it at the end."""
     simulator = Simulator(
         seed,
-        clouds=("pai", "modelarts"),
+        clouds=CLOUDS,
         population=_POPULATION,
         patience=_PATIENCE,
         token_lifetime=_TOKEN_LIFETIME,

@@ -25,13 +25,14 @@ def test_two_hours(tmp_path: Path) -> None:
     kinds = Counter[str]()
     for what, count in week.done.items():
         kinds[what.partition(":")[0]] += count
-    assert {kind: kinds[kind] for kind in ("fault", "reload", "rotation")} == {"fault": 22, "reload": 8, "rotation": 4}
+    assert {kind: kinds[kind] for kind in ("fault", "reload", "rotation")} == {"fault": 25, "reload": 8, "rotation": 4}
     assert kinds["scrape"] >= 100
     assert kinds["bad guest"] >= 3
     assert week.done["calls that ended ok"] > 500
     assert week.done["polls of jobs of pai"] >= 20
     assert week.done["jobs that came on pai"] > 10
     assert week.done["jobs that ended on modelarts"] > 10
+    assert week.done["jobs that ended on sagemaker"] > 10
     assert dict(week.complaints) == {}
 
 

@@ -18,9 +18,10 @@ import httpx
 from tests.soak.events import Troublemaker
 from tests.soak.logbook import Logbook, logbook
 from tests.soak.measure import Look, look
-from tests.soak.site import MODELARTS, PAI, RETENTION, WORKSPACES, Site, site
+from tests.soak.site import PAI, RETENTION, SAGEMAKER, WORKSPACES, Site, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.polling import Runner, schedule
+from trainfleet_simulator.sagemaker.job_rows import job_id_of
 from trainfleet_simulator.world.jobs import Job
 
 _START = 1_769_572_800.0
@@ -127,14 +128,13 @@ def _check(there: Site, *, whole: bool) -> list[str]:
     recent: set[tuple[str, str]] = set()
     for name, world in there.simulator.worlds.items():
         world.advance(now)
-        provider = PAI if name == "pai" else MODELARTS
         for job in world.jobs.values():
-            if provider == PAI and job.draft.workspace_id not in WORKSPACES:
+            if name == PAI and job.draft.workspace_id not in WORKSPACES:
                 continue
             if job.live:
-                live[provider, job.job_id] = job
+                live[name, job.job_id] = job
             elif job.finished is not None and job.finished >= now - lag - RETENTION:
-                recent.add((provider, job.job_id))
+                recent.add((name, job.job_id))
     missing = {key for key, job in live.items() if job.created < now - lag} - shown
     untrue = shown - live.keys() - recent
     if whole and (missing or untrue):
@@ -145,8 +145,12 @@ def _check(there: Site, *, whole: bool) -> list[str]:
 def _shown(there: Site) -> set[tuple[str, str]]:
     """Return the jobs on the page, by provider and id."""
     page = b"".join(there.daemon.exporter.page_store.page().samples("trainfleet_job_info"))
+    return {(provider, _in_world(provider, job_id)) for provider, job_id in _JOB_ID.findall(page.decode())}
+
+
+def _in_world(provider: str, job_id: str) -> str:
     # Ids of ModelArts' v1 jobs have the job and the version. The world has only the version.
-    return {(provider, job_id.rpartition("/")[2]) for provider, job_id in _JOB_ID.findall(page.decode())}
+    return job_id_of(job_id) if provider == SAGEMAKER else job_id.rpartition("/")[2]
 
 
 def _report_clouds(there: Site, before: dict[str, int], done: Counter[str]) -> None:
