@@ -14,6 +14,7 @@ import httpx
 from fuzz.loop import run
 from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai import signing as pai
+from trainfleet_exporter.providers.aws_sagemaker import signing as sagemaker
 from trainfleet_exporter.providers.huawei_modelarts import signing as modelarts
 from trainfleet_exporter.transport import BodyLimits, HttpAnswer
 from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
@@ -37,7 +38,7 @@ def answer(data: bytes) -> None:
     assert len(plain) <= _LIMITS.decoded
     number = int(status) if len(status) == 3 and status.isascii() and status.isdigit() else 200
     told = HttpAnswer(number, headers, plain, decode_json(plain))
-    for judge in (pai.judge, modelarts.judge):
+    for judge in (pai.judge, sagemaker.judge, modelarts.judge):
         verdict = judge(told)
         if verdict is not None:
             _can_be_told(verdict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import os
@@ -11,7 +12,7 @@ from typing import Any
 
 import atheris
 
-_JSON = {"alibaba_pai", "huawei_modelarts"}
+_JSON = {"alibaba_pai", "aws_sagemaker", "huawei_modelarts"}
 _ODD: tuple[Any, ...] = (
     *(
         None,
@@ -71,9 +72,9 @@ def mutate_json(data: bytes, max_size: int, seed: int) -> bytes:
                 other, whose = chance.choice(places)
                 holder[key] = json.loads(json.dumps(other[whose]))
             case 2 if isinstance(holder, dict):
-                holder[key] = [holder[key], holder[key]]
+                holder[key] = [holder[key], copy.deepcopy(holder[key])]
             case _:
-                holder[key] = chance.choice(_ODD)
+                holder[key] = copy.deepcopy(chance.choice(_ODD))
     made = json.dumps(payload).encode()
     return made if len(made) <= max_size else data[:max_size]
 

@@ -27,6 +27,10 @@ from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_poo
 from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
+from trainfleet_exporter.providers.aws_sagemaker import payloads as aws
+from trainfleet_exporter.providers.aws_sagemaker import translate as sagemaker
+from trainfleet_exporter.providers.aws_sagemaker import translate_history as sagemaker_history
+from trainfleet_exporter.providers.aws_sagemaker import translate_pools as sagemaker_pools
 from trainfleet_exporter.providers.huawei_modelarts import past, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
@@ -286,6 +290,32 @@ def _aom(data: bytes) -> None:
             decode_value(raw, Series)
 
 
+_OF_SAGEMAKER: tuple[Reader, ...] = (
+    _reading(aws.Job, sagemaker.job),
+    _reading(aws.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
+    _reading(aws.TrainingPlan, sagemaker_pools.plan_pool),
+    _reading(aws.Node, lambda row: sagemaker_pools.node("cluster", row, {})),
+)
+_SAGEMAKER_PAGES: tuple[type[object], ...] = (
+    aws.SearchPage,
+    aws.JobsPage,
+    aws.Clusters,
+    aws.Nodes,
+    aws.TrainingPlans,
+    aws.MetricData,
+    aws.MetricResult,
+)
+_SAGEMAKER_TABLES: tuple[Reader, ...] = (
+    _reading(aws.Job, sagemaker_history.records),
+    *(_reading(page, lambda found: found) for page in _SAGEMAKER_PAGES),
+)
+
+
+def aws_sagemaker(data: bytes) -> None:
+    """Translate a response of any operation of SageMaker or CloudWatch."""
+    _translate(decode_json(data), _OF_SAGEMAKER, _SAGEMAKER_TABLES)
+
+
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "config": config,
     "web_config": web_config,
@@ -295,6 +325,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "duration": duration,
     "answer": answer,
     "alibaba_pai": alibaba_pai,
+    "aws_sagemaker": aws_sagemaker,
     "huawei_modelarts": huawei_modelarts,
 }
 """Targets by name, which is also the name of the archive in the corpus."""

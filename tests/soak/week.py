@@ -128,13 +128,14 @@ def _check(there: Site, *, whole: bool) -> list[str]:
     recent: set[tuple[str, str]] = set()
     for name, world in there.simulator.worlds.items():
         world.advance(now)
+        provider = name.removesuffix("-v1")  # v1 jobs of ModelArts are a world of their own
         for job in world.jobs.values():
             if name == PAI and job.draft.workspace_id not in WORKSPACES:
                 continue
             if job.live:
-                live[name, job.job_id] = job
+                live[provider, job.job_id] = job
             elif job.finished is not None and job.finished >= now - lag - RETENTION:
-                recent.add((name, job.job_id))
+                recent.add((provider, job.job_id))
     missing = {key for key, job in live.items() if job.created < now - lag} - shown
     untrue = shown - live.keys() - recent
     if whole and (missing or untrue):
