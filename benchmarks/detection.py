@@ -58,10 +58,14 @@ EXPECTED: Mapping[str, Expected] = {
     "TrainfleetJobHung": _expected("hang", "hangs of 25 minutes or more", least=25),
     "TrainfleetJobIdle": _expected("idle, dead", "45 minutes or more without work", least=45),
     "TrainfleetJobStuck": _expected(
-        "dead", "jobs that stopped working 45 minutes ago or earlier", also="idle", least=45
+        "dead", "45 minutes or more without work, in a job that worked before", also="idle", least=45
     ),
     "TrainfleetPodStraggling": _expected(
-        "straggler", "one slow machine that costs 10 % for 25 minutes or more", also="hang", least=25, speed=0.8
+        "straggler",
+        "one slow node that slows its job by 10 % or more, for 25 minutes or more",
+        also="hang",
+        least=25,
+        speed=0.8,
     ),
     "TrainfleetJobSlowed": _expected(
         "fail-slow",
@@ -169,7 +173,7 @@ def _why(episode: Episode, job: Job | None) -> str:
         return "shorter than 30 minutes"
     if episode.strength > 0.7 and episode.kind in {"straggler", "fail-slow"}:
         return "at more than 70 % of the speed"
-    return "other"
+    return "no special cause"
 
 
 def run_week(seed: int) -> tuple[dict[str, Score], float]:

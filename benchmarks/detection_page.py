@@ -12,9 +12,9 @@ from deploy.generator.docs_detection import elsewhere
 _HEAD = """\
 # How well the alerts detect
 
-`python -m benchmarks detection` writes this page. It simulates {weeks} weeks of {jobs} training jobs each and evaluates
-the shipped rules over them. The seeds begin at {first}. We chose the thresholds on other seeds (`--tuning`) and did
-not change them afterwards.
+`python -m benchmarks detection` writes this page. It simulates {weeks} weeks of {jobs} training jobs each and
+evaluates the shipped rules over them. The seeds begin at {first}. We chose the thresholds on other seeds (`--tuning`)
+and did not change them afterwards.
 
 - An **episode** is a time in which an alert should fire. An **alarm** is one firing of an alert.
 - **Precision** is the share of alarms that were right. **Recall** is the share of episodes that had an alarm.
@@ -31,19 +31,17 @@ _MISSED = """
 |---|---|---|
 """
 _METHOD = """
-- Hangs that a watchdog ends within ten minutes are too short for an alarm. They fail or restart the job, so
-  other alerts fire.
+- Hangs that a watchdog ends within ten minutes are too short for an alarm. The watchdog makes the job fail or
+  restart, so other alerts fire.
 - `TrainfleetJobHung` compares a job with its own past. It cannot fire in the first hour.
 - Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobStuck` fires and
-  `TrainfleetJobHung` does not. This counts as an error of both
-  alerts.
+  `TrainfleetJobHung` does not. This counts as an error of both alerts.
 - `TrainfleetJobIdle` counts long starts and repeated restarts as idleness.
-- `TrainfleetPodStraggling` needs two signals. The alert misses a slow machine of which only the power differs. The
-  other pods wait for this machine and look as busy.
-- The simulation does not count a machine that slows its job by less than 10 %. The ByteDance study has the same
-  limit.
-- `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look
-  like slow jobs, so its severity is `info`.
+- `TrainfleetPodStraggling` needs two signals. The alert misses a slow node if only its power differs. The other
+  pods wait for this node and look as busy as its pod.
+- The simulation does not count a node that slows its job by less than 10 %. The ByteDance study has the same limit.
+- `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look like
+  slow jobs, so its severity is `info`.
 
 ## What is simulated
 
@@ -56,24 +54,24 @@ Frequencies and lengths come from studies of production clusters, not from the r
 | [ByteDance](https://arxiv.org/abs/2505.05713) | uneven work of pods in 42.5 % of jobs, without a fault |
 | [Minder](https://arxiv.org/abs/2411.01791) | a faulty machine differs in several metrics; finding it by hand is slow |
 
-Jobs also start, write checkpoints and evaluate, some without traffic. They wait for data, restart and change their
-batch size. Users keep idle sessions.
+Jobs also start, write checkpoints and evaluate. Some evaluations have no traffic. Jobs wait for data, restart and
+change their batch size. Users keep idle sessions.
 
 The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions. The
-length of hangs is an assumption too: a watchdog ends some of them after 10 or 30 minutes, a user the others. Hangs,
-idle sessions and slow machines are more frequent than published, to get enough of
-them to count. With fewer of them, precision would be lower. The number of false alarms in a week would stay the same.
+length of hangs is an assumption too: a watchdog ends some hangs after 10 or 30 minutes, and a user ends the others.
+We made hangs, idle sessions and slow nodes more frequent than published, so that there are enough to count. With
+fewer of them, precision would be lower. The number of false alarms in a week would stay the same.
 
 The samples have the exporter's families. The simulated exporter polls usage every two minutes. Its readings are two
-minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate records and alerts each
-minute. The simulation applies `for` as Prometheus does. A test compares its results with those of `promtool test
-rules`. An alarm is right while the fault lasts, and for 12 minutes more. An alarm that ends and fires again counts
-twice.
+minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate recording rules and alerts
+each minute. The simulation applies `for` as Prometheus does. A test compares its results with those of `promtool test
+rules`. An alarm is right while the fault lasts, and for 12 minutes more. An alert that stops and fires again counts
+as two alarms.
 
 ## Where the other alerts are tested
 
-These alerts are about the exporter itself and its credentials, or about unhealthy devices, announced work on nodes and
-leases of nodes. The simulated weeks contain no such events.
+These alerts are about the exporter itself and its credentials, unhealthy devices, maintenance of nodes and leases of
+nodes. The simulated weeks contain no such events.
 """
 
 
@@ -123,4 +121,4 @@ def _counted(counts: Counter[str]) -> str:
     """Return the most frequent causes with their numbers, and the sum of the others."""
     most = counts.most_common(2)
     rest = counts.total() - sum(number for _, number in most)
-    return "; ".join([*(f"{what}: {number}" for what, number in most), *([f"the rest: {rest}"] if rest else [])])
+    return "; ".join([*(f"{what}: {number}" for what, number in most), *([f"other causes: {rest}"] if rest else [])])

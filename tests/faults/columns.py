@@ -10,7 +10,7 @@ from trainfleet_simulator import Fault
 
 KEPT, SAME, TOLD, LESS, OTHER, VOID = "kept", "same", "told", "less", "other", "void"
 ENDS: Mapping[str, str] = {
-    KEPT: "the exporter rejected the response: the last good values stayed for their time and then disappeared",
+    KEPT: "the exporter got no response or rejected it; the last good values stayed for their time, then disappeared",
     SAME: "the exporter accepted the response: nothing changed",
     TOLD: "nothing is missing, and a metric and the log show the fault",
     LESS: "only the affected values are missing, and a metric counts them",
@@ -86,7 +86,8 @@ COLUMNS: tuple[Column, ...] = (
         name="closed while idle",
         group=_WIRE,
         kind="close",
-        meaning="once, a kept connection closes during a request, which is sent again",
+        meaning="once, the cloud has closed a kept connection; the exporter notices when it sends a request, "
+        "and sends it again",
         ends=(SAME, TOLD, VOID),
         outcomes=("network", "ok", "no_data"),
         on={"connection": "kept"},
@@ -192,7 +193,7 @@ COLUMNS: tuple[Column, ...] = (
         name="padded",
         group=_BODY,
         kind="padded",
-        meaning="240,000 more values in 20 responses, just below the limit, such as lists and NaN",
+        meaning="20 responses just below the limit, with 240,000 more values such as lists and NaN",
         ends=(SAME, TOLD, VOID),
         times=20,
     ),

@@ -22,13 +22,15 @@ from trainfleet_simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
 from trainfleet_simulator.modelarts.catalog import DOMAIN_NAME, PASSWORD, TEAM_WORKSPACE, USER_NAME
 
 _MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
-_COARSE = "a query that is too large becomes coarser for an hour, metric by metric"
-_EMPTY_HISTORY = "an empty response means no history yet, as before a task runs"
+_COARSE = "if the response for a metric is too large, the exporter reads this metric by pod or by job for an hour"
+_EMPTY_HISTORY = "an empty response means that the pod has no history yet, for example because it has not started"
 _COUNTS_0 = "the API's documentation says that a missing type of workload counts 0"
 _OTHER_TYPE = "a workload with another type has another series"
-_NO_CARDS = "cards have no names there, only an order"
-_LOOKED_UP = "states are numbers there; the exporter looks up a job with an unknown state, and it has ended"
-_STRETCHED = "if many calls hang, the cycle and the retention of values take longer"
+_NO_CARDS = "devices have no names there, only an order"
+_LOOKED_UP = (
+    "states are numbers there; the exporter looks up a job with an unknown state, and finds that the job has ended"
+)
+_STRETCHED = "if many calls hang or wait, a round over all jobs takes longer, and the last good values stay longer"
 _TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
 _HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
@@ -176,7 +178,7 @@ MODELARTS = (
             recovers=2,
             recovers_from_refusal=2,
             recovery=dict.fromkeys(_HOLD_UP, 4),
-            slow="the current cycle finishes first, and takes longer if calls hang or wait",
+            slow="the current round over all jobs finishes first, and takes longer if calls hang or wait",
             judges=dict.fromkeys(NUMBERS, unknown_states),
             unlike=_V1[operation],
         )

@@ -24,7 +24,7 @@ _PAGE_TWO = {"PageNumber": "2"}
 _OF_PODS = ("job_restarts_allowed", "job_requested_pods", "job_replaced_pods", "job_pods", "pod_*")
 _POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_allocated_*")
 _PAI_POOLS = {"api": "paistudio", "operation": "ListQuotas"}
-_NO_CODE = "a reason that is not a code is dropped and counted"
+_NO_CODE = "the exporter drops and counts a node's reason that is not a code"
 PAI = (
     Row(
         api="aiworkspace",
@@ -84,7 +84,7 @@ PAI = (
         copes="jobs on public resources lack the values that only their machine type defines",
         judges={column.name: without_models for column in COLUMNS},
         recovers=11,
-        slow="after a table fails, the exporter reads it again ten minutes later",
+        slow="after a failed call, the exporter waits ten minutes before it reads the machine types again",
         recovers_from_refusal=11,
         second_page=_PAGE_TWO,
     ),

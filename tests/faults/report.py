@@ -33,7 +33,8 @@ The test checks the following in each cell. [Exceptions](#exceptions) lists the 
 - The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
 - One interval after the fault, everything is as before, with the same number of parts.
   [Slower to recover](#slower-to-recover) lists the exceptions.
-- Only running collectors and kept connections use tasks and open files. After the daemon stops, none of them is left.
+- Only running collectors and kept connections use tasks and open files. After the exporter stops, no task and no open
+  file is left.
 - No planted secret is in any page or log line. Secrets are keys, tokens, passwords and private data in jobs.
 """
 
@@ -152,7 +153,7 @@ def _exclusions() -> list[str]:
     lines = ["| fault | operations | why not the others |", "|---|---|---|"]
     lines += [f"| {name} | {_listed(titles)} | {reason} |" for (name, reason), titles in reasons.items()]
     return lines + [
-        f"| all except {' and '.join(row.only)} | another row | {row.title} has these two only |"
+        f"| all except {' and '.join(row.only)} | {row.title} | the row without `source: auto` has all |"
         for row in ROWS
         if row.only
     ]

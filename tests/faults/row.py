@@ -171,7 +171,7 @@ class Row:
         if column.needs == "one_workspace" and not self.one_workspace:
             return "no call is about one workspace"
         if column.needs == "used_by" and not self.used_by:
-            return "it issues no credentials"
+            return "the others issue no credentials"
         if column.needs == "finished_jobs" and not self.finished_jobs:
             return "no call is for finished jobs only"
         return None

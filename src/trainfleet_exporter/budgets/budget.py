@@ -1,6 +1,6 @@
 """The calls of one API that an account may still make in the billing month.
 
-If the spent calls of a month are unknown, the elapsed share of the month counts as spent.
+If the spent calls of a month are unknown, the elapsed share of the budget counts as spent.
 """
 
 from __future__ import annotations

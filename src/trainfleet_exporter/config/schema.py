@@ -230,8 +230,8 @@ class ProviderConfig(Section):
     region: Region
     """The cloud's id of the region. The exporter derives the addresses of the APIs from it."""
     account: Text | None = None
-    """Name of the account. Providers with the same account share budgets, and rate limits of the same host. Set `limits`
-    in one of these providers, or the same in all of them. Default: the provider has its own account."""
+    """Name of the account. Providers with the same account share budgets, and rate limits of the same host. Set
+    `limits` in one of these providers, or the same in all of them. Default: the provider has its own account."""
     http: Http = Http()
     """How the exporter reaches the cloud."""
     workspaces: AllOrList = "all"
