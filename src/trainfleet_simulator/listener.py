@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -130,9 +131,14 @@ class Listener:
                 client.setblocking(False)
                 task = self._loop.create_task(self._connect(sock, client))
                 self._arriving.add(task)
-                task.add_done_callback(self._arriving.discard)
+                task.add_done_callback(partial(self._arrived, client))
         except (BlockingIOError, ConnectionAbortedError):  # no more are waiting, or one has gone
             return
+
+    def _arrived(self, client: socket.socket, task: asyncio.Task[None]) -> None:
+        self._arriving.discard(task)
+        if task.cancelled():  # perhaps before its first step, so that no transport owns the socket
+            client.close()
 
     async def _connect(self, by: socket.socket, client: socket.socket) -> None:
         transport, _ = await self._loop.connect_accepted_socket(
