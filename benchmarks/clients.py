@@ -49,7 +49,7 @@ _MANY_CELLS = (
 )
 _DEAF_METHOD = (
     f"{_DEAF} connections request the plain page and read nothing of it, with small buffers. The whole page changes "
-    "between two connections. The other row has the same changes without the connections."
+    "between two connections. The row with 0 slow readers has the same changes."
 )
 _SLOW, _IDLE = 500, 50
 _SHORT = 10
@@ -102,7 +102,7 @@ def many(*, short: bool) -> Iterator[Found]:
         lacking = peers.missing(peers.NGINX)
         if not lacking:
             servers.append(stack.enter_context(peers.nginx(page)))
-        table = Table(f"{_MANY} scrapers at once: {page.series():,} series", _MANY_COLUMNS)
+        table = Table(f"{_MANY} scrapers at the same time: {page.series():,} series", _MANY_COLUMNS)
         table.notes = [_MANY_METHOD, _MANY_CELLS, *peers.left_out(lacking)]
         for gzip in (False, True):
             table.rows += _many_at_once(servers, gzip=gzip)

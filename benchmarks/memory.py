@@ -110,7 +110,7 @@ def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
             ),
         ],
     )
-    promise = f"Resident memory of the whole daemon is at most {_SHARE_LIMIT} × Pushgateway's with the same series"
+    promise = f"Resident memory of the exporter is at most {_SHARE_LIMIT} × Pushgateway's with the same series"
     if lacking := peers.missing(peers.PUSHGATEWAY):
         table.notes += peers.left_out(lacking)
         yield table
@@ -141,8 +141,8 @@ def _a_pod(ours: _Held, jobs: int) -> Table:
         [[f"{size:,.0f} bytes" for size in (whole, plain, gzip, whole - plain - gzip)]],
         [
             (
-                f"The memory of a pod is the difference of two exporters, with {_PODS} pods and with 1 pod for each of"
-                f" {jobs:,} jobs: {ours.resident:,.0f} and {one.resident:,.0f} MiB."
+                f"The memory of a pod comes from two exporters with {jobs:,} jobs each. With {_PODS} pods for each job,"
+                f" the exporter takes {ours.resident:,.0f} MiB. With 1 pod, it takes {one.resident:,.0f} MiB."
             )
         ],
     )

@@ -92,7 +92,7 @@ def document(sections: Mapping[str, Sequence[Found]]) -> str:
     """Return the whole report: first the promises, then the tables and notes of each section."""
     promised = [markdown(one) for found in sections.values() for one in found if isinstance(one, Check)]
     parts = [_TOP.format(machine=_item(f"Machine: {machine()}."), versions=_item(f"Versions: {versions()}."))]
-    parts.append("\n".join([*_grid(("promise", "measured", "")), *promised]) + "\n")
+    parts.append("\n".join([*_grid(("promise", "measured", "result")), *promised]) + "\n")
     for title, found in sections.items():
         parts.append(f"## {title}\n{notes(found)}\n")
         parts += [f"{markdown(one)}\n" for one in found if isinstance(one, Table)]

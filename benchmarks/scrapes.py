@@ -26,8 +26,9 @@ _WARM_UPS = 2
 _SIDE_BY_SIDE = (
     "All servers hold the same samples and run at the same time. Cells show medians (10th to 90th percentile).",
     (
-        "In each round, one reader scrapes each server once, in a new order. Before that, it makes one or two scrapes "
-        "to warm up. It scrapes Pushgateway only in every third round, and prometheus-client in every fifteenth."
+        "In each round, one reader scrapes each server once, in a new order. Before the first round, the reader "
+        "scrapes each server once or twice to warm up. The reader scrapes Pushgateway only in every third round, and "
+        "prometheus-client in every fifteenth."
     ),
     (
         "`times ours` is the median ratio of a scrape to our scrape in the same round, to the last byte. For "
@@ -77,7 +78,7 @@ _AFTER_POLL_COLUMNS = (
     "first / nginx",
     "publishing, s",
     "new page sent after, s",
-    "new at once",
+    "new page in the first scrape",
 )
 _GO = Path(__file__).parent / "gunzip.go"
 _DECOMPRESS_SECONDS = 300.0

@@ -256,7 +256,7 @@ sum by (provider, workspace_id) (
 ) >= <failure_count>""",
             "warning",
             "<failure_ratio> or more of a workspace's jobs failed within <failure_window>. At least <failure_count> "
-            "finished.",
+            "jobs finished.",
             "{{ $value | humanizePercentage }} of the jobs in workspace {{ $labels.workspace_id }} of "
             "{{ $labels.provider }} failed",
             "This is their share of the jobs that finished within <failure_window>. Stopped jobs do not count. If jobs "

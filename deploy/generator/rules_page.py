@@ -23,8 +23,8 @@ them.
 - A minute without a scrape has no sample and does not count.
 - Families in `metrics.deny` are missing in the rules too. [The last table](#what-the-rules-read) shows which rules read
   them.
-- To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times over the same time.
-  Records build on records, and a run does not see its own output.
+- To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times with the same
+  `--start` and `--end`. Records build on records, and a run does not see its own output.
 
 A record's name is `level:metric:operations`. The level names the labels that the record groups
 by. A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
@@ -39,12 +39,12 @@ _ALERTS = """
 
 Alerts about a job have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
 
-They bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends at once if the
-cloud reports the end of the job. If the job's series only disappear, the alert ends after `bridge`. `bridge` is longer
-than `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose state is unknown. A
-failed poll does not end an alert, because the exporter shows the last good values for a few polls.
+These alerts bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends
+immediately if the cloud reports the end of the job. If the job's series only disappear, the alert ends after `bridge`.
+`bridge` is longer than `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose
+state is unknown. A failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
-An `event` fires at once and has the label `event="true"`. Its alert ends after a fixed time. Ignore this end.
+An `event` fires immediately and has the label `event="true"`. Its alert ends after a fixed time. Ignore this end.
 
 | alert | severity | for | what it says |
 |---|---|---|---|
@@ -97,6 +97,6 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
 
 
 def _row(alert: Alert, thresholds: Thresholds) -> str:
-    wait = filled(alert.wait, thresholds) or ("event" if alert.event else "at once")
+    wait = filled(alert.wait, thresholds) or ("event" if alert.event else "none")
     link = f"[{alert.name}](runbooks/{alert.name}.md)"
     return f"| {link} | {alert.severity} | {wait} | {filled(alert.about, thresholds)} |\n"
