@@ -61,12 +61,13 @@ class Usage(Collector):
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` reads all jobs at once. `job_metrics` and `dlc_metrics` make calls for each job. `auto`
+    """`cloudmonitor` reads all jobs together. `job_metrics` and `dlc_metrics` make calls for each job. `auto`
     reads pay-as-you-go jobs on general computing with `job_metrics`, and all others from CloudMonitor. Only
     CloudMonitor has usage of pools."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
-    """Profiling metrics and health of accelerators to read. Each name is one more metric; `nvlink` and `pcie` are two.
-    A metric costs one call per poll. With `dlc_metrics`, it costs one call per poll and job."""
+    """Profiling metrics and health of accelerators to read. `nvlink` and `pcie` are two metrics each; every other name is
+    one metric. A metric costs one call per poll and 1,440 accelerators. With `dlc_metrics`, a metric costs one call per
+    poll and job. Not allowed with `job_metrics`."""
     metrics: UsageMetrics = UsageMetrics()
     """Metrics to read for certain families, instead of the defaults."""
     max_jobs: CountFrom0 = 500
