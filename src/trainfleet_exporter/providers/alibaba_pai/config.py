@@ -138,7 +138,7 @@ class Oidc(Section):
     role_arn: RoleArn
     """ARN of the role to assume."""
     token: SecretText
-    """Token, usually a file with a projected service account token. Kubernetes replaces it before the token expires."""
+    """Token of the identity provider. Set `token_file` if Kubernetes mounts and renews the token."""
 
 
 class Credentials(CredentialsSection):
@@ -224,7 +224,7 @@ class Endpoints(Section):
     aiworkspace: Endpoint | None = None
     """PAI AIWorkSpace: workspaces."""
     cloudmonitor: Endpoint | None = None
-    """CloudMonitor: usage of jobs, pods, cards and pools."""
+    """CloudMonitor: usage of jobs, pods, accelerators and pools."""
     sts: Endpoint | None = None
     """STS: temporary credentials of a role."""
     metadata: Endpoint | None = None
@@ -235,7 +235,8 @@ class Pods(SlowCollector):
     """The details of jobs, with one call for each job in a cycle."""
 
     max_jobs: CountFrom0 = 500
-    """Largest number of live jobs that the collector polls: first jobs that hold resources, then newest first."""
+    """Largest number of live jobs that the collector polls. Jobs that hold resources come before waiting
+    jobs, and new jobs before old jobs."""
 
 
 class Collectors(Section):

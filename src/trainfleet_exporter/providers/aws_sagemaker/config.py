@@ -88,7 +88,7 @@ class WebIdentity(Section):
     role_arn: RoleArn
     """ARN of the role to assume."""
     token: SecretText
-    """Token, usually a file with a projected service account token. Kubernetes replaces it before the token expires."""
+    """Token of the identity provider. Set `token_file` if Kubernetes mounts and renews the token."""
 
 
 class Credentials(CredentialsSection):
@@ -154,7 +154,7 @@ class Endpoints(Section):
     sagemaker: Endpoint | None = None
     """SageMaker: jobs, HyperPod clusters, training plans."""
     cloudwatch: Endpoint | None = None
-    """CloudWatch: usage of jobs and instances."""
+    """CloudWatch: usage of jobs and pods."""
     sts: Endpoint | None = None
     """STS: temporary credentials of a role."""
     metadata: Endpoint | None = None
@@ -162,7 +162,7 @@ class Endpoints(Section):
 
 
 class Usage(Collector):
-    """Utilization of jobs and their instances."""
+    """Utilization of jobs and their pods."""
 
     foreign_keys = {  # noqa: RUF012 - a class variable of the base
         "source": "CloudWatch is the only source on this cloud; leave it out",
@@ -186,9 +186,9 @@ class Collectors(Section):
     job_counts: SlowCollector = SlowCollector()
     """Finished jobs by status. `jobs` counts the live ones."""
     jobs: Collector = Collector()
-    """Live jobs with their instances, and their final status. `usage` needs it."""
+    """Live jobs with their pods, and their final status. `usage` needs it."""
     usage: Usage = Usage()
-    """Utilization of jobs and their instances."""
+    """Utilization of jobs and their pods."""
     pools: Collector = Collector()
     """Instance groups of HyperPod clusters, and training plans. `nodes` needs it."""
     nodes: OptionalCollector = OptionalCollector()

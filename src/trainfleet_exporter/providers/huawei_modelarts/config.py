@@ -83,7 +83,7 @@ class Oidc(Section):
     agency_urn: Text
     """URN of the agency to assume."""
     token: SecretText
-    """Token, usually a file with a projected service account token. Kubernetes replaces it before the token expires."""
+    """Token of the identity provider. Set `token_file` if Kubernetes mounts and renews the token."""
 
 
 class Credentials(CredentialsSection):
@@ -116,7 +116,7 @@ class Credentials(CredentialsSection):
     ecs_agency: Flag = False
     """Uses the agency of the cloud server."""
     profile: Text | None = None
-    """Section of the vendor's credentials file."""
+    """Profile in `~/.huaweicloud/credentials`."""
 
     _project_id: str = PrivateAttr("")
 
@@ -165,7 +165,7 @@ class Endpoints(Section):
     """Addresses that replace the public ones of the region: `scheme://host[:port]`."""
 
     modelarts: Endpoint | None = None
-    """ModelArts: jobs, tasks, pools."""
+    """ModelArts: jobs, pods, pools."""
     iam: Endpoint | None = None
     """IAM: tokens of a user, and ids of projects."""
     sts: Endpoint | None = None
@@ -173,7 +173,7 @@ class Endpoints(Section):
     metadata: Endpoint | None = None
     """Metadata service of the cloud server. It always uses plain HTTP."""
     aom: Endpoint | None = None
-    """AOM: usage of jobs, tasks and cards."""
+    """AOM: usage of jobs, pods and accelerators."""
 
 
 class Collectors(Section):
@@ -184,15 +184,15 @@ class Collectors(Section):
     job_counts: SlowCollector = SlowCollector()
     """Finished jobs by phase, and the quota of jobs. `jobs` counts the live ones."""
     jobs: Collector = Collector()
-    """Live jobs with their tasks, and their final status. `usage` needs it."""
+    """Live jobs with their pods, and their final status. `usage` needs it."""
     usage: Usage = Usage()
-    """Utilization and usage of jobs, tasks and cards."""
+    """Utilization and usage of jobs, pods and accelerators."""
     pools: Collector = Collector()
     """Dedicated pools. `pool_workloads`, `pool_users`, `pool_usage` and `nodes` need it."""
     pool_workloads: Collector = Collector()
     """Workloads of each pool, and the position of each job in the queue."""
     jobs_v1: OptionalCollector = OptionalCollector()
-    """Jobs of the old v1 training API, with their pods and cards."""
+    """Jobs of the old v1 training API, with their pods and accelerators."""
     pool_usage: Collector = Collector()
     """Utilization of pools and their disks."""
     pool_users: OptionalCollector = OptionalCollector()

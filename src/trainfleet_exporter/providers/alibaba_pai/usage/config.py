@@ -65,9 +65,9 @@ class Usage(Collector):
     reads pay-as-you-go jobs on general computing with `job_metrics`, and all others from CloudMonitor. Only
     CloudMonitor has usage of pools."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
-    """Profiling metrics and health of accelerators to read. `nvlink` and `pcie` are two metrics each; every other name is
-    one metric. A metric costs one call per poll and 1,440 accelerators. With `dlc_metrics`, a metric costs one call per
-    poll and job. Not allowed with `job_metrics`."""
+    """Profiling metrics and health of accelerators to read. `nvlink` and `pcie` are two metrics each; every other name
+    is one metric. A metric costs one call per poll and 1,440 accelerators. With `dlc_metrics`, a metric costs one call
+    per poll and job. Not allowed with `job_metrics`."""
     metrics: UsageMetrics = UsageMetrics()
     """Metrics to read for certain families, instead of the defaults."""
     max_jobs: CountFrom0 = 500

@@ -63,11 +63,11 @@ else:
 
 
 class Usage(Collector):
-    """Utilization and usage of jobs, tasks and cards."""
+    """Utilization and usage of jobs, pods and accelerators."""
 
     interval: Duration | None = 120.0
     source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
-    """`aom` reads all jobs together. `task_metrics` makes calls for each task of each job. `auto` reads
+    """`aom` reads all jobs together. `task_metrics` makes calls for each pod of each job. `auto` reads
     AOM, and task metrics for jobs that AOM does not have."""
     profiling: tuple[Annotated[Literal["health"], choice(_PROFILES)], ...] = ()
     """`health` reads health and temperature of NPUs from AOM. It costs two calls per poll."""
