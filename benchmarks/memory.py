@@ -123,7 +123,7 @@ def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
         theirs = _Held(rig.resident(other.pids), rig.peak(other.pids))
     shares = ours.resident / theirs.resident, ours.peak / theirs.peak
     table.rows.append((other.name, f"{theirs.resident:,.0f} MiB", f"{theirs.peak:,.0f} MiB"))
-    table.rows.append(("the exporter's share of Pushgateway's", *(f"{share:.2f}" for share in shares)))
+    table.rows.append(("the exporter / Pushgateway", *(f"{share:.2f}" for share in shares)))
     yield table
     measured = f"{number(shares[0])} × after scrapes, {number(shares[1])} × at the peaks"
     yield Check(promise, measured, max(shares) <= _SHARE_LIMIT)
@@ -174,7 +174,7 @@ def _cycles(ours: DrivenExporter, cycles: int, jobs: int) -> Iterator[Found]:
     yield Check(
         f"After {cycles} poll cycles memory is no more than {_GROWTH_LIMIT - 1:.0%} above the first {_FIRST} cycles'"
         " peak",
-        f"the later cycles' peak is {growth:.3f} × theirs",
+        f"the later cycles' peak is {growth:.3f} × the first cycles' peak",
         growth <= _GROWTH_LIMIT,
     )
 

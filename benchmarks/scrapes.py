@@ -65,9 +65,9 @@ _AFTER_POLL = (
         "scrape follow, in a new order after each poll."
     ),
     (
-        "Then scrapes continue without a pause until a page has all data of the poll (`new page sent after`). Until "
-        "then, a scrape gets the complete previous page. After that, the reader scrapes our page and nginx's static "
-        "file in turn."
+        "Then scrapes continue without a pause until a page has all data of the poll (`new page sent after`). Scrapes "
+        "before this page get the complete previous page. After this page, the reader scrapes our page and nginx's "
+        "static file in turn."
     ),
 )
 _AFTER_POLL_COLUMNS = (

@@ -69,12 +69,12 @@ _COLLECTOR_GAUGES = (
     (
         "success",
         "success",
-        "1 if every part of the collector's latest poll succeeded, 0 if one failed. Absent before the first poll ends.",
+        "1 if every part of the collector's latest poll succeeded, else 0. Absent before the first poll ends.",
     ),
     (
         "duration_seconds",
         "duration",
-        "Duration in seconds of the collector's latest poll or cycle of per-job polls. Absent before the first ends.",
+        "Duration in seconds of the collector's latest poll or cycle of per-job polls. Absent until one ends.",
     ),
     (
         "interval_seconds",
@@ -84,7 +84,7 @@ _COLLECTOR_GAUGES = (
     (
         "last_success_timestamp_seconds",
         "last_success",
-        "Unix time in seconds of the latest poll in which every part succeeded; 0 before the first.",
+        "Unix time in seconds of the latest poll in which every part succeeded; 0 without one.",
     ),
     ("series", "series", "Series that the collector publishes."),
     ("parts", "parts", "Parts (workspaces, pools, jobs) that the collector publishes."),
@@ -96,7 +96,7 @@ _COLLECTOR_GAUGES = (
     (
         "oldest_part_timestamp_seconds",
         "oldest_part",
-        "Unix time in seconds at which the oldest published part was polled. Absent if there is none.",
+        "Unix time in seconds at which the oldest published part was polled. Absent if no part is published.",
     ),
 )
 """Name after the common prefix, field of CollectorState (None has no sample), HELP."""

@@ -74,7 +74,7 @@ HISTORY_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_pod_exit_code",
-        "Exit code of a pod or task that has ended. Absent until then.",
+        "Exit code of a pod that has ended. Absent until then.",
         PodExit,
         number("exit_code"),
     ),

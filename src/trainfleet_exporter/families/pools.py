@@ -157,7 +157,7 @@ NODE_FAMILIES = (
     *_NODE_HELD[2:],
     MetricFamily(
         "trainfleet_node_maintenance_timestamp_seconds",
-        "Unix time in seconds at which announced work on a node begins. Absent after the work has ended.",
+        "Unix time in seconds at which announced maintenance of a node begins. Absent after the maintenance ends.",
         NodeMaintenance,
         _maintenance,
         ("kind", "state"),
