@@ -90,8 +90,9 @@ _NOTES = (
         " batch does not count. A ratio compares the batches of one round."
     ),
     (
-        "Our client does what a poll does: the transport with limiter and breakers, the model's objects, and their "
-        "lines on the page. A poll mostly sees known jobs with a new duration. It decodes them like all others, and "
+        "Our client does the same as a poll. It uses the transport with its rate limits and circuit breakers, creates "
+        "the objects of the model, and writes their samples on the page. A poll mostly sees known jobs with a new "
+        "duration. It decodes them like all others, and "
         "keeps the translation and the lines that have not changed. After a start, all jobs are new. The other "
         "clients handle new and known jobs alike."
     ),

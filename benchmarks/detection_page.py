@@ -45,7 +45,7 @@ _METHOD = """
 
 ## What is simulated
 
-Frequencies and lengths come from studies of production clusters, not from the rules:
+These frequencies and lengths come from studies of production clusters:
 
 | study | used for |
 |---|---|
@@ -54,8 +54,8 @@ Frequencies and lengths come from studies of production clusters, not from the r
 | [ByteDance](https://arxiv.org/abs/2505.05713) | uneven work of pods in 42.5 % of jobs, without a fault |
 | [Minder](https://arxiv.org/abs/2411.01791) | a faulty machine differs in several metrics; finding it by hand is slow |
 
-Jobs also start, write checkpoints and evaluate. Some evaluations have no traffic. Jobs wait for data, restart and
-change their batch size. Users keep idle sessions.
+The other frequencies and lengths are assumptions. Jobs also start, write checkpoints and evaluate. Some evaluations
+have no traffic. Jobs wait for data, restart and change their batch size. Users keep idle sessions.
 
 The studies do not publish how power, traffic and utilization look by the minute. These shapes are assumptions. The
 length of hangs is an assumption too: a watchdog ends some hangs after 10 or 30 minutes, and a user ends the others.
@@ -64,9 +64,10 @@ fewer of them, precision would be lower. The number of false alarms in a week wo
 
 The samples have the exporter's families. The simulated exporter polls usage every two minutes. Its readings are two
 minutes old. Prometheus scrapes every minute. Range queries of a real Prometheus evaluate recording rules and alerts
-each minute. The simulation applies `for` as Prometheus does. A test compares its results with those of `promtool test
-rules`. An alarm is right while the fault lasts, and for 12 minutes more. An alert that stops and fires again counts
-as two alarms.
+each minute. The simulation applies `for` as Prometheus does. A test compares its results with those of `promtool
+test rules`. An alarm is right while the fault lasts, and for 12 minutes more. For `TrainfleetJobRestartStorm`, it
+is 60 minutes more. For `TrainfleetJobFailureRateHigh`, it is 360 minutes more. An alert that stops and fires again
+counts as two alarms.
 
 ## Where the other alerts are tested
 

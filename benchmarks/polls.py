@@ -128,12 +128,12 @@ def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
         )
     table.notes += [
         (
-            f"Cells show medians of {rounds} turns (10th to 90th percentile). The first round does not count. The kinds"
-            " of poll take turns. Within each kind, the exporters of all sizes take turns."
+            f"Cells show medians of {rounds} rounds (10th to 90th percentile), after a first round that does not count."
+            " In a round, the kinds of poll take turns. Within each kind, the exporters of all sizes take turns."
         ),
         (
-            f"A turn has one poll of the largest size, or the mean of {REPEATED} polls of a smaller size. A ratio"
-            " compares the polls of one turn."
+            f"A round has one poll of the largest size, or {REPEATED} polls of a smaller size, of which the mean"
+            " counts. A ratio compares the polls of one round."
         ),
         (
             "CPU time covers the exporter's process and its threads, from the first call until the page is ready in"

@@ -36,8 +36,8 @@ _SIDE_BY_SIDE = (
     ),
     "CPU time covers all processes of a server, user and system, over its scrapes.",
     (
-        "nginx sends a plain and a gzipped file. Its sendfile is off, which is faster over loopback. Its memory does "
-        "not include the files, because the kernel caches them."
+        "nginx sends a plain and a gzipped file. nginx runs with sendfile off, because it sends files faster over "
+        "loopback without sendfile. The memory of nginx does not include the files, because the kernel caches them."
     ),
 )
 _COLUMNS = (
@@ -84,8 +84,8 @@ _GO = Path(__file__).parent / "gunzip.go"
 _DECOMPRESS_SECONDS = 300.0
 _DECOMPRESSORS = (
     "Each program reads one gzip response (curl makes its own request). The benchmark compares the result with the "
-    "plain page, without the exporter's own metrics, which differ in each scrape. Go requires that the response is "
-    "one member with nothing after it."
+    "plain page, without the exporter's own metrics, which differ in each scrape. The Go program of the "
+    "benchmark requires that the response is one gzip member with nothing after it."
 )
 
 

@@ -298,7 +298,9 @@ def _sockets(pid: int) -> int:
 
 def test_once_ends_if_its_output_has_no_reader(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "once", _config(tmp_path, cloud[1])], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "once", _config(tmp_path, cloud[1]), "--log.level=warn"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     process.stdout.close()
@@ -307,7 +309,7 @@ def test_once_ends_if_its_output_has_no_reader(tmp_path: Path, cloud: tuple[Simu
 
 
 def test_once_for_its_exit_code_alone(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
-    command = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "once", _config(tmp_path, cloud[1])]
+    command = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "once", _config(tmp_path, cloud[1]), "--log.level=warn"]
     done = subprocess.run(command, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
 

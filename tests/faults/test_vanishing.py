@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.faults.site import open_site
 from tests.support.clock import run_stepped
 from trainfleet_simulator import Simulator
 
-ROWS = {"12345": PAI[1], "c7d8e9fa0b1c2d3e4f5061728394a5b6": MODELARTS[1]}
+ROWS = {"12345": replace(PAI[1], workspaces=()), "c7d8e9fa0b1c2d3e4f5061728394a5b6": MODELARTS[1]}
 
 
 def _jobs_of(page: Page, workspace_id: str) -> set[str]:
