@@ -5,7 +5,7 @@
 2. Each unit of a provider belongs to one of these places: its workspaces, its pools, and the jobs of a workspace that
    is divided. The requests for the whole account are one more unit; the member that has it is the primary shard. The
    place is the one with the highest hash of both names (rendezvous hashing).
-3. The limits of an account are divided evenly among the members of its providers.
+3. The limits of an account are divided evenly among its providers, and those of a provider among its members.
 
 So each unit has exactly one owner, and a few large accounts are divided as evenly as many small ones. A shard that is
 added takes over about its even part of all units, and nothing moves between other shards.
