@@ -84,7 +84,7 @@ POOL_ALERTS = Group(
             of_a_pool(_WORK_AHEAD),
             "warning",
             "Announced maintenance of a node begins within <maintenance_seconds> s, or has begun.",
-            f"Work on the node {{{{ $labels.node_name }}}} in the pool {_POOL} is announced",
+            f"Maintenance of the node {{{{ $labels.node_name }}}} in the pool {_POOL} is announced",
             "{{ if gt $value 0.0 }}It begins in {{ $value | humanizeDuration }}.{{ else }}It has begun.{{ end }}"
             + _JOBS_THERE,
         ),

@@ -30,7 +30,7 @@ or on ({JOB})
 0 * max by ({JOB}) ({_USE})
 + on (provider) group_left ()
 (time() - min by (provider) (last_over_time({_POLLED})))""",
-            "Age of the newest usage reading of a job. If the platform dates no readings, the record is the "
+            "Age of the newest usage reading of a job. If the platform reports no timestamps, the record is the "
             "time since the collector `usage` polled its oldest published part.",
             ("provider", "job_id"),
         ),

@@ -193,7 +193,7 @@ def _lease(value: str) -> str:
 
 def once_parser() -> Parser:
     """Flags of `once`."""
-    parser = _parser("once", "Polls every collector once and prints the metrics.\nExit code 1 if a collector failed.")
+    parser = _parser("once", "Runs every collector once and prints the metrics.\nExit code 1 if a collector failed.")
     _add_config(parser)
     _add_shard(parser)
     return parser
@@ -203,7 +203,7 @@ def diagnose_parser() -> Parser:
     """Flags of `diagnose`."""
     parser = _parser(
         "diagnose",
-        "Polls every collector once. Reports for each provider the source of its credentials, the response of each\n"
+        "Runs every collector once. Reports for each provider the source of its credentials, the response of each\n"
         "endpoint and missing permissions. Compares calls with known limits, and lists what to change.\n"
         "Exit code 1 if a collector failed.",
         level="error",  # the report says it better

@@ -87,7 +87,7 @@ _COLLECTOR_GAUGES = (
         "Unix time in seconds of the latest poll in which every part succeeded; 0 without one.",
     ),
     ("series", "series", "Series that the collector publishes."),
-    ("parts", "parts", "Parts (workspaces, pools, jobs) that the collector publishes."),
+    ("parts", "parts", "Parts that the collector publishes, such as workspaces, jobs or metrics."),
     (
         "parts_failed",
         "parts_failed",

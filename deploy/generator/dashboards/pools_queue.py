@@ -172,7 +172,7 @@ def _nodes() -> list[Panel]:
             sort="Free accelerators",
         ),
         table(
-            "Announced work on nodes",
+            "Announced maintenance of nodes",
             "Work that ModelArts has announced. Needs the collector `maintenance`, which is off by default.",
             {
                 "provider": Column("Provider"),

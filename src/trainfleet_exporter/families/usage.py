@@ -148,7 +148,7 @@ USAGE_FAMILIES = (
     ),
     MetricFamily(
         "trainfleet_job_usage_timestamp_seconds",
-        "Unix time in seconds of the newest usage reading of a job. Absent if the source dates no readings.",
+        "Unix time in seconds of the newest usage reading of a job. Absent if the source reports no timestamps.",
         UsageSource,
         number("timestamp"),
     ),

@@ -200,7 +200,7 @@ class Collectors(Section):
     nodes: OptionalCollector = OptionalCollector()
     """The nodes of each pool."""
     maintenance: OptionalCollector = OptionalCollector()
-    """Announced work on nodes. The cloud documents no permission for it, and may reject it."""
+    """Announced maintenance of nodes. The cloud documents no permission for it, and may reject it."""
 
 
 class HuaweiModelArtsConfig(CloudConfig):
