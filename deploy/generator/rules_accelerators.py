@@ -25,7 +25,8 @@ PEAK_MEANING = "Peak FLOP/s of one accelerator of the model, with its readable n
 PEAK_LABELS = ("accelerator_model", "accelerator_name")
 
 _MEANINGS = {
-    "held": "Accelerators that jobs hold, including jobs that start or stop and reservations after the end.",
+    "held": "Accelerators that jobs hold. This includes jobs that start or stop, and finished jobs whose accelerators "
+    "the cloud still reserves.",
     "used": "Held accelerators times their utilization, of measured jobs.",
     "idle": "Accelerators of jobs whose utilization is below `idle_ratio`. 0 if there are none, absent if no job is "
     "measured.",

@@ -255,8 +255,8 @@ sum by (provider, workspace_id) (
   )
 ) >= <failure_count>""",
             "warning",
-            "<failure_ratio> or more of a workspace's jobs failed within <failure_window>. At least <failure_count> "
-            "jobs finished.",
+            "Of a workspace's jobs that failed or succeeded within <failure_window>, <failure_ratio> or more failed. "
+            "At least <failure_count> jobs failed or succeeded.",
             "{{ $value | humanizePercentage }} of the jobs in workspace {{ $labels.workspace_id }} of "
             "{{ $labels.provider }} failed",
             "This is their share of the jobs that finished within <failure_window>. Stopped jobs do not count. If jobs "

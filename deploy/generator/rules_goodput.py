@@ -279,15 +279,16 @@ sum by ({JOB}, cause) (
   or
   label_replace({_FAULT_GAIN} * <checkpoint_seconds> / 2, "loss", "repeated work", "", "")
 )""",
-        "Seconds in the last minute in which a job held accelerators without useful work, by cause. Causes are "
-        "`preparing`, `checking` and those of faults, with recovery and undone work. Several causes share a "
-        "recovery in proportion to their faults. A recovery without a known fault is `unknown`.",
+        "Seconds without useful work that the last minute added to a job, by cause. Causes are `preparing`, "
+        "`checking` and the causes of faults. The time of a fault's cause includes the recovery and the undone work: "
+        "each fault adds half of `checkpoint_seconds` at once. Several causes share a recovery in proportion to their "
+        "faults. A recovery without a known fault is `unknown`.",
         (*_JOB, "cause"),
     ),
     Record(
         "provider:trainfleet_badput_accelerators:sum",
         f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerators that were held without useful work in the last minute, by cause.",
+        "Accelerator-minutes without useful work that the last minute added, by cause.",
         ("provider", "cause"),
     ),
     Record(

@@ -21,8 +21,8 @@ them.
 - Prometheus evaluates every group every minute. So `sum_over_time(RECORD[R]) / 60` returns accelerator-hours for
   `user:trainfleet_held_accelerators:sum`, and money for `user:trainfleet_held_cost:per_hour`.
 - A minute without a scrape has no sample and does not count.
-- Families in `metrics.deny` are missing in the rules too. [The last table](#what-the-rules-read) shows which rules read
-  them.
+- If `global.metrics.deny` contains a family, the rules that read it get no data.
+  [The last table](#what-the-rules-read) shows which rules read it.
 - To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times with the same
   `--start` and `--end`. Records build on records, and a run does not see its own output.
 
@@ -40,7 +40,8 @@ _ALERTS = """
 Alerts about a job have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
 
 These alerts bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends
-immediately if the cloud reports the end of the job. If the job's series only disappear, the alert ends after `bridge`.
+immediately if the cloud reports the end of the job, except `TrainfleetJobRestartStorm`. If the job's series only
+disappear, the alert ends after `bridge`.
 `bridge` is longer than `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose
 state is unknown. A failed poll does not end an alert, because the exporter shows the last good values for a few polls.
 
@@ -52,7 +53,13 @@ An `event` fires immediately and has the label `event="true"`. Its alert ends af
 _READ = """
 ## What the rules read
 
-A family is absent if it is in `metrics.deny`, if its collector is off or if the cloud does not report it. Records
+A family is absent in these cases:
+
+- `global.metrics.deny` contains the family.
+- The collector of the family is off.
+- The cloud does not report the family.
+
+Records
 that read it are then absent or less exact. Most alerts that read it do not fire. Records appear without level and
 prefix here. The exporter's own families are not listed, because they cannot be denied.
 

@@ -76,7 +76,8 @@ max by (provider, pool_id) (
   unless on (provider, parent_pool_id)
   label_replace(max by (provider, pool_id) (trainfleet_pool_info), "parent_pool_id", "$1", "pool_id", "(.+)")
 )""",
-            "1 for each pool whose parent pool is not shown. Sums over these pools count nothing twice.",
+            "1 for each pool without a parent pool, or with a parent pool that is not shown. Sums over these pools "
+            "count nothing twice.",
             ("provider", "pool_id"),
         ),
         _pool("capacity", _KIND, "Accelerators of a pool."),

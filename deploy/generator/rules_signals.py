@@ -60,8 +60,8 @@ def _pod_mean(name: str, expr: str, meaning: str) -> tuple[Record, Record]:
             f"pod:trainfleet_{name}_deviation:mad",
             f"{distance}\n/ on ({JOB}) group_left ()\n(\n  {spread} > {least}\n  or\n  {least}\n)",
             f"Distance of a pod's mean {meaning} from the median of its job's pods, as a multiple of the median "
-            "absolute deviation. Below 0 for a lower mean. The deviation is at least `straggler_least_mad` times the "
-            "median.",
+            "absolute deviation. Below 0 for a lower mean. The median absolute deviation counts as at least "
+            "`straggler_least_mad` times the median.",
             ("provider", "job_id", "pod_id"),
         ),
     )

@@ -56,7 +56,7 @@ class PlatformChecks(ProviderCase):
 
         self.play(main)
 
-    def test_platform_names_the_right_that_is_missing(self) -> None:
+    def test_platform_names_the_missing_permission(self) -> None:
         """diagnose reports a rejected operation with the permission that it needs."""
         (denied,) = (kind for kind in WHOLE if kind.name == "denied")
         for _, operation in self.good.operations:

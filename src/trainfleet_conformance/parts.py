@@ -100,7 +100,7 @@ class PartChecks(ProviderCase):
 
         self.on_stage(check)
 
-    def test_part_what_is_not_told_is_absent(self) -> None:
+    def test_part_a_value_not_reported_is_absent(self) -> None:
         """If rows have no numbers and times, no series becomes 0."""
 
         async def check(stage: Stage) -> None:

@@ -136,7 +136,7 @@ MISTAKES = (
         "translate.py",
         "restarts=whole(row.recoveries),",
         "restarts=whole(row.recoveries) or 0,",
-        "test_part_what_is_not_told_is_absent",
+        "test_part_a_value_not_reported_is_absent",
         "is 0, and no answer says so",
     ),
     Mistake(
@@ -349,7 +349,7 @@ MISTAKES = (
         "auth.py",
         "if answer.status in (401, 403):",
         "if answer.status == 401:",
-        "test_platform_names_the_right_that_is_missing",
+        "test_platform_names_the_missing_permission",
         "diagnose names nothing",
     ),
     Mistake(
@@ -378,7 +378,7 @@ MISTAKES = (
         "of a shard, where one exporter shows",
     ),
     Mistake(
-        "an operation has no permission",
+        "the provider does not name the permission of an operation",
         "provider.py",
         '        "ListPools": "pools.read",\n',
         "",
