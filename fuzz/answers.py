@@ -33,18 +33,18 @@ def answer(data: bytes) -> None:
     try:
         plain = run(_read(body, headers.get("content-encoding", "")))
     except BadAnswer as error:
-        _can_be_told(error)
+        _check_printable(error)
         return
     assert len(plain) <= _LIMITS.decoded
     number = int(status) if len(status) == 3 and status.isascii() and status.isdigit() else 200
-    told = HttpAnswer(number, headers, plain, decode_json(plain))
+    response = HttpAnswer(number, headers, plain, decode_json(plain))
     for judge in (pai.judge, sagemaker.judge, modelarts.judge):
-        verdict = judge(told)
+        verdict = judge(response)
         if verdict is not None:
-            _can_be_told(verdict)
+            _check_printable(verdict)
 
 
-def _can_be_told(error: CloudError) -> None:
+def _check_printable(error: CloudError) -> None:
     assert str(error).isprintable(), error
     assert len(str(error)) <= _LONGEST, error
     assert error.retry_after is None or (math.isfinite(error.retry_after) and error.retry_after >= 0)

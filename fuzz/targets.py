@@ -151,8 +151,8 @@ def _rows(payload: object) -> Iterator[Row]:
 def _show(found: object) -> None:
     """Check that Prometheus can read the lines of a row."""
     objects = [found] if not isinstance(found, list | tuple) else list(found)
-    told = [one for one in objects if type(one) in KEYS]
-    for pieces in _RENDERER.render_at_once("p", told).lines.values():
+    shown = [one for one in objects if type(one) in KEYS]
+    for pieces in _RENDERER.render_at_once("p", shown).lines.values():
         text = b"".join(pieces).decode()
         for family in text_string_to_metric_families(text):
             assert family.samples

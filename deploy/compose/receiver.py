@@ -1,4 +1,4 @@
-"""A webhook for Alertmanager that prints a line for each alert that it is told of: what people would read."""
+"""A webhook for Alertmanager that prints a line for each alert that it receives."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(413)
             return
         try:
-            told = lines(self.path, json.loads(self.rfile.read(length)))
+            received = lines(self.path, json.loads(self.rfile.read(length)))
         except (ValueError, KeyError, TypeError, AttributeError):
             self.send_error(400)
             return
-        for line in told:
+        for line in received:
             print(line, flush=True)
         self.send_response(200)
         self.send_header("content-length", "0")

@@ -11,14 +11,14 @@ EXAMPLE = ROOT / "examples" / "lantern"
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """In `file`, `old` stands exactly once and becomes `new`. `check` is the test that fails, `told` what it says."""
+    """In `file`, `old` stands exactly once and becomes `new`. `check` is the test that fails, `message` its output."""
 
     name: str
     file: str
     old: str
     new: str
     check: str
-    told: str
+    message: str
 
     def make(self, folder: Path) -> None:
         """Make it in a copy of the example."""

@@ -23,7 +23,7 @@ def test_a_mistake_is_caught(mistake: Mistake, tmp_path: Path) -> None:
     printed = answer.stdout + answer.stderr
     assert answer.returncode == 1, printed
     assert f"FAILED tests/test_conformance.py::TestLantern::{mistake.check}" in printed, printed
-    assert mistake.told in printed, printed
+    assert mistake.message in printed, printed
 
 
 def _run_kit(folder: Path, check: str) -> subprocess.CompletedProcess[str]:

@@ -112,11 +112,11 @@ def test_it_is_diagnosed(installed: Path, tmp_path: Path) -> None:
     with _served(PretendLantern(jobs=20, token=TOKEN).app) as url:
         path = _config(tmp_path, url)
         shown = _exporter(installed, "diagnose", f"--config.file={path}")
-        told = _exporter(installed, "diagnose", "--json", f"--config.file={path}")
+        diagnosed = _exporter(installed, "diagnose", "--json", f"--config.file={path}")
         once = _exporter(installed, "once", f"--config.file={path}")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "lantern-north: lantern in north-1\n  credentials from: token of the config\n" in shown.stdout
-    (report,) = json.loads(told.stdout)["providers"]
+    (report,) = json.loads(diagnosed.stdout)["providers"]
     assert (report["platform"], report["success"], report["problems"]) == ("lantern", True, [])
     assert report["series"]["trainfleet_job_info"] == 20
     assert {collector["collector"] for collector in report["collectors"]} == {
@@ -128,4 +128,4 @@ def test_it_is_diagnosed(installed: Path, tmp_path: Path) -> None:
     }
     assert once.returncode == 0
     assert 'trainfleet_provider_info{provider="lantern-north",platform="lantern",region="north-1"' in once.stdout
-    assert TOKEN not in shown.stdout + shown.stderr + told.stdout + told.stderr + once.stdout + once.stderr
+    assert TOKEN not in shown.stdout + shown.stderr + diagnosed.stdout + diagnosed.stderr + once.stdout + once.stderr

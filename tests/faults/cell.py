@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.faults.columns import KEPT, LESS, OTHER, SAME, SHUT, TOLD, VOID, Column
+from tests.faults.columns import KEPT, LESS, OTHER, REPORTED, SAME, SHUT, VOID, Column
 from tests.faults.judges import nothing_else
 from tests.faults.operations import beside
 from tests.faults.page import Page, matching, missing, words, wrong
@@ -15,7 +15,7 @@ from tests.faults.row import Row
 from tests.faults.site import INTERVAL, Footprint, Site
 
 AFFECTED = "affected"
-_TOLD_AT_MOST = 4
+_MOST_COMPLAINTS = 4
 _LINES_A_COLLECTOR = 3
 """Log lines at most: what it fails by, what follows from that, and one more kind of it."""
 _REQUESTS = "trainfleet_exporter_api_requests_total"
@@ -71,15 +71,15 @@ class Trial:
         outcomes = _outcomes(start, late, row.operation)
         lines = _warnings(site.log.getvalue())
         self._judge_end(end)
-        if end == LESS and "no_data" not in outcomes and not _told(start, late):
-            self._complain("less", ["and no metric tells of it"])
+        if end == LESS and "no_data" not in outcomes and not _is_reported(start, late):
+            self._complain("less", ["and no metric reports it"])
         if self.column.times is not None and _counted(_ERRORS, start, late):
             self._complain("errors", ["a poll failed"])
         self._judge_neighbours(late)
         self._judge_lines(lines, late, end)
         self._judge_calls(outcomes, end)
         self._judge_page(late, end)
-        if self._footprint is not None and end in (KEPT, VOID, SAME, TOLD):
+        if self._footprint is not None and end in (KEPT, VOID, SAME, REPORTED):
             lost = [f"missing: {words(key)}" for key in missing(early, self._before)]
             self._complain("while it should be kept", self._judge(early, self._before) + lost)
         site.unmake(row, self.column)
@@ -97,11 +97,11 @@ class Trial:
             return LESS
         if not applied:
             return VOID
-        return TOLD if _told(start, late) else SAME
+        return REPORTED if _is_reported(start, late) else SAME
 
     def _judge_end(self, end: str) -> None:
         wanted = self.column.ends if self._unlike is None else (self._unlike.end,)
-        wanted = (*wanted, TOLD, LESS, OTHER) if self._row.copes else wanted
+        wanted = (*wanted, REPORTED, LESS, OTHER) if self._row.copes else wanted
         if end not in wanted:
             self._complain("end", [f"{end} in place of {' or '.join(wanted)}"])
 
@@ -163,10 +163,10 @@ class Trial:
         self._complain("after it", _untrue(after, self._before))
         self._complain("after it", [f"{name} is failing" for name in _failing(after, AFFECTED)])
         if end == KEPT and "poll recovered" not in site.log.getvalue():
-            self._complain("recovery line", ["the log does not tell of the recovery"])
+            self._complain("recovery line", ["the log does not report the recovery"])
         if self._footprint is not None:
             left = self._footprint.exceeded_by(site.footprint())
-            if left:  # what nobody holds any more was not left behind
+            if left:  # unreferenced objects do not count
                 gc.collect()
                 left = self._footprint.exceeded_by(site.footprint())
             self._complain("left behind", left)
@@ -175,13 +175,13 @@ class Trial:
         if self._unlike is not None and when in self._unlike.excused:
             return
         complaints = list(found)
-        self._complaints += [f"{when}: {text}" for text in complaints[:_TOLD_AT_MOST]]
-        if len(complaints) > _TOLD_AT_MOST:
-            self._complaints.append(f"{when}: and {len(complaints) - _TOLD_AT_MOST} more")
+        self._complaints += [f"{when}: {text}" for text in complaints[:_MOST_COMPLAINTS]]
+        if len(complaints) > _MOST_COMPLAINTS:
+            self._complaints.append(f"{when}: and {len(complaints) - _MOST_COMPLAINTS} more")
 
 
-def _told(start: Page, late: Page) -> bool:
-    """Whether a metric counts more of what went wrong, or could not be shown."""
+def _is_reported(start: Page, late: Page) -> bool:
+    """Return whether a metric counts more errors or dropped readings."""
     return any(_counted(name, start, late) for name in (_ERRORS, _DROPPED))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.faults.judges import Judge, cleaned_texts, nothing_else, one_object, told_totals, unknown_states
+from tests.faults.judges import Judge, cleaned_texts, nothing_else, one_object, reported_totals, unknown_states
 from trainfleet_simulator import Fault
 
-KEPT, SAME, TOLD, LESS, OTHER, VOID = "kept", "same", "told", "less", "other", "void"
+KEPT, SAME, REPORTED, LESS, OTHER, VOID = "kept", "same", "reported", "less", "other", "void"
 ENDS: Mapping[str, str] = {
     KEPT: "the exporter got no response or rejected it; the last good values stayed for their time, then disappeared",
     SAME: "the exporter accepted the response: nothing changed",
-    TOLD: "nothing is missing, and a metric and the log show the fault",
+    REPORTED: "nothing is missing, and a metric and the log show the fault",
     LESS: "only the affected values are missing, and a metric counts them",
     OTHER: "the page shows the value as it is, such as an unknown state or a strange text",
     VOID: "the operation's response has no value of that kind",
@@ -88,7 +88,7 @@ COLUMNS: tuple[Column, ...] = (
         kind="close",
         meaning="once, the cloud has closed a kept connection; the exporter notices when it sends a request, "
         "and sends it again",
-        ends=(SAME, TOLD, VOID),
+        ends=(SAME, REPORTED, VOID),
         outcomes=("network", "ok", "no_data"),
         on={"connection": "kept"},
         times=1,
@@ -140,7 +140,7 @@ COLUMNS: tuple[Column, ...] = (
         group=_REFUSAL,
         kind="expired_credentials",
         meaning="once, an API rejects credentials that are a minute old; the exporter replaces them",
-        ends=(SAME, TOLD),
+        ends=(SAME, REPORTED),
         outcomes=("ok",),
         needs="used_by",
         times=1,
@@ -169,7 +169,7 @@ COLUMNS: tuple[Column, ...] = (
         group=_REFUSAL,
         status=400,
         meaning="400 for the query for finished jobs only; the exporter looks up these jobs by id",
-        ends=(TOLD,),
+        ends=(REPORTED,),
         outcomes=("client", "ok", "no_data"),
         needs="finished_jobs",
     ),
@@ -194,7 +194,7 @@ COLUMNS: tuple[Column, ...] = (
         group=_BODY,
         kind="padded",
         meaning="20 responses just below the limit, with 240,000 more values such as lists and NaN",
-        ends=(SAME, TOLD, VOID),
+        ends=(SAME, REPORTED, VOID),
         times=20,
     ),
     _misleading(_LIST, "no_list", "the list is missing", KEPT, LESS, VOID),
@@ -208,22 +208,22 @@ COLUMNS: tuple[Column, ...] = (
         needs="second_page",
         small_pages=True,
     ),
-    _misleading(_LIST, "duplicate_rows", "every row twice", SAME, TOLD, VOID),
+    _misleading(_LIST, "duplicate_rows", "every row twice", SAME, REPORTED, VOID),
     Column(
         name="moving rows",
         group=_LIST,
         kind="moving_rows",
         meaning="a row is added at the top between two pages of two rows",
-        ends=(SAME, TOLD, VOID),
+        ends=(SAME, REPORTED, VOID),
         small_pages=True,
     ),
-    _misleading(_LIST, "endless_pages", "the pages never end", KEPT, VOID, judge=told_totals),
+    _misleading(_LIST, "endless_pages", "the pages never end", KEPT, VOID, judge=reported_totals),
     Column(
         name="one bad row",
         group=_LIST,
         kind="one_bad_row",
         meaning="the values of one row have other types; the usage of its job returns one poll later",
-        ends=(LESS, SAME, TOLD, OTHER, KEPT, VOID),
+        ends=(LESS, SAME, REPORTED, OTHER, KEPT, VOID),
         judge=one_object,
         recovers=2,
     ),
@@ -251,7 +251,7 @@ COLUMNS: tuple[Column, ...] = (
         "quotes, control characters and 10 kB in names and texts",
         OTHER,
         SAME,
-        TOLD,
+        REPORTED,
         VOID,
         judge=cleaned_texts,
     ),
@@ -261,7 +261,7 @@ COLUMNS: tuple[Column, ...] = (
         "halves of surrogate pairs in names and texts",
         OTHER,
         SAME,
-        TOLD,
+        REPORTED,
         VOID,
         judge=cleaned_texts,
     ),

@@ -52,7 +52,7 @@ _TEXTS = {
 
 def nothing_else(now: Page, before: Page) -> list[str]:
     """Everything shown is as before."""
-    return _told(now, wrong(now, before))
+    return _described(now, wrong(now, before))
 
 
 def unknown_states(now: Page, before: Page) -> list[str]:
@@ -66,12 +66,12 @@ def unknown_states(now: Page, before: Page) -> list[str]:
         left = key[0] in {*_COUNTS, *_STATES, _HOLDS} and now.shown[key] < before.shown.get(key, -math.inf)
         if not unknown and not left:
             complaints.append(key)
-    return _told(now, complaints) + _in_one_state(now)
+    return _described(now, complaints) + _in_one_state(now)
 
 
 def without_models(now: Page, before: Page) -> list[str]:
     """Everything is as before, but for the models of accelerators that are not known."""
-    return _told(now, [key for key in wrong(now, before) if ("accelerator_model", "") not in key[1]])
+    return _described(now, [key for key in wrong(now, before) if ("accelerator_model", "") not in key[1]])
 
 
 def another_source(now: Page, before: Page) -> list[str]:
@@ -79,19 +79,19 @@ def another_source(now: Page, before: Page) -> list[str]:
     sources = Counter(labels["job_id"] for labels, _ in now.of("trainfleet_job_usage_info", provider="affected"))
     replaced = {labels["job_id"] for labels, _ in now.of("trainfleet_job_usage_info", source="task_metrics")}
     others = [key for key in wrong(now, before) if dict(key[1]).get("job_id") not in replaced]
-    return _told(now, others) + [f"{count} sources of {job_id}" for job_id, count in sources.items() if count != 1]
+    return _described(now, others) + [f"{count} sources of {job_id}" for job_id, count in sources.items() if count != 1]
 
 
 def as_listed(now: Page, before: Page) -> list[str]:
     """Each job keeps its status and its place in every count, and lacks what only its description has."""
     others = [key for key in wrong(now, before) if key[0] != _INFO or not set(key[1]) >= _LEFT_OUT]
     lost = [key for key in missing(now, before) if key[0] in _LISTED]
-    return _told(now, others) + [f"lost: {words(key)}" for key in lost]
+    return _described(now, others) + [f"lost: {words(key)}" for key in lost]
 
 
-def told_totals(now: Page, before: Page) -> list[str]:
+def reported_totals(now: Page, before: Page) -> list[str]:
     """Counts that are nothing but the total of a list are what the cloud says."""
-    return _told(now, [key for key in wrong(now, before) if key[0] not in _COUNTS])
+    return _described(now, [key for key in wrong(now, before) if key[0] not in _COUNTS])
 
 
 def one_object(now: Page, before: Page) -> list[str]:
@@ -125,5 +125,5 @@ def _without_texts(page: Page) -> Counter[Key]:
     return Counter((family, tuple(pair for pair in pairs if pair[0] not in _TEXTS)) for family, pairs in page.shown)
 
 
-def _told(page: Page, keys: list[Key]) -> list[str]:
+def _described(page: Page, keys: list[Key]) -> list[str]:
     return [f"not true: {words(key)} {page.shown[key]}" for key in keys]

@@ -12,7 +12,7 @@ from tests.faults.operations import ROWS
 from tests.faults.row import Row
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "faults.md"
-_SIGNS = {"kept": "K", "same": "=", "told": "!", "less": "−", "other": "~", "void": "·"}
+_SIGNS = {"kept": "K", "same": "=", "reported": "!", "less": "−", "other": "~", "void": "·"}
 _EXCLUDED = " "
 _HEAD = """\
 # Every operation under every fault

@@ -112,9 +112,9 @@ class Row:
     recovers: int = 1
     recovers_from_refusal: int = 1
     second_page: Mapping[str, str] = field(default_factory=dict)
-    """How a call for the second page is told from one for the first; empty where there is none."""
+    """The query parameters of a call for the second page; empty if there is none."""
     one_workspace: Mapping[str, str] = field(default_factory=dict)
-    """How a call about one workspace is told; empty where calls are about all of them."""
+    """The query parameters of a call about one workspace; empty if calls are about all workspaces."""
     used_by: Mapping[str, str] = field(default_factory=dict)
     """A call that carries the credentials which the operation issues; empty where it issues none."""
     finished_jobs: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Row:
     only: tuple[str, ...] = ()
     """The faults that are made, where another row has all of them; empty for all."""
     told_by: tuple[str, ...] = ()
-    """Other operations whose failing may tell of this one's."""
+    """Other operations whose failures may report those of this one."""
     copes: str = ""
     """What is shown without the operation, where that is enough for its collectors not to fail."""
     judges: Mapping[str, Judge] = field(default_factory=dict)
@@ -154,12 +154,12 @@ class Row:
 
     @property
     def title(self) -> str:
-        """For people: the operation, and the API where its name does not tell."""
+        """Return the operation for readers, with the API if the name alone is ambiguous."""
         return f"{self.api} {self.operation} ({self.under})" if self.under else f"{self.api} {self.operation}"
 
     @property
     def match(self) -> dict[str, str]:
-        """How its calls are told from others'."""
+        """Return the rule that selects its calls."""
         return {"api": self.api, "operation": self.operation}
 
     def excludes(self, column: Column) -> str | None:

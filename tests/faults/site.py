@@ -267,7 +267,7 @@ async def open_site(
             await site.aclose()
             await daemon.stop()
     if any(left > most for left, most in zip(_tasks_and_files(), before, strict=True)):
-        gc.collect()  # what nobody holds any more was not left
+        gc.collect()  # unreferenced objects do not count
     for left, most in zip(_tasks_and_files(), before, strict=True):
         assert left <= most, "tasks or open files are left"
 

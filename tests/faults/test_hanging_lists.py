@@ -1,4 +1,4 @@
-"""A list that hangs beyond a poll's time holds up nobody who knows what was in it."""
+"""A list that hangs beyond a poll's deadline does not delay collectors that know its content."""
 
 from __future__ import annotations
 

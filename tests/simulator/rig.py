@@ -70,11 +70,11 @@ class Rig:
             for asking, fault in asked:
                 self.simulator.faults.replace([] if fault is None else [fault])
                 heard.append(await self.ask(client, asking))
-            told = (await client.get(f"{self.url}/truth", params={"since": str(self._seen)})).json()
-            self._seen = told["seq"]
+            reported = (await client.get(f"{self.url}/truth", params={"since": str(self._seen)})).json()
+            self._seen = reported["seq"]
             return [
                 replace(one, outcome=line["outcome"], fault=line.get("fault"))
-                for one, line in zip(heard, told["answers"], strict=True)
+                for one, line in zip(heard, reported["answers"], strict=True)
             ]
 
         return self.run(main)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.simulator.client import START, Caller, Clock
-from tests.simulator.test_truth_and_faults import post, told
+from tests.simulator.test_truth_and_faults import post, truth_of
 from tests.support.clock import run_stepped
 from trainfleet_simulator import KINDS, Fault, Simulator
 from trainfleet_simulator.faults import Faults
@@ -120,7 +120,7 @@ def test_the_log_names_the_fault_that_was_applied_and_no_other() -> None:
     ):
         caller.simulator.faults.add(fault)
     statuses(caller, 4)
-    answers = told(caller)["answers"]
+    answers = truth_of(caller)["answers"]
     assert [answer.get("fault") for answer in answers] == ["status", "duplicate_rows", None, None]
     assert [bool(answer["rows"]) for answer in answers] == [False, False, True, True]
     assert "fault" not in answers[-1]

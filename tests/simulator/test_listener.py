@@ -52,8 +52,8 @@ def test_all_listeners_serve_the_same_clouds() -> None:
         simulator = Simulator(1, clock=Clock(START), population=5)
         async with simulator.serve_listeners("ab") as listeners, httpx.AsyncClient(trust_env=False) as client:
             await client.get(f"{listeners['a'].url}/api/v1/jobs", headers={"x-acs-version": "2020-12-03"})
-            told = (await client.get(f"{listeners['b'].url}/truth")).json()
-            assert told["calls"] == {"dlc": {"unknown": {"auth": 1}}}
+            reported = (await client.get(f"{listeners['b'].url}/truth")).json()
+            assert reported["calls"] == {"dlc": {"unknown": {"auth": 1}}}
 
     run_stepped(main)
 

@@ -16,7 +16,7 @@ from trainfleet_simulator.truth import outcome_of
 JOBS = "/api/v1/jobs"
 
 
-def told(caller: Caller, **query: str) -> dict[str, Any]:
+def truth_of(caller: Caller, **query: str) -> dict[str, Any]:
     response = send(caller.simulator, "/truth", query)
     assert response.status_code == 200
     answer: dict[str, Any] = response.json()
@@ -29,7 +29,7 @@ def test_answers_are_logged_as_they_were_given() -> None:
     caller.body("paistudio", "ListQuotas", "/api/v1/quotas/")
     caller.refusal("dlc", "ListJobs", JOBS, Status="Nonsense")
     caller.refusal("dlc", "GetJob", f"{JOBS}/nosuch")
-    truth = told(caller)
+    truth = truth_of(caller)
     assert truth["now"] == START
     assert truth["calls"] == {
         "dlc": {"ListJobs": {"ok": 1, "client": 1}, "GetJob": {"not_found": 1}},
@@ -51,7 +51,7 @@ def test_metrics_are_logged_by_their_newest_value() -> None:
     caller = Caller()
     job_id = caller.job("asr-steady")["JobId"]
     answer = caller.body("dlc", "GetJobMetrics", f"{JOBS}/{job_id}/metrics", MetricType="CpuCoreUsage")
-    (logged,) = told(caller, operation="GetJobMetrics")["answers"]
+    (logged,) = truth_of(caller, operation="GetJobMetrics")["answers"]
     assert logged["query"]["JobId"] == job_id
     assert logged["rows"] == [[pod["PodId"], "CpuCoreUsage", pod["Metrics"][-1]] for pod in answer["PodMetrics"]]
 
@@ -61,8 +61,8 @@ def test_the_log_can_be_read_from_where_one_left_off() -> None:
     for _ in range(3):
         caller.jobs()
     caller.body("aiworkspace", "ListWorkspaces", "/api/v1/workspaces")
-    assert [answer["seq"] for answer in told(caller, since="2")["answers"]] == [3, 4]
-    assert [answer["seq"] for answer in told(caller, since="1", operation="ListJobs")["answers"]] == [2, 3]
+    assert [answer["seq"] for answer in truth_of(caller, since="2")["answers"]] == [3, 4]
+    assert [answer["seq"] for answer in truth_of(caller, since="1", operation="ListJobs")["answers"]] == [2, 3]
     assert send(caller.simulator, "/truth", {"since": "x"}).status_code == 400
 
 
@@ -72,7 +72,7 @@ def test_log_has_refused_signatures_and_bounded_operations() -> None:
     for name in ("MadeUp1", "MadeUp2"):
         send(caller.simulator, JOBS, headers=signed_headers(JOBS, {}, action=name))
     send(caller.simulator, "/favicon.ico")
-    assert told(caller)["calls"] == {
+    assert truth_of(caller)["calls"] == {
         "dlc": {"ListJobs": {"auth": 1}, "unknown": {"client": 2}},
         "unknown": {"unknown": {"auth": 1}},
     }
@@ -103,7 +103,7 @@ def test_one_workspace_fails_and_the_others_do_not() -> None:
     assert caller.refusal("dlc", "ListJobs", JOBS, WorkspaceId="12346") == (500, "InternalError")
     assert caller.jobs(WorkspaceId="12345")["TotalCount"] > 0
     assert caller.get("paistudio", "ListQuotas", "/api/v1/quotas/", WorkspaceIds="12346").status_code == 200
-    assert told(caller)["calls"]["dlc"]["ListJobs"] == {"server": 1, "ok": 1}
+    assert truth_of(caller)["calls"]["dlc"]["ListJobs"] == {"server": 1, "ok": 1}
     caller.simulator.faults.clear()
     assert caller.jobs(WorkspaceId="12346")["TotalCount"] > 0
 
@@ -119,7 +119,7 @@ def test_a_fault_has_its_own_body_headers_and_count() -> None:
     assert answers[0].json() == {"Code": "Throttling.Api"}
     assert answers[0].headers["x-acs-retry-after"] == "250"
     assert answers[2].text == "<html>bad gateway</html>"
-    assert told(caller)["calls"]["dlc"]["ListJobs"] == {"throttled": 2, "server": 1, "ok": 1}
+    assert truth_of(caller)["calls"]["dlc"]["ListJobs"] == {"throttled": 2, "server": 1, "ok": 1}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class PretendLantern:
 
     async def _summary(self, request: Request) -> Response:
         ended = Counter(row["state"] for row in self._of_workspace(request) if "ended_at" in row)
-        return self._told(request, {"ended": Counter({"succeeded": 5, "failed": 2}) + ended})
+        return self._respond(request, {"ended": Counter({"succeeded": 5, "failed": 2}) + ended})
 
     async def _usage(self, request: Request) -> Response:
         started = [row["id"] for row in self._of(request) if row["started_at"] is not None]
@@ -68,7 +68,7 @@ class PretendLantern:
 
     async def _one_job(self, request: Request) -> Response:
         row = self._rows.get(request.path_params["job"])
-        return self._told(request, row) if row is not None else _refused(404, "no_such_job")
+        return self._respond(request, row) if row is not None else _refused(404, "no_such_job")
 
     async def _pools(self, request: Request) -> Response:
         gpus = {"model": "L40S", "total": 64, "used": 24}
@@ -87,9 +87,9 @@ class PretendLantern:
     def _page(self, request: Request, name: str, rows: list[dict[str, Any]]) -> Response:
         first = int(request.query_params["offset"])
         size = min(int(request.query_params["limit"]), MOST_ROWS)
-        return self._told(request, {name: rows[first : first + size], "total": len(rows)})
+        return self._respond(request, {name: rows[first : first + size], "total": len(rows)})
 
-    def _told(self, request: Request, answer: dict[str, Any]) -> Response:
+    def _respond(self, request: Request, answer: dict[str, Any]) -> Response:
         if request.headers.get("x-lantern-token") != self._token:
             return _refused(401, "bad_token")
         return JSONResponse(answer)

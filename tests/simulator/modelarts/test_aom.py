@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulator.client import START, send
 from tests.simulator.modelarts.client import V1, Caller, decoded, signed_headers
-from tests.simulator.modelarts.test_truth import told
+from tests.simulator.modelarts.test_truth import truth_of
 from trainfleet_exporter.providers.credentials.canonical import canonical_query
 from trainfleet_simulator import Fault
 from trainfleet_simulator.modelarts.aom_samples import METRICS
@@ -209,7 +209,7 @@ def test_labels_that_nobody_has_are_left_out(caller: Caller) -> None:
 def test_an_empty_vector_is_no_data(caller: Caller) -> None:
     assert ask(caller, "ma_container_nosuch") == []
     assert ask(caller, 'ma_container_cpu_util{service_id="nosuch"}') == []
-    assert told(caller)["calls"] == {"aom": {"ListInstantQueryAomPromPost": {"no_data": 2}}}
+    assert truth_of(caller)["calls"] == {"aom": {"ListInstantQueryAomPromPost": {"no_data": 2}}}
 
 
 def test_samples_are_late_by_a_minute_or_by_what_a_test_wants(caller: Caller) -> None:
@@ -297,13 +297,13 @@ def test_who_may_not_ask(caller: Caller) -> None:
     assert refusal(refused) == (403, "forbidden")
     assert "aom:metric:list" in refused.json()["error"]
     assert refusal(caller.get(f"{AOM}/label/__name__/values")) == (403, "forbidden")
-    assert told(caller)["calls"]["aom"]["ListInstantQueryAomPromPost"] == {"auth": 3, "no_data": 1}
+    assert truth_of(caller)["calls"]["aom"]["ListInstantQueryAomPromPost"] == {"auth": 3, "no_data": 1}
 
 
 def test_the_log_has_the_rows_as_they_were_told(caller: Caller) -> None:
     rows = ask(caller, "max by (service_id, pod_name) (ma_container_cpu_util)")
     names = values(caller)
-    query, listed = told(caller)["answers"]
+    query, listed = truth_of(caller)["answers"]
     assert (query["api"], query["operation"]) == ("aom", "ListInstantQueryAomPromPost")
     assert (query["query"]["metric"], query["total"]) == ("ma_container_cpu_util", len(rows))
     assert query["rows"] == [[row["metric"]["pod_name"], row["metric"]["service_id"], row["value"][1]] for row in rows]
@@ -313,7 +313,7 @@ def test_the_log_has_the_rows_as_they_were_told(caller: Caller) -> None:
 def test_the_log_keeps_two_hundred_rows_of_a_long_answer() -> None:
     caller = Caller(population=1000)
     rows = ask(caller, "ma_container_cpu_util")
-    (answer,) = told(caller)["answers"]
+    (answer,) = truth_of(caller)["answers"]
     assert answer["total"] == len(rows) > 200
     assert len(answer["rows"]) == 200
 

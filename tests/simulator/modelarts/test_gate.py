@@ -156,9 +156,9 @@ def test_password_token_is_accepted_until_it_expires() -> None:
     answer = login(caller)
     assert answer.status_code == 201
     token = answer.headers["x-subject-token"]
-    told = answer.json()["token"]
-    assert (told["issued_at"], told["expires_at"]) == ("2026-01-02T03:04:05.000000Z", "2026-01-02T03:14:05.000000Z")
-    assert told["project"]["id"] == PROJECT_ID
+    issued = answer.json()["token"]
+    assert (issued["issued_at"], issued["expires_at"]) == ("2026-01-02T03:04:05.000000Z", "2026-01-02T03:14:05.000000Z")
+    assert issued["project"]["id"] == PROJECT_ID
     assert with_token(caller, token).status_code == 200
     caller.clock.now += 599
     assert with_token(caller, token).status_code == 200

@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulator.client import START, Clock, send
 from tests.simulator.modelarts.client import POOLS, Caller, decoded, refusal, signed_headers
-from tests.simulator.modelarts.test_truth import told
+from tests.simulator.modelarts.test_truth import truth_of
 from trainfleet_simulator import Fault, Simulator
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
 
@@ -203,7 +203,7 @@ def test_the_log_has_every_call_and_no_secret() -> None:
     machine_keys(caller, "unknown")
     caller.simulator.agency.name = None
     machine_keys(caller)
-    truth = told(caller)
+    truth = truth_of(caller)
     assert truth["calls"] == {
         "sts": {"AssumeAgencyWithOIDC": {"ok": 1, "auth": 1}},
         "metadata": {"GetMetadataToken": {"ok": 2}, "GetSecurityKey": {"ok": 1, "auth": 1, "not_found": 1}},

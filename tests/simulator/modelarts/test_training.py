@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulator.client import START
 from tests.simulator.modelarts.client import SEARCHES, V2, Caller, refusal
-from tests.simulator.modelarts.test_truth import told
+from tests.simulator.modelarts.test_truth import truth_of
 from trainfleet_simulator.modelarts.catalog import ASCEND, DEFAULT, GPU, TEAM_WORKSPACE
 from trainfleet_simulator.modelarts.phases import PHASES
 from trainfleet_simulator.modelarts.task_series import MOST_MINUTES
@@ -252,8 +252,8 @@ def test_past_values_stay_and_each_minute_adds_one() -> None:
     caller.clock.now += 600
     after = caller.metrics("gpu-steady")["gpuUtil"]
     assert len(after) == len(before) + 10
-    told = [(one, two) for one, two in zip(before, after, strict=False) if one != -1]
-    assert all(one == two for one, two in told)
+    reported = [(one, two) for one, two in zip(before, after, strict=False) if one != -1]
+    assert all(one == two for one, two in reported)
     alone = Caller()
     alone.clock.now += 600
     assert alone.metrics("gpu-steady")["gpuUtil"] == after, "whoever looked before"
@@ -305,7 +305,7 @@ def test_the_quota_counts_the_live_jobs_of_all_workspaces(caller: Caller) -> Non
     whole = caller.body(path, resource="job-num")
     assert whole == {"quotas": [{"resource": "job-num", "quota": 10_000, "used": len(live)}]}
     assert caller.body(path) == whole
-    (answer,) = told(caller, operation="ShowTrainingQuotas")["answers"][-1:]
+    (answer,) = truth_of(caller, operation="ShowTrainingQuotas")["answers"][-1:]
     assert (answer["api"], answer["rows"]) == ("modelarts", [["job-num", 10_000, len(live)]])
     user = live[0].draft.user.user_id
     (mine,) = caller.body(path, user_id=user)["quotas"]

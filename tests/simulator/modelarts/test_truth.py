@@ -13,7 +13,7 @@ from trainfleet_simulator.modelarts.catalog import ASCEND, GPU, TEAM_WORKSPACE
 from trainfleet_simulator.truth import outcome_of
 
 
-def told(caller: Caller, **query: str) -> dict[str, Any]:
+def truth_of(caller: Caller, **query: str) -> dict[str, Any]:
     answer: dict[str, Any] = send(caller.simulator, "/truth", query).json()
     return answer
 
@@ -29,7 +29,7 @@ def test_answers_are_logged_under_the_sdks_names() -> None:
     caller.body(f"{V1}/training-jobs")
     caller.body("/v3/projects")
     caller.get("/v2/nowhere")
-    truth = told(caller)
+    truth = truth_of(caller)
     assert truth["calls"] == {
         "modelarts": {
             "ListTrainingJobs": {"ok": 1},
@@ -52,14 +52,14 @@ def test_answers_are_logged_under_the_sdks_names() -> None:
 def test_readings_are_logged_by_their_newest_values() -> None:
     caller = Caller()
     series = caller.metrics("gpu-steady")
-    (logged,) = told(caller, operation="ShowTrainingJobMetrics")["answers"]
+    (logged,) = truth_of(caller, operation="ShowTrainingJobMetrics")["answers"]
     assert logged["rows"] == [[metric, values[-5:]] for metric, values in series.items()]
 
 
 def test_no_password_is_logged() -> None:
     caller = Caller()
     caller.post("/v3/auth/tokens", {"auth": {"identity": {"password": {"user": {"password": "planted-password"}}}}})
-    truth = told(caller)
+    truth = truth_of(caller)
     assert truth["calls"] == {"iam": {"KeystoneCreateUserTokenByPassword": {"client": 1}}}
     assert "planted-password" not in str(truth)
 
@@ -114,4 +114,4 @@ def test_a_fault_may_say_what_the_gateway_says() -> None:
     caller.simulator.faults.add(Fault(match={"api": "modelarts"}, status=401, body=body, times=1))
     assert caller.get(POOLS).json() == body
     assert caller.get(POOLS).status_code == 200
-    assert told(caller)["calls"]["modelarts"]["ListPools"] == {"auth": 1, "ok": 1}
+    assert truth_of(caller)["calls"]["modelarts"]["ListPools"] == {"auth": 1, "ok": 1}

@@ -22,7 +22,7 @@ def rpc(caller: Caller, api: str, action: str, *, method: str = "POST", **query:
 
 
 def with_key(caller: Caller, key: Mapping[str, str], **changes: Any) -> httpx.Response:
-    """ListWorkspaces with a temporary key, as a service told it."""
+    """ListWorkspaces with a temporary key from a service."""
     path = "/api/v1/workspaces"
     arguments = {
         "action": "ListWorkspaces",
@@ -35,7 +35,7 @@ def with_key(caller: Caller, key: Mapping[str, str], **changes: Any) -> httpx.Re
     return send(caller.simulator, path, headers=signed_headers(path, {}, **(arguments | changes)))
 
 
-def told(caller: Caller, operation: str) -> dict[str, Any]:
+def latest_answer(caller: Caller, operation: str) -> dict[str, Any]:
     """What `/truth` knows of the last answer of an operation."""
     answers: list[dict[str, Any]] = send(caller.simulator, "/truth", {"operation": operation}).json()["answers"]
     return answers[-1]

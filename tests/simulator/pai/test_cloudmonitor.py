@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import START, Caller, refusal
-from tests.simulator.pai.client import answered, last, pages, rpc, told
+from tests.simulator.pai.client import answered, last, latest_answer, pages, rpc
 from trainfleet_simulator.pai import monitor_metrics, monitor_subjects
 from trainfleet_simulator.pai.catalog import ACCOUNT_ID, ECS_SPECS, QUOTAS, REGION
 from trainfleet_simulator.pai.monitor_metrics import DLC, QUOTA
@@ -362,7 +362,7 @@ def test_pages_are_complete_and_stable_while_time_goes_on() -> None:
     assert found == whole
     assert set(counts[:-1]) == {50}
     assert 0 < counts[-1] <= 50
-    assert told(caller, LAST)["total"] == len(whole)
+    assert latest_answer(caller, LAST)["total"] == len(whole)
     keys = [(point["jobId"], point["pod"], point["gpuId"]) for point in whole]
     assert len(keys) == len(set(keys))
     assert last(caller, "CARD_GPU_DUTY_CYCLE") != whole, "a new question gets the points of its own time"
@@ -474,7 +474,7 @@ def test_missing_dimensions_can_be_refused_or_answered_empty() -> None:
     assert len(last(caller, "JOB_CPU_UTIL", Dimensions=named_one)) == 1
     caller.simulator.monitor.without_dimensions = "empty"
     assert last(caller, "JOB_CPU_UTIL") == []
-    assert told(caller, LAST)["outcome"] == "no_data"
+    assert latest_answer(caller, LAST)["outcome"] == "no_data"
     assert last(caller, "QUOTA_CPU_UTIL") == []
     assert len(last(caller, "JOB_CPU_UTIL", Dimensions=named_one)) == 1
     caller.simulator.monitor.without_dimensions = "all"
@@ -490,13 +490,13 @@ def test_the_allowance_is_spent_by_data_calls_only() -> None:
     spent = rpc(caller, "cloudmonitor", LAST, Namespace=DLC, MetricName="JOB_CPU_UTIL")
     assert refusal(spent) == (400, "Throttling.User")
     assert spent.json()["Message"] == "user api quota limit"
-    assert told(caller, LAST)["outcome"] == "throttled"
+    assert latest_answer(caller, LAST)["outcome"] == "throttled"
     assert catalogue(caller, Namespace=DLC)["Success"] is True
 
 
 def test_the_log_keeps_a_part_of_the_rows_and_the_whole_count(caller: Caller) -> None:
     points = last(caller, "CARD_GPU_DUTY_CYCLE")
-    logged = told(caller, LAST)
+    logged = latest_answer(caller, LAST)
     assert (logged["api"], logged["outcome"], logged["total"]) == ("cloudmonitor", "ok", len(points))
     assert len(points) > 200 == len(logged["rows"])
     first = points[0]
@@ -509,6 +509,6 @@ def test_the_log_keeps_a_part_of_the_rows_and_the_whole_count(caller: Caller) ->
         first["timestamp"],
     ]
     (point,) = last(caller, "JOB_CPU_UTIL", Length="1")
-    assert told(caller, LAST)["rows"] == [
+    assert latest_answer(caller, LAST)["rows"] == [
         [point["jobId"], "", "", "JOB_CPU_UTIL", point["Average"], point["timestamp"]]
     ]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.simulator.client import START, Caller
-from tests.simulator.pai.client import last, told
+from tests.simulator.pai.client import last, latest_answer
 from trainfleet_simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
 from trainfleet_simulator.world.pools import Amount
 from trainfleet_simulator.world.usage import reading
@@ -70,7 +70,7 @@ def test_utilization_is_of_the_whole_quota_and_its_children(caller: Caller, quot
 def test_a_point_has_its_quotas_name_and_dimensions_choose(caller: Caller) -> None:
     (point,) = last(caller, "QUOTA_CPU_UTIL", Dimensions=json.dumps({"quotaId": TRAIN}))
     assert (point["quotaName"], point["regionId"], "nodeId" in point) == ("pool-train", "cn-hangzhou", False)
-    assert told(caller, "DescribeMetricLast")["rows"] == [
+    assert latest_answer(caller, "DescribeMetricLast")["rows"] == [
         [TRAIN, "", "", "QUOTA_CPU_UTIL", point["Average"], NEWEST * 1000]
     ]
     assert last(caller, "QUOTA_CPU_UTIL", Dimensions=json.dumps([{"quotaId": "nosuch"}])) == []

@@ -166,9 +166,9 @@ def test_a_row_has_the_types_of_the_list(caller: Caller) -> None:
 
 
 def test_public_jobs_may_tell_no_more_than_their_machine_type(caller: Caller) -> None:
-    told = {row["RequestGPU"] for row in caller.all_jobs(StartTime=EARLY) if not row["ResourceId"]}
-    assert None in told
-    assert len(told) > 1
+    reported = {row["RequestGPU"] for row in caller.all_jobs(StartTime=EARLY) if not row["ResourceId"]}
+    assert None in reported
+    assert len(reported) > 1
 
 
 def test_times_that_were_not_reached_are_null_or_year_1(caller: Caller) -> None:
@@ -314,10 +314,10 @@ def test_jobs_that_moved_to_cloudmonitor_have_no_metrics(caller: Caller, name: s
 def test_nothing_is_told_by_an_empty_list_or_by_null(caller: Caller) -> None:
     pooled = [row["JobId"] for row in caller.all_jobs() if row["ResourceId"]]
     paths = [f"{JOBS}/{job_id}/metrics" for job_id in pooled]
-    told = [caller.body("dlc", "GetJobMetrics", path, MetricType="CpuCoreUsage")["PodMetrics"] for path in paths]
-    assert [] in told
-    assert None in told
-    assert not any(told)
+    reported = [caller.body("dlc", "GetJobMetrics", path, MetricType="CpuCoreUsage")["PodMetrics"] for path in paths]
+    assert [] in reported
+    assert None in reported
+    assert not any(reported)
 
 
 @pytest.mark.parametrize("name", ["just-created", "prepares"])

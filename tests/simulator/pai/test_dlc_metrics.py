@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import START, Caller
-from tests.simulator.pai.client import told
+from tests.simulator.pai.client import latest_answer
 from trainfleet_simulator.pai.monitor_metrics import DLC
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.usage import reading
@@ -45,8 +45,8 @@ def test_the_last_hour_of_one_job(caller: Caller) -> None:
         of_pods = [reading("CpuCoreUsage", job, pod, point["timestamp"] // 1000) or 0 for pod in job.pods]
         assert point["Average"] == pytest.approx(mean(of_pods), abs=1e-3)
         assert point["jobId"] == job.job_id
-    assert told(caller, "GetMetrics")["total"] == len(found)
-    assert told(caller, "GetMetrics")["api"] == "dlc"
+    assert latest_answer(caller, "GetMetrics")["total"] == len(found)
+    assert latest_answer(caller, "GetMetrics")["api"] == "dlc"
 
 
 def test_a_range_is_open_at_its_start_and_closed_at_its_end(caller: Caller) -> None:
@@ -86,7 +86,7 @@ def test_pages(caller: Caller) -> None:
 
 def test_pay_as_you_go_general_computing_is_not_there(caller: Caller) -> None:
     assert points(caller, JobId=named(caller, "asr-steady").job_id) == []
-    assert told(caller, "GetMetrics")["outcome"] == "no_data"
+    assert latest_answer(caller, "GetMetrics")["outcome"] == "no_data"
 
 
 def test_a_job_that_has_not_started_has_no_points(caller: Caller) -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.simulator.client import Caller, refusal, send
-from tests.simulator.pai.client import told, with_key
+from tests.simulator.pai.client import latest_answer, with_key
 from trainfleet_simulator.pai.sts import ECS_ROLE, ROLE
 
 TOKEN_PATH = "/latest/api/token"
@@ -54,7 +54,7 @@ def test_token_then_role_then_keys_that_work(caller: Caller) -> None:
 def test_without_a_good_token_nothing_is_told(caller: Caller, token: str | None) -> None:
     for path in (ROLES, f"{ROLES}{ECS_ROLE}"):
         assert get(caller, path, token).status_code == 401
-    assert told(caller, "GetRamRoleCredentials")["outcome"] == "auth"
+    assert latest_answer(caller, "GetRamRoleCredentials")["outcome"] == "auth"
     assert caller.simulator.sts.issued == []
 
 
@@ -82,7 +82,7 @@ def test_a_machine_without_a_role_has_no_such_page(caller: Caller) -> None:
     caller.simulator.sts.ecs_role = None
     token = put_token(caller)
     assert get(caller, ROLES, token).status_code == 404
-    assert told(caller, "ListRamRoles")["outcome"] == "not_found"
+    assert latest_answer(caller, "ListRamRoles")["outcome"] == "not_found"
     assert get(caller, f"{ROLES}{ECS_ROLE}", token).status_code == 404
 
 
@@ -143,7 +143,7 @@ def test_a_credentials_uri_needs_nothing_and_answers_keys(caller: Caller, path: 
     assert with_key(caller, body).status_code == 200
     issued = caller.simulator.sts.issued[-1]
     assert (issued.role, issued.via) == (ROLE, "credentials_uri")
-    logged = told(caller, "GetCredentialsUri")
+    logged = latest_answer(caller, "GetCredentialsUri")
     assert (logged["api"], logged["outcome"]) == ("metadata", "ok")
     assert body["AccessKeySecret"] not in str(logged)
     assert body["SecurityToken"] not in str(logged)
@@ -151,4 +151,4 @@ def test_a_credentials_uri_needs_nothing_and_answers_keys(caller: Caller, path: 
 
 def test_metadata_has_its_own_name_in_the_log(caller: Caller) -> None:
     put_token(caller)
-    assert (told(caller, "PutToken")["api"], told(caller, "PutToken")["rows"]) == ("metadata", [])
+    assert (latest_answer(caller, "PutToken")["api"], latest_answer(caller, "PutToken")["rows"]) == ("metadata", [])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import Caller
-from tests.simulator.pai.client import told
+from tests.simulator.pai.client import latest_answer
 from trainfleet_simulator.pai.catalog import COMING, GENERAL, HIDDEN, ROOT, TRAIN, VISION
 
 NODES = "/api/v1/nodes"
@@ -75,7 +75,7 @@ def test_counts_cost_one_short_page(caller: Caller) -> None:
     assert len(answer["Workloads"]) == 1
     rows = queue(caller, TRAIN)["Workloads"]
     assert answer["TotalCount"] == sum(row["WorkloadStatus"] == "Running" for row in rows) > 1
-    logged = told(caller, "ListQuotaWorkloads")
+    logged = latest_answer(caller, "ListQuotaWorkloads")
     assert (logged["api"], logged["total"], logged["rows"][0][0]) == ("paistudio", len(rows), rows[0]["WorkloadId"])
 
 
@@ -142,7 +142,7 @@ def test_verbose_nodes_tell_what_is_requested(caller: Caller) -> None:
     assert sum(float(row["RequestMemory"]) for row in rows) == pytest.approx(pool.allocated.memory / 1024)
     assert all(row["WorkloadNum"] <= row["PodNum"] and (row["WorkloadNum"] > 0) == (row["PodNum"] > 0) for row in rows)
     assert any(row["WorkloadNum"] for row in rows)
-    assert told(caller, "ListNodes")["rows"] == [[row["NodeName"], "Ready", row["RequestGPU"]] for row in rows]
+    assert latest_answer(caller, "ListNodes")["rows"] == [[row["NodeName"], "Ready", row["RequestGPU"]] for row in rows]
 
 
 def test_parent_lists_nodes_of_its_children_with_their_quota(caller: Caller) -> None:

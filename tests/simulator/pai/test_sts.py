@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.simulator.client import START, Caller, refusal, send, signed_headers
-from tests.simulator.pai.client import answered, rpc, told, with_key
+from tests.simulator.pai.client import answered, latest_answer, rpc, with_key
 from trainfleet_simulator.pai.sts import LOCKED_ROLE, OIDC_PROVIDER, OIDC_TOKEN, ROLE
 
 ASK = {"RoleArn": "acs:ram::1000000000000001:role/trainfleet-reader", "RoleSessionName": "exporter"}
@@ -44,7 +44,7 @@ def test_assume_role_answers_keys_that_work_for_an_hour(caller: Caller) -> None:
     assert with_key(caller, key).status_code == 200
     caller.clock.now += 1
     assert refusal(with_key(caller, key)) == (400, "InvalidSecurityToken.Expired")
-    assert told(caller, "ListWorkspaces")["outcome"] == "auth"
+    assert latest_answer(caller, "ListWorkspaces")["outcome"] == "auth"
 
 
 def test_temporary_keys_need_their_own_secret_and_token(caller: Caller) -> None:
@@ -116,11 +116,11 @@ def test_refusals_of_both_ways(caller: Caller, changes: dict[str, str], expected
 def test_the_outcomes_in_the_log(caller: Caller) -> None:
     sts = caller.simulator.sts
     rpc(caller, "sts", "AssumeRole", **(ASK | {"RoleArn": sts.role_arn("nobody")}))
-    assert told(caller, "AssumeRole")["outcome"] == "not_found"
+    assert latest_answer(caller, "AssumeRole")["outcome"] == "not_found"
     rpc(caller, "sts", "AssumeRole", **(ASK | {"RoleArn": sts.role_arn(LOCKED_ROLE)}))
-    assert told(caller, "AssumeRole")["outcome"] == "auth"
+    assert latest_answer(caller, "AssumeRole")["outcome"] == "auth"
     key = assume(caller)
-    logged = told(caller, "AssumeRole")
+    logged = latest_answer(caller, "AssumeRole")
     assert (logged["api"], logged["outcome"], logged["total"]) == ("sts", "ok", None)
     assert logged["rows"] == [[ROLE, key["AccessKeyId"], START + 3600]]
 
@@ -144,7 +144,7 @@ def test_an_external_id_where_one_is_wanted(caller: Caller) -> None:
     for query in ({}, {"ExternalId": "other"}):
         assert refusal(rpc(caller, "sts", "AssumeRole", **(ASK | query))) == (403, "NoPermission")
     assert with_key(caller, assume(caller, ExternalId="shared-secret")).status_code == 200
-    assert "ExternalId" not in told(caller, "AssumeRole")["query"]
+    assert "ExternalId" not in latest_answer(caller, "AssumeRole")["query"]
 
 
 def test_other_roles_can_be_let_in(caller: Caller) -> None:
@@ -167,7 +167,7 @@ def test_token_of_a_trusted_provider_replaces_a_signature(caller: Caller, form: 
     assert body["AssumedRoleUser"]["Arn"] == f"{ASK['RoleArn']}/exporter"
     assert with_key(caller, body["Credentials"]).status_code == 200
     assert caller.simulator.sts.issued[-1].via == "AssumeRoleWithOIDC"
-    logged: dict[str, Any] = told(caller, "AssumeRoleWithOIDC")
+    logged: dict[str, Any] = latest_answer(caller, "AssumeRoleWithOIDC")
     assert logged["query"]["RoleArn"] == ASK["RoleArn"]
     assert OIDC_TOKEN not in str(logged)
 
@@ -193,5 +193,5 @@ def test_tokens_rotate(caller: Caller) -> None:
     sts = caller.simulator.sts
     sts.oidc_token, sts.expired_oidc_tokens = "new", {OIDC_TOKEN}
     assert refusal(assume_with_oidc(caller)) == (400, "AuthenticationFail.OIDCToken.Expired")
-    assert told(caller, "AssumeRoleWithOIDC")["outcome"] == "auth"
+    assert latest_answer(caller, "AssumeRoleWithOIDC")["outcome"] == "auth"
     assert assume_with_oidc(caller, OIDCToken="new").status_code == 200

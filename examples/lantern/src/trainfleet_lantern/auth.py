@@ -44,11 +44,11 @@ class LanternDialect:
         """Return None for a good response, or the error for its HTTP status."""
         if answer.status < 400:
             return None
-        told = mapping(answer.payload, "error") if isinstance(answer.payload, dict) else {}
-        message = printable(text(told, "message"), 300) or "the service gave no reason"
+        reported = mapping(answer.payload, "error") if isinstance(answer.payload, dict) else {}
+        message = printable(text(reported, "message"), 300) or "the service gave no reason"
         facts: dict[str, Any] = {
             "status": answer.status,
-            "code": printable(text(told, "code"), 64),
+            "code": printable(text(reported, "code"), 64),
             "retry_after": number({"s": answer.headers.get("retry-after", "")}, "s"),
         }
         if answer.status == 429:

@@ -73,11 +73,11 @@ def job(row: payloads.Job, workspace_id: str) -> Job:
     )
 
 
-def finished_counts(told: Mapping[str, float | None], workspace_id: str) -> list[JobCount]:
+def finished_counts(reported: Mapping[str, float | None], workspace_id: str) -> list[JobCount]:
     """Count finished jobs by state. Lantern documents that it leaves out states without jobs: these are 0."""
     pairs = [(found, word) for word, found in STATUS.items() if found in FINISHED]
-    pairs += [(Status.UNKNOWN, word) for word in told if word not in STATUS]
-    counts = {word: whole(told.get(word, 0.0)) for _, word in pairs}
+    pairs += [(Status.UNKNOWN, word) for word in reported if word not in STATUS]
+    counts = {word: whole(reported.get(word, 0.0)) for _, word in pairs}
     return [JobCount(workspace_id, found, word, count) for found, word in pairs if (count := counts[word]) is not None]
 
 
