@@ -14,6 +14,7 @@ SIGNALS = "pod:trainfleet_straggling_signals:count"
 
 _JOB = ("provider", "job_id")
 _POD = "provider, job_id, pod_id"
+_DEVICES = f"max by ({_POD}, device) (trainfleet_device_power_watts)"
 _STEP = "10m"
 """The step of medians. One reading in ten minutes is exact enough and cheaper than all readings."""
 _RATES = ("receive", "transmit")
@@ -26,9 +27,10 @@ def _network(level: str, by: str, window: str = "") -> str:
     return "\n+ ".join(f"max by ({by}) ({way})" for way in ways)
 
 
-def _or_devices(whole: str, devices: str) -> str:
-    # PAI reports the power of each device, and neither that of pods nor that of jobs.
-    return f"(\n  {whole}\n  or\n  {devices}\n)"
+def _or_devices(whole: str, devices: str, complete: str) -> str:
+    # PAI reports the power of each device, and neither that of pods nor that of jobs. A sum without all devices would
+    # look like a job that draws less power.
+    return f"(\n  {whole}\n  or\n  {devices}\n  and on ({JOB})\n  {complete}\n)"
 
 
 def _median(name: str, of: str, meaning: str) -> Record:
@@ -81,11 +83,12 @@ SIGNAL_RECORDS = Group(
             POWER,
             _or_devices(
                 f"sum by ({JOB}) (max by ({JOB}, accelerator) (trainfleet_job_accelerator_power_watts))",
-                f"sum by ({JOB}) (max by ({_POD}, device) (trainfleet_device_power_watts))",
+                f"sum by ({JOB}) ({_DEVICES})",
+                f"(count by ({JOB}) ({_DEVICES}) >= sum by ({JOB}) (job:trainfleet_held_accelerators:sum))",
             )
             + f"\n{OLD}",
             "Power of the accelerators of a job, only while its reading is new enough for alerts. It is the sum of "
-            "the devices if the cloud reports only their power.",
+            "the devices if the cloud reports only their power, and that of all of them.",
             _JOB,
         ),
         Record(
@@ -106,6 +109,7 @@ SIGNAL_RECORDS = Group(
             _or_devices(
                 f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW}))",
                 f"sum by ({_POD}) (max by ({_POD}, device) (avg_over_time(trainfleet_device_power_watts{_WINDOW})))",
+                POWER,
             ),
             "power of the accelerators",
         ),
