@@ -24,7 +24,6 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.config.scalars": "helpers for your own types of fields",
     "trainfleet_exporter.config.urls": "URLs of endpoints and proxies",
     "trainfleet_exporter.config.wording": "texts of config errors; `Wording` for your own",
-    "trainfleet_exporter.budgets.billing": "billing months of a cloud",
     "trainfleet_exporter.polling": "collectors, parts, and topics that collectors share",
     "trainfleet_exporter.transport": "calls, signed and limited",
     "trainfleet_exporter.transport.payload": "decoding of responses into structs",

@@ -73,7 +73,7 @@ class Rule(Wording):
     TEXT_AND_FILE = "found both {key} and {key}_file; allowed: one of them"
     FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file with one line"
     CA_FILE = "found {found}, which cannot be used ({reason}); allowed: a readable file of PEM certificates"
-    STATE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a writable folder"
+    WRITABLE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a writable folder"
 
     # Single values.
     TEXT = "found {found}; allowed: a text without control characters, not empty"
