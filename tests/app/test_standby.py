@@ -16,6 +16,7 @@ from tests.app.reload_rig import SmallConfig, World
 from tests.budgets.rig import DAY, JANUARY
 from tests.budgets.test_reload import config, limited
 from tests.support.clock import run_stepped
+from trainfleet_conformance.page import check
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.budgets import Budget, StateFile
 from trainfleet_exporter.config import Config, load_config
@@ -74,7 +75,9 @@ class Exporter:
 
     async def cloud_lines(self) -> list[str]:
         """Lines of the page that are about a provider."""
-        return [line for line in (await self.get("/metrics")).text.splitlines() if 'provider="' in line]
+        text = (await self.get("/metrics")).text
+        check(text)
+        return [line for line in text.splitlines() if 'provider="' in line]
 
     async def usurp(self) -> None:
         """Have the lease name another exporter, which never renews it."""

@@ -22,9 +22,8 @@ from unittest import mock
 import httpx
 
 from tests.faults.columns import SHUT, Column
-from tests.faults.page import Page
+from tests.faults.page import Page, check_both
 from tests.faults.row import Row
-from tests.page.reading import parse_openmetrics
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.process.logs import set_up_logs
@@ -210,7 +209,7 @@ class Site:
         answer = await self._client.get("/metrics", headers={"accept": OPENMETRICS, "accept-encoding": "gzip"})
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
-        assert parse_openmetrics(answer.text)
+        assert check_both((await self._client.get("/metrics")).text, answer.text)
         self.outputs.append(answer.text)
         for path in PAGES:
             answer = await self._client.get(path)
