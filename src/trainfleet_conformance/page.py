@@ -76,7 +76,7 @@ def check(page: str) -> dict[Key, float]:
             if name not in names:
                 raise ValueError(f"not below the head of its family: {line!r}")
             if key in found:
-                raise ValueError(f"a series twice: {line!r}, before with the value {found[key]}")
+                raise ValueError(f"twice on the page: {line!r}, before with the value {found[key]}")
             found[key] = value
         elif head := _HELP.fullmatch(line):
             helped, names = head[1], frozenset()

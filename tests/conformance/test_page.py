@@ -35,12 +35,12 @@ def test_both_formats_have_the_same_series() -> None:
     "twice", [f"{_SERIES}5", f"{_SERIES}1", 'trainfleet_jobs{platform_status="Completed",status="succeeded"} 5']
 )
 def test_a_series_twice_is_found(page: str, twice: str) -> None:
-    with pytest.raises(ValueError, match=r"a series twice: .*Completed.*, before with the value 1"):
+    with pytest.raises(ValueError, match=r"twice on the page: .*Completed.*, before with the value 1"):
         check(page.replace(f"{_SERIES}1\n", f"{_SERIES}1\n{twice}\n"))
 
 
 def test_a_series_twice_in_two_families_is_found() -> None:
-    with pytest.raises(ValueError, match="a series twice"):
+    with pytest.raises(ValueError, match="twice on the page"):
         check("# HELP a x\n# TYPE a counter\na_total 1\n# HELP a_total x\n# TYPE a_total gauge\na_total 2\n# EOF\n")
 
 
