@@ -428,7 +428,7 @@ def check_pages(folder: Path) -> Iterator[str]:
     """Check every page of a folder, and yield what is wrong with it."""
     for stem in sorted({path.name.partition(".")[0] for path in folder.glob("*m*s.*")}):
         for encoding in ("identity", "gzip"):
-            pages = [(folder / f"{stem}.{name}.{encoding}").read_text(encoding="utf-8") for name in _FORMATS]
+            pages = [(folder / f"{stem}.{name}.{encoding}").read_bytes().decode() for name in _FORMATS]
             try:
                 page.check_both(*pages)
             except ValueError as error:
