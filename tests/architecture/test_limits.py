@@ -68,7 +68,8 @@ def test_long_lines_of_data_count_for_several() -> None:
 def test_a_grown_and_denser_component_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "src" / "trainfleet_exporter" / "transport"
     package.mkdir(parents=True)
-    (package / "client.py").write_text("a = 1; b = 2\n" * 3_000)
+    for name in ("client.py", "guard.py"):
+        (package / name).write_text("a = 1; b = 2\n" * 1_500)
     (package / "table.yaml").write_text("- 1\n" * 10)
     monkeypatch.setattr(limits, "ROOT", tmp_path)
     found = sizes.__wrapped__()["transport"]
