@@ -158,6 +158,7 @@ def test_a_full_disk_is_logged_once_and_loses_nothing(
         ]
         fields = errors[0].__dict__["fields"]
         assert fields == {"file": str(path), "waiting": 1, "lost": 0, "error": "No space left on device"}
+        assert file.write_errors == 3
         file.add(ended("d"))
         await _written()
         assert caplog.records[-1].getMessage() == "ended jobs are written to the ledger again"

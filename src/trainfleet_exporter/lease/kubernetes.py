@@ -161,12 +161,9 @@ class KubernetesLease:
     def _read_token(self) -> str:
         try:
             token = self._token()
-        except OSError as error:
-            raise _unavailable("token", f"the token of the service account: {error.strerror}") from None
-        except ValueError:
-            raise _unavailable("token", "the token of the service account: it is not text") from None
-        if not token:
-            raise _unavailable("token", "the token of the service account: it is empty")
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise _unavailable("token", f"the token of the service account: {reason}") from None
         remember(token)
         return token
 
