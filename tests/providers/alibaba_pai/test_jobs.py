@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter
 
 import httpx
@@ -159,6 +160,11 @@ FILTERS = """    jobs:
 """
 
 
+BACKTRACKING = """    jobs:
+      include: {name: ["([a-z0-9]+-?)+"]}
+"""
+
+
 def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [
@@ -175,6 +181,26 @@ def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
         assert [query["path"] for query in cloud.called("GetJob")] == ["/api/v1/jobs/a"]
 
     run(cloud, steps, CONFIG.replace("    limits", FILTERS + "    limits"))
+
+
+def test_pattern_that_backtracks_does_not_stop_the_process(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", DisplayName="a" * 34 + "_"), job("b", DisplayName="train-1"), job("c", DisplayName="\ud800")]
+
+    def stop(signal_number: int, frame: object) -> None:
+        raise AssertionError("the pattern is still being matched after 20 s")
+
+    async def steps(fleet: Fleet) -> None:
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.alarm(20)
+        try:
+            assert await fleet.exporter.poll_once()
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+        assert [line.split('job_id="')[1][0] for line in await fleet.lines("job_info")] == ["b"]
+
+    run(cloud, steps, CONFIG.replace("    limits", BACKTRACKING + "    limits"))
 
 
 def test_pods_stop_at_max_jobs_those_that_hold_resources_first(run: Run) -> None:
