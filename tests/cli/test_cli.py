@@ -69,6 +69,17 @@ def test_check_warns_of_patterns_for_ascii_only(example: Path, capsys: pytest.Ca
     assert r'found="\\d" use="\\pN"' in warned[1]
 
 
+def test_refused_pattern_prints_only_its_fault(example: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before, platform, after = example.read_text(encoding="utf-8").partition("    platform: alibaba_pai")
+    names = "    jobs: {exclude: {name: ['(?=a)', 'a{1001}', '[']}}\n"
+    example.write_text(f"{before}{names}{platform}{after}", encoding="utf-8")
+    assert main([f"--config.file={example}", "--config.check"]) == 2
+    printed = capfd.readouterr().err.splitlines()
+    assert [line.split("(")[0].split(": ")[1] for line in printed] == [
+        f"providers[0].jobs.exclude.name[{position}]" for position in range(3)
+    ]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -62,8 +62,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
         compiled = re2.compile(pattern, options)
     except re2.error as error:
         raise _refusal(error.args[0].decode(errors="replace")) from None
-    # A name may hold half of a surrogate pair, which UTF-8 cannot.
-    return lambda text: compiled.fullmatch(text.encode(errors="replace")) is not None
+    return lambda text: compiled.fullmatch(text.encode()) is not None  # for bytes it converts no offsets
 
 
 def ascii_classes(pattern: str) -> dict[str, str]:
