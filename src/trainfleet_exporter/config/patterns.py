@@ -76,7 +76,7 @@ def ascii_classes(pattern: str) -> dict[str, str]:
 
 def _refusal(error: str) -> ValueError:
     if "too large" in error or "repetition size" in error:
-        return UnquotedReason("it is too large: repetitions allow 1000 at most, also together; use * or +")
+        return UnquotedReason("it is too large; shorten it, or use * or + instead of {n}")
     for beginnings, what, remedy in _NOT_IN_RE2:
         if error.startswith(beginnings):
             return UnquotedReason(f"RE2 has no {what}; {remedy}")
