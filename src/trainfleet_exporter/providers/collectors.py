@@ -83,7 +83,7 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
         self._listed = self._configured
         """The configured workspaces without those that the latest complete list lacks."""
         self._known: dict[str, Workspace] = {}
-        """By id, the workspaces of the latest list, and of earlier ones if a row of the latest was malformed."""
+        """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
 
     async def show(self, poll: Poll) -> None:
         """Show the listed workspaces. Those of the config are polled even if the list cannot be read."""
@@ -96,7 +96,8 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
                 self._listed = tuple(key for key in self._configured if key in listing.rows)
                 self._fail_unlisted(poll)
             ids, found = self._take(listing)
-            self._known = {**self._known, **found} if listing.malformed else found
+            may_be_unread = listing.malformed and self._configured is not None
+            self._known = {**self._known, **found} if may_be_unread else found
             await part.publish([self._known[key] for key in ids if key in self._known])
 
     async def learn(self, poll: Poll) -> bool:
