@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import BulkCollector, Part, PartsCollector, Poll, Topic
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
@@ -20,6 +21,9 @@ SharedT = TypeVar("SharedT", bound=Shared)
 _LEARN_EVERY = 15
 """So many intervals pass between two polls of a list by a shard that does not show it. With four members of a provider
 that makes one call more for five."""
+_LIST = "workspaces"
+"""The part of the list of workspaces. A configured workspace that it lacks is a part of its own, which fails."""
+_UNLISTED = "the cloud does not list this workspace; check its id in the config, and the membership of the identity"
 _EARLY = 1.0
 """Seconds by which a poll may begin too early."""
 
@@ -76,24 +80,25 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
         self._configured = shared.configured_workspaces
         self._list_all = list_all
         self._translate = translate
-        self._unlisted: set[str] = set()
-        """The configured workspaces that the log has named as missing."""
+        self._listed = self._configured
+        """The configured workspaces without those that the latest complete list lacks."""
+        self._known: dict[str, Workspace] = {}
+        """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
 
     async def show(self, poll: Poll) -> None:
-        """Show the listed workspaces, or those of the config, whose ids are enough to poll by."""
-        if self._configured is not None:
-            self._shared.workspaces.value = tuple(self._configured)
-        async with poll.part("workspaces") as part:
+        """Show the listed workspaces. Those of the config are polled even if the list cannot be read."""
+        if self._listed is not None:
+            self._shared.workspaces.value = self._listed
+        async with poll.part(_LIST) as part:
             listing = await self._list_all(poll.deadline)
             part.dropped("malformed", listing.malformed)
-            found = self._take(listing)
-            if self._configured is None:
-                await part.publish(list(found.values()))
-                return
-            if not listing.malformed:  # else the malformed row may be the missing one
-                self._warn_of_unlisted(poll, set(self._configured) - listing.rows.keys())
-            # A workspace that the list lacks is polled and shown all the same, without its name.
-            await part.publish([found.get(key, Workspace(key, "")) for key in self._configured])
+            if self._configured is not None and not listing.malformed:  # else the malformed row may be the missing one
+                self._listed = tuple(key for key in self._configured if key in listing.rows)
+                self._fail_unlisted(poll)
+            ids, found = self._take(listing)
+            may_be_unread = listing.malformed and self._configured is not None
+            self._known = {**self._known, **found} if may_be_unread else found
+            await part.publish([self._known[key] for key in ids if key in self._known])
 
     async def learn(self, poll: Poll) -> bool:
         """Know which workspaces exist. Ids of the config need no call."""
@@ -105,22 +110,23 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
         self._take(listing)
         return not listing.malformed
 
-    def _take(self, listing: Listing[Row]) -> dict[str, Workspace]:
-        """Publish the ids of a list; the workspaces by id."""
+    def _take(self, listing: Listing[Row]) -> tuple[Collection[str], dict[str, Workspace]]:
+        """Publish the ids of a list. Returns them, and the listed workspaces by id."""
         rows = [self._translate(row) for row in listing.rows.values()]
         found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
-        ids = self._configured
+        ids: Collection[str] | None = self._listed
         if ids is None:
             known = self._shared.workspaces.value
             ids = with_unread(found, known, malformed=listing.malformed, named=listing.rows)
         self._shared.workspaces.publish(tuple(ids))
-        return found
+        return ids, found
 
-    def _warn_of_unlisted(self, poll: Poll, ids: set[str]) -> None:
-        """Say it once of each: it may be mistyped or deleted, and then its counts are 0."""
-        for workspace_id in sorted(ids - self._unlisted):
-            poll.warn("the cloud does not list a workspace of the config", workspace=workspace_id)
-        self._unlisted = ids
+    def _fail_unlisted(self, poll: Poll) -> None:
+        """A configured workspace that the list lacks fails by its name: nothing is known of its jobs."""
+        unlisted = [key for key in self._configured or () if key not in (self._listed or ())]
+        poll.keep_only([_LIST, *unlisted])
+        for workspace_id in unlisted:
+            poll.failed(workspace_id, NotFound(_UNLISTED))
 
 
 class PerWorkspaceCollector(PartsCollector, Generic[SharedT]):
