@@ -83,7 +83,6 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
 PERMISSIONS: Mapping[str, str] = MappingProxyType(
     {
         "Search": "sagemaker:Search",
-        "ListTrainingJobs": "sagemaker:ListTrainingJobs",
         "DescribeTrainingJob": "sagemaker:DescribeTrainingJob",
         "ListClusters": "sagemaker:ListClusters",
         "DescribeCluster": "sagemaker:DescribeCluster",
