@@ -22,7 +22,6 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
@@ -142,8 +141,6 @@ PLATFORM = Platform(
     name="alibaba_pai",
     config=AlibabaPaiConfig,
     build=AlibabaPai,
-    sources=SOURCES,
-    experimental=EXPERIMENTAL,
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,

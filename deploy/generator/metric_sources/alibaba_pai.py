@@ -1,4 +1,4 @@
-"""The sources of each family: APIs and fields of PAI, and the unproven ones. They complete the HELP texts.
+"""The sources of each family: APIs and fields of PAI, and what is unproven.
 
 Names of metrics are those of `usage.metrics` and `usage.job_metrics`.
 """
