@@ -8,8 +8,7 @@ from pydantic import BeforeValidator, ValidationInfo, create_model, field_valida
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
-from trainfleet_exporter.config.scalars import refuse
-from trainfleet_exporter.config.tree import Scalar
+from trainfleet_exporter.config.scalars import refuse, show
 from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
@@ -33,8 +32,7 @@ _SOURCES = ("auto", "cloudmonitor", "job_metrics")
 
 
 def _not_removed(value: object) -> object:
-    text = value.expansion.text if isinstance(value, Scalar) else value
-    if text == "dlc_metrics":
+    if show(value) == '"dlc_metrics"':
         refuse(UsageRule.REMOVED_SOURCE)
     return value
 
