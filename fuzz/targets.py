@@ -300,7 +300,6 @@ _OF_SAGEMAKER: tuple[Reader, ...] = (
 )
 _SAGEMAKER_PAGES: tuple[type[object], ...] = (
     aws.SearchPage,
-    aws.JobsPage,
     aws.Clusters,
     aws.Nodes,
     aws.TrainingPlans,

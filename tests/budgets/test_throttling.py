@@ -85,7 +85,7 @@ def test_detail_stretches_first_and_counts_last() -> None:
 def test_what_rolls_over_the_jobs_is_detail_whatever_its_name() -> None:
     throttling = Throttling()
     sweep = throttling.join("p", "somebody-else-s", 60.0, {})
-    rolling = throttling.join("p", "dlc_metrics", 60.0, {}, rolls=True)
+    rolling = throttling.join("p", "job_metrics", 60.0, {}, rolls=True)
     counts = throttling.join("p", "job_counts", 60.0, {})
     assert counts.rank < sweep.rank < rolling.rank
 

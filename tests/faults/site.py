@@ -164,7 +164,6 @@ class Site:
 
     def make(self, row: Row, column: Column) -> None:
         """Let the fault happen from now on."""
-        self._change_jobs(row)
         if column.name == SHUT:
             self.doors[row.api].shut()
             return
@@ -178,18 +177,10 @@ class Site:
 
     def unmake(self, row: Row, column: Column) -> None:
         """Let everything work again."""
-        self._change_jobs(row)
         if column.name == SHUT:
             self.doors[row.api].open()
         self.simulator.faults.clear()
         self._patches.close()
-
-    def _change_jobs(self, row: Row) -> None:
-        """Let live jobs change in something that no page shows, if the row needs it."""
-        if row.changes_jobs:
-            for job in self.simulator.worlds[row.cloud].jobs.values():
-                if job.live:
-                    job.modified = int(self.now())
 
     async def after_polls(self, count: int) -> None:
         """Wait until `count` more polls of every collector have begun, and are over."""

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trainfleet_exporter.families import described
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
-from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
-from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM as MODELARTS
 
 from .examples import EXAMPLES, JOB_LABELS
 from .reading import check as check_page
 from .reading import check_both, parse_openmetrics, parse_text
 
-FAMILIES = described([PAI, MODELARTS])
 GOLDEN = Path(__file__).parent / "golden"
 
 

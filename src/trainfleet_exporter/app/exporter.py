@@ -13,7 +13,7 @@ from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.families import described
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
 from trainfleet_exporter.model import JobEnd
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
@@ -52,7 +52,7 @@ class Exporter:
         """Whether it polls and shows no provider, because another exporter holds the lease."""
         self.shard = shard
         self.telemetry = Telemetry(shard)
-        self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
+        self.page_store = PageStore(FAMILIES, standings=self.telemetry.standings)
         self.state = StateFile(None if stands_by else config.global_.state_file)
         self._job_ledger = LedgerFile(config.global_.ledger_file)
         self.telemetry.watch_writes("ledger", lambda: self._job_ledger.write_errors)

@@ -298,5 +298,4 @@ class AlibabaPaiConfig(CloudConfig):
         return {key: collector for key, collector in self.collectors if key not in others}
 
     def primary_apis(self) -> Collection[str]:
-        # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
-        return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)
+        return ("cloudmonitor",)
