@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,18 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(row.format("capacity", "gpu", "nvidia.com/gpu")) == 8
     assert await fleet.value(row.format("allocated", "gpu", "nvidia.com/gpu")) is None
     assert await fleet.value(row.format("allocated", "gpu", "tnt004")) == 0
+
+
+@trap("5 jobs of both APIs without a status are counted in two series", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    found = {"items": [job("a") | {"status": {"phase": None}}], "total": 1, "count": 1}
+    cloud.answer = lambda path, request: httpx.Response(200, json=found) if path.endswith("searches") else None
+    cloud.v1_jobs = [{"job_id": 2, "version_id": 3, "status": None}, {"job_id": 4, "version_id": 5, "status": "odd"}]
+    await fleet.exporter.poll_once()
+    unknown = [line for line in await fleet.lines("jobs{") if 'status="unknown"' in line]
+    words = {re.search('platform_status="([^"]*)"', line)[1]: line.rpartition(" ")[2] for line in unknown}
+    assert len(unknown) == len(words)
+    assert (words[""], words["JOBSTAT_UNKNOWN"], words["JOBSTAT_odd"]) == ("1", "1", "1")
 
 
 @trap("5 v1: jobs, versions, pods by log file, cards by number or place", V1)
