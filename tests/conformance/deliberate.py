@@ -75,6 +75,13 @@ _DEAF = """
             await asyncio.sleep(3)
             raise
 """
+_OUTSIDE = """
+        import asyncio
+        import contextvars
+
+        work = self._client.call(call, into, deadline=deadline)
+        return await asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+"""
 _CALL = "        return await self._client.call(call, into, deadline=deadline)\n"
 _LENIENT = """
             from trainfleet_exporter.errors import CloudError
@@ -215,6 +222,14 @@ MISTAKES = (
         "was asked for, and not by the transport",
     ),
     Mistake(
+        "the calls of a collector are not those of its poll",
+        "client.py",
+        _CALL,
+        _OUTSIDE,
+        "test_budget_monthly_calls_set_the_pace",
+        "and monthly_calls allows",
+    ),
+    Mistake(
         "a bulk poll makes a call for each job",
         "collectors.py",
         _LIST_JOBS,
@@ -343,31 +358,6 @@ MISTAKES = (
         "if answer.status == 401:",
         "test_platform_names_the_missing_permission",
         "diagnose names nothing",
-    ),
-    Mistake(
-        "each shard shows the values of the account",
-        "provider.py",
-        "if chosen.pools.enabled and shared.shard.is_primary:",
-        "if chosen.pools.enabled:",
-        "test_share_all_shards_together_show_what_one_exporter_shows",
-        "shown by 3 shards",
-    ),
-    Mistake(
-        "each shard counts all workspaces",
-        "collectors.py",
-        '    """Finished jobs by state."""\n',
-        "    async def keys(self):\n        return await self._shared.workspaces.get()\n",
-        "test_share_all_shards_together_show_what_one_exporter_shows",
-        "shown by 3 shards",
-    ),
-    Mistake(
-        "no shard counts finished jobs",
-        "collectors.py",
-        "await part.publish(translate.finished_counts(answer, part.key))",
-        "await part.publish(translate.finished_counts(answer, part.key) if self._shared.shard.is_whole\n"
-        "            else translate.finished_counts({}, part.key))",
-        "test_share_all_shards_together_show_what_one_exporter_shows",
-        "of a shard, where one exporter shows",
     ),
     Mistake(
         "the provider does not name the permission of an operation",

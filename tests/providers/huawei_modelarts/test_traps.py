@@ -140,7 +140,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.v1_jobs = [{"job_id": 2, "version_id": 3, "status": None}, {"job_id": 4, "version_id": 5, "status": "odd"}]
     await fleet.exporter.poll_once()
     unknown = [line for line in await fleet.lines("jobs{") if 'status="unknown"' in line]
-    words = {re.search('platform_status="([^"]*)"', line)[1]: line.rpartition(" ")[2] for line in unknown}
+    words = dict(re.findall('platform_status="([^"]*)"} (.*)', "\n".join(unknown)))
     assert len(unknown) == len(words)
     assert (words[""], words["JOBSTAT_UNKNOWN"], words["JOBSTAT_odd"]) == ("1", "1", "1")
 
