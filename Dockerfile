@@ -41,7 +41,7 @@ LABEL org.opencontainers.image.title="trainfleet-exporter" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# The exporter needs no pip. /etc/trainfleet-exporter is for the config, /var/lib/trainfleet-exporter for the state file.
+# The exporter needs no pip. /etc/trainfleet-exporter is for the config, /var/lib/trainfleet-exporter for a ledger.
 # Mode 0755, because the process starts in the second folder, under any user id.
 RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/ensurepip /usr/local/lib/python3*/site-packages/pip* \
     && install -d /etc/trainfleet-exporter \

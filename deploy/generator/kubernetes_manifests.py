@@ -20,7 +20,7 @@ from deploy.generator import write
 from deploy.generator.kubernetes import MANIFESTS, digest
 
 DIGEST = "# Chart digest: "
-_ORDER = ("ServiceAccount", "ConfigMap", "PersistentVolumeClaim", "Service", "Deployment", "NetworkPolicy")
+_ORDER = ("ServiceAccount", "ConfigMap", "Service", "Deployment", "NetworkPolicy")
 """The kinds in exporter.yaml, in the order in which Kubernetes needs them."""
 _OPERATOR = "ServiceMonitor"
 _HELMS = re.compile(

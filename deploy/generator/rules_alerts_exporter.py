@@ -31,35 +31,6 @@ unless on ({by})
 )"""
 _NOT_STANDBY = "unless on (instance, job) trainfleet_exporter_leader == 0"
 _OF_SHARDS = f" and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1 {_NOT_STANDBY}"
-_BUDGET_LEFT = "min by (provider, api) (last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>]))"
-_ON_AWS = 'max by (provider) (last_over_time(trainfleet_provider_info{platform="aws_sagemaker"}[<bridge>]))'
-
-
-def _budget_running_out(offset: int, which: str) -> str:
-    """Return the query for budgets that run out before the calendar month ends.
-
-    The month is that at `offset` seconds from UTC. `which` restricts the providers.
-    """
-    now = f"vector(time() + {offset})"
-    left = f"(86400 * (days_in_month({now}) - day_of_month({now}) + 1) - (time() + {offset}) % 86400)"
-    return f"""\
-{_BUDGET_LEFT} > 0
-{which}
-and on (provider, api)
-min by (provider, api) (
-  predict_linear(
-    trainfleet_exporter_api_budget_remaining_calls[<budget_window>],
-    <budget_share> * scalar{left}
-  )
-) < 0
-and on (provider, api)
-min by (provider, api) (
-  last_over_time(trainfleet_exporter_api_budget_remaining_calls[<bridge>])
-  / last_over_time(trainfleet_exporter_api_budget_calls[<bridge>])
-) < <budget_share> * scalar({left} / (86400 * days_in_month({now})))
-and on ()
-{left} > 86400"""
-
 
 def _write_errors() -> Alert:
     """Return the alert for writes of the lease or the ledger that fail.
@@ -157,27 +128,32 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
             "<throttled_for>",
         ),
         Alert(
-            "TrainfleetApiBudgetRunningOut",
-            # AWS bills calendar months in UTC, the other clouds in UTC+8.
-            f"{_budget_running_out(28800, f'unless on (provider) {_ON_AWS}')}\nor on (provider, api)\n"
-            f"{_budget_running_out(0, f'and on (provider) {_ON_AWS}')}",
+            "TrainfleetApiBudgetExceeded",
+            """\
+30 * 86400 * sum by (provider, api) (rate(trainfleet_exporter_api_requests_total[<budget_window>]))
+> <budget_ratio> * max by (provider, api) (last_over_time(trainfleet_exporter_api_budget_calls[<bridge>]))""",
             "warning",
-            "The budget of calls for a billing month will be spent before the month ends.",
-            "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} runs out",
-            "{{ $value | humanize }} calls are left in the budget of this billing month. At the rate of the last "
-            "<budget_window> they will be spent before the month ends. When they are spent, the exporter does not call "
-            "this API until the next month.",
+            "At the rate of the last <budget_window>, the calls of a provider in 30 days would be more than "
+            "<budget_ratio> times its budget.",
+            "{{ $labels.provider }} makes more calls to {{ $labels.api }} than its budget allows",
+            "At the rate of the last <budget_window>, {{ $labels.provider }} would call {{ $labels.api }} "
+            "{{ $value | humanize }} times in 30 days. This is more than <budget_ratio> times its budget. Nothing "
+            "stops these calls. The usual cause is an exporter that restarts again and again.",
             "<budget_for>",
         ),
         Alert(
-            "TrainfleetApiBudgetSpent",
-            f"{_BUDGET_LEFT} <= 0",
+            "TrainfleetCollectorStretched",
+            """\
+max by (provider, collector) (
+  last_over_time(trainfleet_exporter_collector_interval_seconds[<bridge>])
+  / last_over_time(trainfleet_exporter_collector_configured_interval_seconds[<bridge>])
+) > <stretched_ratio>""",
             "warning",
-            "The budget of calls for a billing month is spent.",
-            "The budget of calls to {{ $labels.api }} of {{ $labels.provider }} is spent",
-            "No call is left in the budget of this billing month. Therefore the exporter does not call this API until "
-            "the next month.",
-            "<budget_spent_for>",
+            "Limits make a collector's interval more than <stretched_ratio> times as long as configured.",
+            "The collector {{ $labels.collector }} of {{ $labels.provider }} polls too rarely",
+            "Its interval is {{ $value | humanize }} times the configured one. A budget of calls, the rate limit or a "
+            "slow cloud makes it longer.",
+            "<stretched_for>",
         ),
         Alert(
             "TrainfleetCredentialsExpiring",
@@ -222,7 +198,7 @@ max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1)
             "critical",
             "Prometheus does not scrape all shards.",
             "Shards of {{ $labels.job }} are missing: {{ $value }}",
-            "Prometheus has not scraped them for <shards_for>. Their workspaces and pools are not monitored.",
+            "Prometheus has not scraped them for <shards_for>. Their providers are not monitored.",
             "<shards_for>",
         ),
         Alert(
@@ -242,7 +218,7 @@ max by (job) (
             "Shards have different values of --total-shards, or two shards have the same --shard.",
             "The shards of {{ $labels.job }} have conflicting flags",
             "For <shards_for>, shards have had different values of --total-shards or the same --shard. If two "
-            "shards poll a workspace or pool, sums count it twice. If no shard polls it, its series are missing.",
+            "shards poll a provider, sums count it twice. If no shard polls it, its series are missing.",
             "<shards_for>",
         ),
         Alert(

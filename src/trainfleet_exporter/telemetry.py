@@ -14,7 +14,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple, Self, cast
@@ -44,6 +44,8 @@ class CollectorState:
     provider: str
     collector: str
     interval: float
+    """The effective interval."""
+    configured_interval: float = field(init=False)
     success: bool | None = None
     """Whether every part of the latest poll succeeded; None before the first one ended."""
     duration: float | None = None
@@ -54,6 +56,9 @@ class CollectorState:
     series: int = 0
     gone: bool = False
     """Whether the collector was removed: failures and drops of a poll that ends later are not counted."""
+
+    def __post_init__(self) -> None:
+        self.configured_interval = self.interval
 
 
 _COLLECTOR_GAUGES = (
@@ -72,6 +77,7 @@ _COLLECTOR_GAUGES = (
         "interval",
         "Current poll interval in seconds: the configured one, or a longer one if limits require it.",
     ),
+    ("configured_interval_seconds", "configured_interval", "Configured poll interval in seconds."),
     (
         "last_success_timestamp_seconds",
         "last_success",
@@ -112,8 +118,8 @@ class _StateGauges(Collector):
             ("provider",),
             self._providers_up(states).items(),
         )
-        for suffix, field, text in _COLLECTOR_GAUGES:
-            values = (((state.provider, state.collector), getattr(state, field)) for state in states)
+        for suffix, attribute, text in _COLLECTOR_GAUGES:
+            values = (((state.provider, state.collector), getattr(state, attribute)) for state in states)
             yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
         yield _gauge(
             "trainfleet_exporter_api_budget_calls",

@@ -41,7 +41,8 @@ EMPTY: dict[str, str] = {}
 """Queries that return no data from the demo, with the reason."""
 
 BEYOND_ONE = {
-    "Expected calls as a share of the budget": "too fast a pace is what it is there to show",
+    "Calls in 30 days as a share of the budget": "shows too many calls",
+    "Calls of the last 30 days as a share of the budget": "shows too many calls",
     "Share of the interval that polls take": "a poll may take longer than its interval",
     "Power and traffic compared with the job's own median": "a job may work harder than usual",
 }

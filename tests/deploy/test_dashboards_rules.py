@@ -24,10 +24,11 @@ OVER_THE_CHOSEN_TIME = {
     "Queue wait of nine in ten jobs": "of all jobs that started within the chosen time",
     "Start-up of nine in ten jobs": "of all jobs that started within the chosen time",
 }
-OVER_AN_HOUR = {
-    "Expected calls as a share of the budget": "polls come every few minutes: a pace is that of an hour",
+OVER_A_FIXED_TIME = {
+    "Calls in 30 days as a share of the budget": "1h",  # polls come every few minutes
+    "Calls of the last 30 days as a share of the budget": "30d",  # the time of the budget
 }
-"""Panels that use a rate or an increase over an hour, with the reason."""
+"""The windows of panels that do not follow the chosen time."""
 
 WITHOUT_PROVIDER = {
     "accelerator_model:trainfleet_accelerator_price:per_hour": "prices are of models, over all providers",
@@ -148,7 +149,7 @@ def test_shares_are_drawn_from_0_to_1(board: Board) -> None:
         if (
             panel["type"] == "timeseries"
             and defaults["unit"] == "percentunit"
-            and not panel["title"].startswith(("Expected", "Power and traffic"))
+            and not panel["title"].startswith(("Calls", "Power and traffic"))
         ):
             assert (defaults["min"], defaults["max"]) == (0, 1), panel["title"]
 
@@ -166,7 +167,7 @@ def test_rates_look_back_over_the_rate_interval(board: Board) -> None:
     for panel, target in board.targets():
         for _, window in _RANGE.findall(target["expr"]):
             wanted = {"$__range"} if panel["title"] in OVER_THE_CHOSEN_TIME else {"$__rate_interval"}
-            wanted |= {"1h"} if panel["title"] in OVER_AN_HOUR else set()
+            wanted |= {OVER_A_FIXED_TIME.get(panel["title"], "$__rate_interval")}
             assert window in wanted, panel["title"]
 
 

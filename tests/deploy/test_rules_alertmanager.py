@@ -122,7 +122,10 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
         ),
         pytest.param(
             _of("TrainfleetApiThrottled", provider="p", api="dlc"),
-            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
+            [
+                _of("TrainfleetCollectorStale", provider="p", collector="jobs"),
+                _of("TrainfleetCollectorStretched", provider="p", collector="pods"),
+            ],
             [_of("TrainfleetCollectorStale", provider="other", collector="jobs"), _of("TrainfleetJobIdle", **JOB)],
             id="a cloud throttles calls",
         ),
@@ -130,25 +133,13 @@ JOB = {"provider": "p", "job_id": "j", "pool_id": "q"}
             _of("TrainfleetApiThrottled", provider="p", api="cloudwatch"),
             [
                 _of("TrainfleetCollectorStale", provider="p", collector="usage"),
-                _of("TrainfleetCollectorStale", provider="p", collector="pool_usage"),
+                _of("TrainfleetCollectorStretched", provider="p", collector="pool_usage"),
             ],
-            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
-            id="a cloud throttles calls of usage",
-        ),
-        pytest.param(
-            _of("TrainfleetApiBudgetSpent", provider="p", api="cloudmonitor"),
             [
-                _of("TrainfleetCollectorStale", provider="p", collector="usage"),
-                _of("TrainfleetCollectorStale", provider="p", collector="pool_usage"),
+                _of("TrainfleetCollectorStale", provider="p", collector="jobs"),
+                _of("TrainfleetCollectorStretched", provider="p", collector="jobs"),
             ],
-            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
-            id="a budget of usage is spent",
-        ),
-        pytest.param(
-            _of("TrainfleetApiBudgetSpent", provider="p", api="dlc"),
-            [_of("TrainfleetCollectorStale", provider="p", collector="jobs")],
-            [_of("TrainfleetCollectorStale", provider="other", collector="jobs")],
-            id="another budget is spent",
+            id="a cloud throttles calls of usage",
         ),
         pytest.param(
             _of("TrainfleetJobHung", **JOB),

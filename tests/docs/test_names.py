@@ -32,6 +32,14 @@ ALERTS = {rule["alert"] for rule in _RULES if "alert" in rule}
 METRICS = {family.name for family in FAMILIES} | {
     name for metric in docs_metrics.own_metrics() for name in (metric.name, *(sample.name for sample in metric.samples))
 }
+REMOVED = {
+    "TrainfleetApiBudgetRunningOut",
+    "TrainfleetApiBudgetSpent",
+    "global.state_file",
+    "trainfleet_exporter_api_budget_remaining_calls",
+}
+"""Names of earlier versions. Only the pages about upgrades may have them."""
+UPGRADES = {"CHANGELOG.md", "docs/upgrade.md"}
 PACKAGES = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
 _FILES = re.compile(r"(?:docs|deploy|tests|src|benchmarks|requirements)/[\w./*-]+")
 _ON_PAGE = pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
@@ -42,8 +50,10 @@ def _whole(pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(pattern).replace(r"\*", "[a-z_]+"))
 
 
-def _unknown(named: set[str], known: set[str]) -> list[str]:
-    return sorted(name for name in named if not any(_whole(name).fullmatch(one) for one in known))
+def _unknown(named: set[str], known: set[str], page: Path | None = None) -> list[str]:
+    """Return the names that are not known. `page` has them."""
+    gone = REMOVED if page is not None and name_of(page) in UPGRADES else set()
+    return sorted(name for name in named - gone if not any(_whole(name).fullmatch(one) for one in known))
 
 
 @_ON_PAGE
@@ -51,7 +61,7 @@ def test_metrics(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w:./-])trainfleet_[a-z_*]+", text))
     named -= PACKAGES | {"trainfleet_lantern", "trainfleet_"}  # packages, and the prefix of all names
-    assert _unknown(named, METRICS) == []
+    assert _unknown(named, METRICS, page) == []
 
 
 @_ON_PAGE
@@ -63,7 +73,7 @@ def test_records(page: Path) -> None:
 @_ON_PAGE
 def test_alerts(page: Path) -> None:
     named = set(re.findall(r"(?<![\w/])Trainfleet[A-Z]\w+", page.read_text(encoding="utf-8")))
-    assert _unknown(named, ALERTS) == []
+    assert _unknown(named, ALERTS, page) == []
 
 
 def test_the_examples_of_a_severity_have_it() -> None:
@@ -138,7 +148,7 @@ def test_config_keys(page: Path) -> None:
     """Code with a dot that begins with the name of a section is a config key."""
     form = re.compile(rf"(?:{'|'.join(_BEGINNINGS)})(?:\.\w+)+")
     named = {span for span in spans(page) if form.fullmatch(span) and not span.endswith((".py", ".md", ".yaml"))}
-    assert sorted(named - KEYS) == []
+    assert _unknown(named, KEYS, page) == []
 
 
 @_ON_PAGE
@@ -176,6 +186,10 @@ def test_every_page_is_in_the_index(folder: str) -> None:
 def test_the_index_of_users_links_to_evidence_once() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert re.findall(r"\(evidence/[^)]*\)", index) == ["(evidence/index.md)"]
+
+
+def test_removed_names_are_gone() -> None:
+    assert sorted(REMOVED & (METRICS | ALERTS | KEYS)) == []
 
 
 def test_what_is_not_there_is_found() -> None:

@@ -370,6 +370,7 @@ def test_stretched_cycle_is_reported_and_the_next_follows() -> None:
         starts = [round(when) for name, when in units.read_at if name == "a"]
         assert starts == [0, 800, 1600]
         assert rig.own("collector_interval_seconds") == pytest.approx(800)
+        assert rig.own("collector_configured_interval_seconds") == 300
         await schedule.stop()
 
     run_stepped(main)

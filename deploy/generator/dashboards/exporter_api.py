@@ -96,27 +96,44 @@ def _calls() -> list[Panel]:
             ),
         ),
         timeseries(
-            "Remaining budget of calls",
-            "Share of limits.monthly_calls that is left in the billing month. Providers of one account share it.",
-            "percentunit",
-            Query(
-                f"min {of_api} (trainfleet_exporter_api_budget_remaining_calls{{{OWN}}})\n"
-                f"/ max {of_api} (trainfleet_exporter_api_budget_calls{{{OWN}}})",
-                API,
-            ),
-            limits=(0, 1),
-        ),
-        timeseries(
-            "Expected calls as a share of the budget",
-            "Calls in 30 days at the rate of the last hour, divided by the budget. Above 1, the exporter makes poll "
-            "intervals longer before the budget is spent.",
+            "Calls in 30 days as a share of the budget",
+            "Calls in 30 days at the rate of the last hour, divided by limits.monthly_calls. At 1, the exporter makes "
+            "poll intervals longer. Providers of one account share the budget, so add up their shares.",
             "percentunit",
             Query(
                 f"sum {of_api} (rate({_ATTEMPTS}{{{OWN}}}[1h])) * {_MONTH}\n"
                 f"/ max {of_api} (trainfleet_exporter_api_budget_calls{{{OWN}}})",
                 API,
             ),
-            scale=Scale("text", ((1, "red"),)),
+            scale=Scale("text", ((1.2, "red"),)),
+            width=8,
+        ),
+        timeseries(
+            "Calls of the last 30 days as a share of the budget",
+            "Calls that were made, divided by limits.monthly_calls. Providers of one account share the budget, so add "
+            "up their shares.",
+            "percentunit",
+            Query(
+                f"sum {of_api} (increase({_ATTEMPTS}{{{OWN}}}[30d]))\n"
+                f"/ max {of_api} (trainfleet_exporter_api_budget_calls{{{OWN}}})",
+                API,
+            ),
+            scale=Scale("text", ((1.2, "red"),)),
+            width=8,
+        ),
+        timeseries(
+            "Poll intervals as a multiple of the configured ones",
+            "1 is normal. A budget, the rate limit or a slow cloud makes intervals longer.",
+            "none",
+            Query(
+                "max by (provider, collector) (\n"
+                f"  trainfleet_exporter_collector_interval_seconds{{{OWN}}}\n"
+                f"  / trainfleet_exporter_collector_configured_interval_seconds{{{OWN}}}\n"
+                ")",
+                COLLECTOR,
+            ),
+            scale=Scale("text", ((3, "red"),)),
+            width=8,
         ),
     ]
 

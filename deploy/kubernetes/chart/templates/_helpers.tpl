@@ -88,7 +88,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ ternary "statefulset" "deploy" .Values.sharding.enabled }}/{{ include "trainfleet.fullname" . }}
 {{- end }}
 
-{{/* The spec of the volume claim for the state file. */}}
+{{/* The spec of the volume claim for the ledger. */}}
 {{- define "trainfleet.claim" -}}
 accessModes:
   {{- toYaml .Values.persistence.accessModes | nindent 2 }}
@@ -127,12 +127,15 @@ resources:
 {{- if and (eq .Values.web.scheme "https") (not .Values.web.config.existingSecret) (not .Values.extraArgs) }}
 {{- fail "web.scheme: https needs a web config with a tls_server_config; set web.config.existingSecret" }}
 {{- end }}
-{{- if .Values.config.inline }}
-{{- if kindIs "string" .Values.config.inline }}
-{{- .Values.config.inline }}
-{{- else }}
-{{- toYaml .Values.config.inline }}
+{{- with .Values.config.inline }}
+{{- $text := kindIs "string" . | ternary . (toYaml .) }}
+{{- $removed := dict "state_file" "the exporter keeps no count of calls" "sharding" "a provider belongs to one shard, see docs/scale.md" }}
+{{- range $key, $reason := $removed }}
+{{- if regexMatch (printf "(?m)^[- ]*%s *:" $key) $text }}
+{{- fail (printf "config.inline: %s was removed: %s; delete the key" $key $reason) }}
 {{- end }}
+{{- end }}
+{{- $text }}
 {{- end }}
 {{- end }}
 
