@@ -96,7 +96,7 @@ def compare_pages(old: Path, new: Path, *, ignore_help: bool) -> Difference:
     names = [{path.name for path in folder.glob("*m*s.*")} for folder in (old, new)]
     found = Difference(missing=sorted(names[0] ^ names[1]))
     for name in sorted(names[0] & names[1]):
-        pages = [(folder / name).read_text(encoding="utf-8").split("\n") for folder in (old, new)]
+        pages = [(folder / name).read_bytes().decode().split("\n") for folder in (old, new)]
         found.pages += 1
         found.lines += len(pages[0])
         found.left_out += sum(1 for line in pages[0] if _UNEQUAL.match(line))

@@ -1,9 +1,10 @@
-"""Run an exporter through a stepped hour of the simulated clouds, with faults, and write every page.
+"""Run an exporter through a stepped hour of the three simulated clouds, with faults, and write every page.
 
 `python -m benchmarks.hour FOLDER --checkout PATH` runs the code of another checkout (default: this one). Seed, clock
 and jitter are fixed, so two runs of the same code write the same pages: `python -m benchmarks.compare pages` compares
 them. It uses only the config, daemon, `/metrics`, simulator and stepped clock of the checkout. It scrapes pages every
-half minute, as text and OpenMetrics, plain and as gzip (written inflated).
+half minute, as text and OpenMetrics, plain and as gzip (written inflated). At the end, this checkout's parser checks
+every page. The exit code is 1 if one is invalid or has a series twice.
 
 The clouds fail by a fixed timetable, one fault after the other at every API: faults of the simulator, and
 corruptions, which change single values of true answers on their way out.
@@ -27,32 +28,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
-from benchmarks.rig import become, load
+from benchmarks.rig import ROOT, load, run
+from trainfleet_conformance import page
+from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
-
-if TYPE_CHECKING or (Path(trainfleet_exporter.__file__).parent / "app").exists():
-    from trainfleet_exporter.app.daemon import Daemon, WebSettings
-else:  # an older checkout
-    from trainfleet_exporter.daemon import Daemon, WebSettings
-if TYPE_CHECKING or not (Path(trainfleet_exporter.__file__).parent / "simulator").exists():
-    from trainfleet_conformance.clock import START, SteppedLoop, run_stepped
-    from trainfleet_simulator import Fault, Listener, Simulator
-    from trainfleet_simulator.modelarts import catalog
-    from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-else:  # an older checkout; installed packages of these names belong to another one
-    from trainfleet_exporter.simulator import Door as Listener
-    from trainfleet_exporter.simulator import Fault, Simulator
-    from trainfleet_exporter.simulator.modelarts import catalog
-    from trainfleet_exporter.simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
-    from trainfleet_exporter.testing.clock import START, SteppedLoop, run_stepped
+from trainfleet_simulator import Fault, Listener, Simulator
+from trainfleet_simulator.modelarts import catalog as modelarts
+from trainfleet_simulator.sagemaker import catalog as sagemaker
+from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _SEED = 7
 _START = START + 0.25
@@ -68,9 +60,11 @@ _BUILD_SECONDS = 0.03
 """Additional seconds of real time for threads."""
 _PAI_APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor")
 _MODELARTS_APIS = ("modelarts", "iam", "aom")
-_OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+_SAGEMAKER_APIS = ("sagemaker", "cloudwatch")
+_FORMATS = {"text": "text/plain", "openmetrics": "application/openmetrics-text;version=1.0.0"}
+"""What a scraper accepts, by the name of the format."""
 
-_LIMITS = "limits: {requests_per_second: 1000, concurrency: 200, monthly_calls: {%s: 2000000}}"
+_LIMITS = "limits: {requests_per_second: 1000, concurrency: 200}"
 """Limits so high that no call waits for another. The order of waiting calls would depend on their order of arrival."""
 _GLOBAL = """\
 global:
@@ -85,13 +79,18 @@ _PAI = f"""platform: alibaba_pai
     region: cn-hangzhou
     credentials: {{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}
     endpoints: {{ENDPOINTS}}
-    {_LIMITS % "cloudmonitor"}"""
+    {_LIMITS}"""
 _MODELARTS = f"""platform: huawei_modelarts
-    region: {catalog.REGION}
-    project_id: {catalog.PROJECT_ID}
-    credentials: {{access_key: {catalog.ACCESS_KEY}, secret_key: {catalog.SECRET_KEY}}}
+    region: {modelarts.REGION}
+    project_id: {modelarts.PROJECT_ID}
+    credentials: {{access_key: {modelarts.ACCESS_KEY}, secret_key: {modelarts.SECRET_KEY}}}
     endpoints: {{ENDPOINTS}}
-    {_LIMITS % "modelarts"}"""
+    {_LIMITS}"""
+_SAGEMAKER = f"""platform: aws_sagemaker
+    region: {sagemaker.REGION}
+    credentials: {{access_key_id: {sagemaker.ACCESS_KEY_ID}, secret_access_key: {sagemaker.SECRET_ACCESS_KEY}}}
+    endpoints: {{ENDPOINTS}}
+    {_LIMITS}"""
 _PROVIDERS = {
     "pai": f"""\
   - name: pai
@@ -102,14 +101,14 @@ _PROVIDERS = {
       usage: {{interval: 60s, source: auto}}
       nodes: {{enabled: true, interval: 60s}}
 """,
-    "pai-dlc-metrics": f"""\
-  - name: pai-dlc-metrics
+    "pai-job-metrics": f"""\
+  - name: pai-job-metrics
     {_PAI}
     workspaces: ["12345"]
     collectors:
       job_counts: {{enabled: false}}
       pods: {{interval: 60s}}
-      usage: {{interval: 60s, source: dlc_metrics}}
+      usage: {{interval: 60s, source: job_metrics}}
       pools: {{enabled: false}}
       pool_workloads: {{enabled: false}}
 """,
@@ -132,10 +131,19 @@ _PROVIDERS = {
       pool_workloads: {{enabled: false}}
       pool_usage: {{enabled: false}}
 """,
+    "sagemaker": f"""\
+  - name: sagemaker
+    {_SAGEMAKER}
+    collectors:
+      job_counts: {{interval: 60s}}
+      usage: {{interval: 60s}}
+      nodes: {{enabled: true, interval: 60s}}
+""",
 }
-_APIS = {name: _PAI_APIS if name.startswith("pai") else _MODELARTS_APIS for name in _PROVIDERS}
+_CLOUDS = {"pai": _PAI_APIS, "modelarts": _MODELARTS_APIS, "sagemaker": _SAGEMAKER_APIS}
+_APIS = {name: _CLOUDS[name.partition("-")[0]] for name in _PROVIDERS}
 
-_ALL_APIS = (*_PAI_APIS, *_MODELARTS_APIS)
+_ALL_APIS = tuple(api for apis in _CLOUDS.values() for api in apis)
 _CORRUPTIONS = ("numbers as text", "texts as numbers", "nulls", "absent fields", "rows without ids")
 _FAULTS = (
     *("nan", "lone_surrogates", "one_bad_row", "unknown_words", "hostile_strings", "negative", "infinite"),
@@ -152,12 +160,15 @@ _SHORTEST, _LONGEST = 0.02, 0.4
 """Seconds that calls take without a fault."""
 _VARYING = re.compile(rb"NextToken=[^&]*|\d{4}-\d\d-\d\dT[^&\"]*|\d{10,}")
 """Parts of a request that may differ between runs: random tokens, and rounded times."""
+_ACTIONS = (b"x-acs-action", b"x-amz-target")
+"""Headers that name the operation."""
 _TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 _IDS = frozenset(
     {
         *("JobId", "PodId", "PodUid", "QuotaId", "NodeName", "WorkloadId", "WorkspaceId", "MetricName", "jobId", "pod"),
         *("id", "uid", "job_id", "task_id", "name", "metadata", "version_id", "metric"),
+        *("TrainingJobName", "ClusterName", "InstanceGroupName", "InstanceId", "TrainingPlanName", "Id", "Key"),
     }
 )
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -241,9 +252,18 @@ class Gate:
             await asyncio.sleep(seconds)
 
     def _seconds(self, scope: Scope, body: bytes) -> float:
-        action = next((value for name, value in scope["headers"] if name == b"x-acs-action"), b"")
-        asked = b"\n".join((self._name.encode(), scope["raw_path"], action, scope["query_string"], body))
+        action = next((value for name, value in scope["headers"] if name in _ACTIONS), b"")
+        asked = b"\n".join((self._name.encode(), scope["raw_path"], action, scope["query_string"], _sorted(body)))
         return _SHORTEST + (_LONGEST - _SHORTEST) * zlib.crc32(_VARYING.sub(b"", asked)) / 2**32
+
+
+def _sorted(body: bytes) -> bytes:
+    """Return a request's JSON without the token of a page, in an order that does not depend on the code under test."""
+    try:
+        fields = json.loads(body)
+    except ValueError:
+        return body
+    return json.dumps({**fields, "NextToken": ""}, sort_keys=True).encode()
 
 
 def _corrupted(kind: str, held: list[Message]) -> list[Message]:
@@ -261,7 +281,7 @@ class _Corruption:
     """Changes values of a response, selected only by their places."""
 
     def __init__(self, kind: str) -> None:
-        self._change: Callable[[dict[str, Any]], dict[str, Any]] = {
+        self._change: Callable[[dict[Any, Any]], dict[Any, Any]] = {
             "numbers as text": lambda fields: {name: _as_text(value) for name, value in fields.items()},
             "texts as numbers": lambda fields: {name: _as_number(value) for name, value in fields.items()},
             "nulls": lambda fields: {name: None if spoilt else fields[name] for name, spoilt in self._some(fields)},
@@ -272,8 +292,10 @@ class _Corruption:
         self._objects = 0
 
     def of(self, value: Any, *, is_row: bool = False) -> Any:
-        """Return the corrupted value. Only objects within lists (rows and their content) change."""
+        """Return the corrupted value. Only objects and plain values within lists (rows and their content) change."""
         if isinstance(value, list):
+            if is_row and not any(isinstance(one, dict | list) for one in value):
+                return list(self._change(dict(enumerate(value))).values())
             return [self.of(one, is_row=True) for one in value]
         if not isinstance(value, dict):
             return value
@@ -285,13 +307,13 @@ class _Corruption:
             return json.dumps(self.of(json.loads(value)))
         return self.of(value, is_row=is_row)
 
-    def _some(self, fields: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    def _some(self, fields: dict[Any, Any]) -> Iterator[tuple[Any, bool]]:
         """Yield names of fields, and whether to corrupt each: every 11th."""
         for name in fields:
             self._fields += 1
             yield name, self._fields % 11 == 0
 
-    def _without_id(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _without_id(self, fields: dict[Any, Any]) -> dict[Any, Any]:
         self._objects += 1
         return {name: one for name, one in fields.items() if name not in _IDS} if self._objects % 3 == 0 else fields
 
@@ -324,7 +346,7 @@ def _jump(loop: SteppedLoop, seconds: float) -> None:
 async def drive(folder: Path, seconds: float) -> None:
     """Poll for so many seconds of stepped time, and write the pages."""
     loop = asyncio.get_running_loop()
-    simulator = Simulator(_SEED, clouds=("pai", "modelarts"), population=24)
+    simulator = Simulator(_SEED, clouds=tuple(_CLOUDS), population=24)
     is_open = asyncio.Event()
     is_open.set()
     gates = {
@@ -368,7 +390,7 @@ async def _make(fault: _PlannedFault, simulator: Simulator, gates: _Gates, origi
 
 
 async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
-    for name, accept in (("text", "text/plain"), ("openmetrics", _OPENMETRICS)):
+    for name, accept in _FORMATS.items():
         for encoding in ("identity", "gzip"):
             answer = await client.get("/metrics", headers={"accept": accept, "accept-encoding": encoding})
             answer.raise_for_status()
@@ -402,17 +424,39 @@ def _client(daemon: Daemon) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False, timeout=60)
 
 
+def check_pages(folder: Path) -> Iterator[str]:
+    """Check every page of a folder, and yield what is wrong with it."""
+    for stem in sorted({path.name.partition(".")[0] for path in folder.glob("*m*s.*")}):
+        for encoding in ("identity", "gzip"):
+            pages = [(folder / f"{stem}.{name}.{encoding}").read_bytes().decode() for name in _FORMATS]
+            try:
+                page.check_both(*pages)
+            except ValueError as error:
+                yield f"{stem}, {encoding}: {error}"
+
+
 def main() -> int:
-    """Run the exporter; return the exit code."""
+    """Run the exporter and check its pages; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hour", description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder to write pages to; it must not exist")
-    parser.add_argument("--checkout", type=Path, help="the checkout whose exporter runs (default: this one)")
+    parser.add_argument("--checkout", type=Path, default=ROOT, help="whose exporter runs (default: this one)")
     parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--unchecked", action="store_true", help="write pages in this process, and do not check them")
     asked = parser.parse_args()
-    if asked.checkout is not None:
-        become("benchmarks.hour", [str(asked.folder), f"--minutes={asked.minutes}"], asked.checkout)
-    asked.folder.mkdir(parents=True)
-    logging.basicConfig(filename=asked.folder / "log", level=logging.INFO)
+    if asked.unchecked:
+        _write_pages(asked.folder, asked.minutes)
+        return 0
+    code = run("benchmarks.hour", [str(asked.folder), f"--minutes={asked.minutes}", "--unchecked"], asked.checkout)
+    if code:
+        return code
+    complaints = list(check_pages(asked.folder))
+    print("\n".join(complaints) or "no page is invalid or has a series twice")
+    return int(bool(complaints))
+
+
+def _write_pages(folder: Path, minutes: float) -> None:
+    folder.mkdir(parents=True)
+    logging.basicConfig(filename=folder / "log", level=logging.INFO)
     began = perf_counter()
     numbers = itertools.count()
     with (
@@ -420,10 +464,9 @@ def main() -> int:
         # APScheduler orders jobs of the same moment by random ids: use the order of the config here.
         mock.patch("os.urandom", lambda size: next(numbers).to_bytes(6, "big").ljust(size, b"\0")[:size]),
     ):
-        run_stepped(lambda: drive(asked.folder, asked.minutes * 60.0), start=_START)
-    pages = len(list(asked.folder.glob("*.text.*")))
+        run_stepped(lambda: drive(folder, minutes * 60.0), start=_START)
+    pages = len(list(folder.glob("*.text.*")))
     print(f"{pages} pages by {trainfleet_exporter.__file__} in {perf_counter() - began:.0f} s")
-    return 0
 
 
 if __name__ == "__main__":

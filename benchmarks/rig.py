@@ -82,8 +82,17 @@ def running(
 
 def become(module: str, arguments: Sequence[str], checkout: Path) -> NoReturn:
     """Replace this process by a module of these benchmarks that runs the exporter of another checkout."""
-    environ = {**_environ(checkout.resolve() / "src", ROOT), "PYTHONHASHSEED": "0"}
-    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], environ)  # noqa: S606 - our own
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], _environ_of(checkout))  # noqa: S606 - our own
+
+
+def run(module: str, arguments: Sequence[str], checkout: Path) -> int:
+    """Run a module of these benchmarks with the exporter of another checkout; return its exit code."""
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, env=_environ_of(checkout), check=False).returncode  # noqa: S603 - our own
+
+
+def _environ_of(checkout: Path) -> dict[str, str]:
+    return {**_environ(checkout.resolve() / "src", ROOT), "PYTHONHASHSEED": "0"}
 
 
 def _environ(*paths: Path) -> dict[str, str]:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from prometheus_client.core import Metric
 
 from deploy.generator.docs_tables import code, table
+from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.families import KEYS, MetricFamily
 from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
 from trainfleet_exporter.families.history import HISTORY_FAMILIES
 from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
 from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
-from trainfleet_exporter.providers.registry import Platform, installed_platforms
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
@@ -42,17 +42,12 @@ def reference() -> str:
     """Return all tables of the page."""
     shown = [name for _, families in _GROUPS for name in (family.name for family in families)]
     assert len(shown) == len(set(shown))
-    installed = installed_platforms()
-    platforms = [installed[name] for name in _CLOUDS]
-    groups = [
-        f"## {title}\n\n{table(_HEADS, (_row(family, platforms) for family in families))}"
-        for title, families in _GROUPS
-    ]
+    groups = [f"## {title}\n\n{table(_HEADS, map(_row, families))}" for title, families in _GROUPS]
     return "\n\n".join((*groups, "## The exporter about itself\n\n" + _own()))
 
 
-def _row(family: MetricFamily, platforms: Sequence[Platform]) -> tuple[str, ...]:
-    unproven = dict.fromkeys(note for each in platforms if (note := each.experimental.get(family.name)))
+def _row(family: MetricFamily) -> tuple[str, ...]:
+    unproven = dict.fromkeys(note for each in _CLOUDS if (note := EXPERIMENTAL[each].get(family.name)))
     mark = "" if family.kind == "gauge" else f" ({family.kind})"
     name = code(family.name) + mark + (" **E**" if unproven else "")
     keys, _ = KEYS[family.of]
@@ -60,12 +55,12 @@ def _row(family: MetricFamily, platforms: Sequence[Platform]) -> tuple[str, ...]
     if family.labels is None:
         labels.append("`label_TAG` for each tag")
     meaning = family.help + (f" E: {'; '.join(unproven)}." if unproven else "")
-    return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in platforms)))
+    return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in _CLOUDS)))
 
 
-def _sources(platform: Platform, family: MetricFamily) -> str:
-    cloud = _CLOUDS[platform.name]
-    sources = [source.removeprefix(cloud).lstrip(" -") for source in platform.sources.get(family.name, ())]
+def _sources(platform: str, family: MetricFamily) -> str:
+    cloud = _CLOUDS[platform]
+    sources = [source.removeprefix(cloud).lstrip(" -") for source in SOURCES[platform].get(family.name, ())]
     return f"*{cloud}*: {'; '.join(sources) or 'not reported'}"
 
 
@@ -89,6 +84,7 @@ def own_metrics() -> Iterator[Metric]:
     telemetry.watch_credentials("p", lambda: 0.0)
     telemetry.watch_budget("p", "a", 1)
     telemetry.watch_lease(lambda: True)
+    telemetry.watch_writes("lease", lambda: 0)
     yield from telemetry.registry.collect()
 
 

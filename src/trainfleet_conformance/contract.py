@@ -70,15 +70,6 @@ class ContractChecks(ProviderCase):
             "that is missing is a row of its table: propose it there",
         )
 
-    def test_contract_every_family_has_a_source(self) -> None:
-        """HELP names the API and the fields of the values."""
-        sources = self.platform.sources
-        shown = {_FAMILY[name] for name, _ in self.good.page.shown if name in _TABLE}
-        complaints = [f"{family} has no source" for family in sorted(shown) if not sources.get(family)]
-        unknown = (sources.keys() | self.platform.experimental.keys()) - {family.name for family in FAMILIES}
-        complaints += [f"{family} is no family of the exporter" for family in sorted(unknown)]
-        complain(complaints, "name the APIs and fields of each family in Platform.sources")
-
     def test_contract_values_are_in_base_units(self) -> None:
         """Ratios are 0 to 1 and not percent; nothing is below 0, NaN or infinite."""
         complain(

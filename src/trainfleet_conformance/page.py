@@ -12,27 +12,98 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 
 _NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
-_SAMPLE = re.compile(rf"({_NAME})\{{({_LABEL}(?:,{_LABEL})*)\}} (\S+)")
+_VALUE = r"NaN|[+-]Inf|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_SAMPLE = re.compile(rf"({_NAME})(?:\{{({_LABEL}(?:,{_LABEL})*)\}})? ({_VALUE})")
+_LABELS = re.compile(_LABEL)
 _ESCAPED = re.compile(r"\\(.)")
+_HELP = re.compile(rf"# HELP ({_NAME}) \S.*")
+_TYPE = re.compile(rf"# TYPE ({_NAME}) (\w+)")
+_END = "# EOF\n"
+_HISTOGRAM = ("_bucket", "_sum", "_count")
+_TEXT_ENDINGS = {"counter": ("",), "gauge": ("",), "histogram": _HISTOGRAM, "summary": ("", "_sum", "_count")}
+_OPENMETRICS_ENDINGS = {
+    "counter": ("_total", "_created"),
+    "gauge": ("",),
+    "histogram": (*_HISTOGRAM, "_created"),
+    "info": ("_info",),
+    "summary": ("", "_sum", "_count", "_created"),
+    "unknown": ("",),
+}
+"""By type of a family, what its name has at the end in the names of its samples."""
 
 Sample = tuple[str, dict[str, str], float]
 
 
+Key = tuple[str, tuple[tuple[str, str], ...]]
+"""A series: name and sorted labels."""
+
+
 def sample(line: str) -> Sample:
-    """Parse name, labels and value of one sample line without its newline."""
+    """Parse name, labels and value of one sample line without its newline. Raises ValueError."""
     match = _SAMPLE.fullmatch(line)
-    assert match, f"not a sample line: {line!r}"
-    found = re.findall(_LABEL, match[2])
-    labels = {name: _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], text) for name, text in found}
-    assert len(labels) == len(found), f"a label twice: {line!r}"
+    if match is None:
+        raise ValueError(f"not a sample line: {line!r}")
+    found = _LABELS.findall(match[2] or "")
+    labels = {name: _ESCAPED.sub(_unescaped, text) if "\\" in text else text for name, text in found}
+    if len(labels) < len(found):
+        raise ValueError(f"a label twice: {line!r}")
     return match[1], labels, float(match[match.lastindex or 0])
 
 
-def samples(page: bytes) -> list[Sample]:
-    """Parse all samples of a page and skip comment lines."""
-    text = page.decode()
-    assert not text or text.endswith("\n")
-    return [sample(line) for line in text.split("\n")[:-1] if not line.startswith("#")]
+def _unescaped(match: re.Match[str]) -> str:
+    return "\n" if match[1] == "n" else match[1]
+
+
+def samples(lines: bytes) -> list[Sample]:
+    """Parse the samples of a page or of a part of it, and skip comment lines. Raises ValueError."""
+    return [sample(line) for line in _lines(lines.decode()) if not line.startswith("#")]
+
+
+def check(page: str) -> dict[Key, float]:
+    """Return the series of a whole page, text or OpenMetrics, with their values.
+
+    Raises ValueError if a line is invalid, a family has two heads, a sample is not below the head of its family, or a
+    series appears twice. Prometheus rejects such a page, or silently keeps one of the two.
+    """
+    endings = _OPENMETRICS_ENDINGS if page.endswith(_END) else _TEXT_ENDINGS
+    found: dict[Key, float] = {}
+    families: set[str] = set()
+    helped, names = "", frozenset[str]()
+    for line in _lines(page.removesuffix(_END)):
+        if not line.startswith("#"):
+            name, labels, value = sample(line)
+            key = (name, tuple(sorted(labels.items())))
+            if name not in names:
+                raise ValueError(f"not below the head of its family: {line!r}")
+            if key in found:
+                raise ValueError(f"twice on the page: {line!r}, before with the value {found[key]}")
+            found[key] = value
+        elif head := _HELP.fullmatch(line):
+            helped, names = head[1], frozenset()
+        elif (head := _TYPE.fullmatch(line)) and head[1] == helped and head[2] in endings:
+            if helped in families:
+                raise ValueError(f"a family twice: {line!r}")
+            families.add(helped)
+            names = frozenset(helped + ending for ending in endings[head[2]])
+        else:
+            raise ValueError(f"not a line of this format, or HELP and TYPE do not belong together: {line!r}")
+    return found
+
+
+def check_both(text: str, openmetrics: str) -> dict[Key, float]:
+    """Check a page in both formats; return the series of the text. Raises ValueError, also if their series differ."""
+    found, other = check(text), check(openmetrics)
+    if differing := sorted(found.keys() ^ other.keys()):
+        raise ValueError(f"only in one of the two formats: {'; '.join(map(words, differing[:5]))}")
+    parse_openmetrics(openmetrics)
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines. ValueError if the last one does not end."""
+    if text and not text.endswith("\n"):
+        raise ValueError(f"the page does not end with a newline but with {text[-20:]!r}")
+    return text.split("\n")[:-1]
 
 
 def parse_text(page: str) -> list[Metric]:
@@ -54,8 +125,6 @@ def total(texts: Iterable[bytes]) -> int:
     return sum(map(len, texts))
 
 
-Key = tuple[str, tuple[tuple[str, str], ...]]
-"""A series: family and sorted labels."""
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
 DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_phase_seconds"})
@@ -63,16 +132,12 @@ DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_pha
 
 
 class Page:
-    """Samples of the clouds (`shown`), and the exporter's own samples (`own`)."""
+    """Samples of the clouds (`shown`), and the exporter's own samples (`own`). Raises ValueError as `check` does."""
 
     def __init__(self, text: str) -> None:
-        self.shown: dict[Key, float] = {}
-        self.own: dict[Key, float] = {}
-        for family, labels, value in samples(_labelled(text)):
-            key = (family, tuple(sorted(labels.items())))
-            target = self.own if family.startswith(_OWN) else self.shown
-            assert key not in target, f"twice on the page: {key}"
-            target[key] = value
+        series = check(text)
+        self.own = {key: value for key, value in series.items() if key[0].startswith(_OWN)}
+        self.shown = {key: value for key, value in series.items() if key not in self.own}
 
     def of(self, family: str, **labels: str) -> Iterator[tuple[dict[str, str], float]]:
         """Return the samples of one family that have these labels."""
@@ -94,12 +159,6 @@ class Page:
     def states_of(self, job_id: str) -> list[str]:
         """Return the statuses that the page shows for a job: one on a correct page."""
         return [labels["status"] for labels, value in self.of(_STATUS, job_id=job_id) if value]
-
-
-def _labelled(text: str) -> bytes:
-    """Remove samples without labels, which the strict parser does not accept."""
-    lines = text.split("\n")
-    return "\n".join(line for line in lines if not line or "{" in line.partition(" ")[0]).encode()
 
 
 def wrong(now: Page, before: Page) -> list[Key]:

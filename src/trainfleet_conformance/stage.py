@@ -24,7 +24,7 @@ import httpx
 import yaml
 
 from trainfleet_conformance.gateway import Gateway, PretendCloud, Signatures
-from trainfleet_conformance.page import Page, parse_openmetrics, parse_text
+from trainfleet_conformance.page import Page, check_both
 from trainfleet_conformance.planted import Planted, authorizations, hits
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
@@ -127,9 +127,9 @@ class Stage:
 
     async def read_everything(self) -> None:
         """Read every page, the metrics in both formats. Raise ValueError if one is invalid."""
-        parse_text((await self._client.get("/metrics")).text)
+        text = await self._client.get("/metrics")
         answer = await self._client.get("/metrics", headers=_OPENMETRICS)
-        parse_openmetrics(answer.text)
+        check_both(text.text, answer.text)
         self.outputs.append(answer.text)
         for path in ("/", "/config", "/-/ready"):
             answer = await self._client.get(path)

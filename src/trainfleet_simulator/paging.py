@@ -25,7 +25,6 @@ _PAGED_BY = {
     "DescribeMetricMetaList": "PageNumber",
     "DescribeMetricLast": "NextToken",
     "DescribeMetricList": "NextToken",
-    "GetMetrics": "NextToken",
     "ListTrainingJobs": "offset",
     "ListWorkloads": "offset",
     "ListScheduledEvents": "offset",

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 _ROWS = (
     *("Jobs", "Quotas", "Workloads", "Nodes", "EcsSpecs", "Workspaces", "Resource", "QuotaUserUsages"),
-    *("Datapoints", "DataPoints", "PodMetrics", "Pods"),
+    *("Datapoints", "PodMetrics", "Pods"),
     *("Results", "TrainingJobSummaries", "ClusterSummaries", "ClusterNodeSummaries", "TrainingPlanSummaries"),
     *("InstanceGroups", "MetricDataResults"),
     *("items", "workspaces", "jobs", "versions", "projects", "quotas", "metrics", "log_file_list", "result", "data"),
@@ -26,7 +26,7 @@ _HITS = ("TotalHits", "Value")
 _COUNT = "count"
 """The number of rows on this page; for events, the total number."""
 _COUNTED = "events"
-_TEXTS = frozenset({"Datapoints", "DataPoints", "system_metric_list"})
+_TEXTS = frozenset({"Datapoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 ENDLESS_NUMBER = "@1e400@"
 """A placeholder for a number beyond every float, which the encoder cannot write."""

@@ -156,14 +156,12 @@ class Simulator:
         self._aws_keys = Keys(Key(aws_access_key_id, aws_secret_access_key, security_token or ""))
         self.aws_sts = AwsSts(self._aws_keys)
         """AWS' STS, and the metadata of machines and containers."""
-        self.aws_denied: set[str] = set()
-        """Operations of SageMaker and CloudWatch that the policy of the AWS identity does not allow."""
         served: list[Cloud] = []
         if "sagemaker" in clouds:
             world = self.worlds["sagemaker"] = World(
                 SAGEMAKER, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
             )
-            served.append(Aws(world, self._aws_keys, self.aws_sts, self.aws_denied))
+            served.append(Aws(world, self._aws_keys, self.aws_sts))
         if "modelarts" in clouds:
             world = self.worlds["modelarts"] = World(
                 V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still

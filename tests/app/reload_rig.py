@@ -16,6 +16,7 @@ import pytest
 from tests.polling.rig import count
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
+from trainfleet_conformance.page import check
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.reload import Reloader, ReloadOutcome
 from trainfleet_exporter.config import Config, ProviderConfig, load_config
@@ -165,8 +166,9 @@ class Site:
 
     async def page(self) -> list[str]:
         """The lines of a scrape that are about trainfleet."""
-        lines = (await self.exporter.text()).decode().splitlines()
-        return [line for line in lines if line.startswith("trainfleet_") and "build_info" not in line]
+        text = (await self.exporter.text()).decode()
+        check(text)
+        return [line for line in text.splitlines() if line.startswith("trainfleet_") and "build_info" not in line]
 
     async def of(self, provider: str) -> list[str]:
         """The lines of a provider."""

@@ -15,7 +15,7 @@ from tests.support.payloads import payload
 from trainfleet_exporter.backfill.series import Namer, steady
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import BadAnswer, StartError
-from trainfleet_exporter.families import FAMILIES, described
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
@@ -414,50 +414,6 @@ def test_the_config_s_filter_and_denied_families_hold(tmp_path: Path) -> None:
         assert _values(tmp_path / "out", "job_platform_status")
 
     simulated("pai", work, tmp_path, change=change)
-
-
-def test_dlc_metrics_are_read_job_by_job(tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
-        await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 900))
-        (path,) = (tmp_path / "out").glob("*.om")
-        help_of = {family.name: family.help for family in described(installed_platforms().values())}
-        name = "trainfleet_job_cpu_utilization_ratio"
-        assert f"# HELP {name} {help_of[name]}\n" in path.read_text("utf-8")
-        at = EVENING.start + 600
-        job_values, pod_values = (
-            {
-                key: times[at]
-                for key, times in _values(tmp_path / "out", f"{level}_cpu_utilization_ratio").items()
-                if at in times
-            }
-            for level in ("job", "pod")
-        )
-        compared = 0
-        for job in rig.jobs():
-            pods = truth("pai", job, "CpuCoreUsage", at)
-            if (job.job_id,) in job_values and pods:
-                assert job_values[job.job_id,] == pytest.approx(fmean(pods.values()) / 100, rel=1e-4)
-                for pod, value in pods.items():
-                    assert pod_values[job.job_id, pod] == pytest.approx(value / 100, rel=1e-4)
-                compared += 1
-        assert compared >= 3
-        sources = {
-            labels["source"]
-            for path in (tmp_path / "out").glob("*.om")
-            for name, labels, _, _ in samples(path)
-            if name == "trainfleet_job_usage_info"
-        }
-        assert sources == {"dlc_metrics"}
-        assert not any(
-            "DescribeMetricList" in calls for calls in rig.simulator._cloud.truth.show(0.0)["calls"].values()
-        )
-
-    simulated(
-        "pai",
-        work,
-        tmp_path,
-        change=lambda text: text.replace("usage: {interval: 15s}", "usage: {interval: 15s, source: dlc_metrics}"),
-    )
 
 
 def test_without_aom_task_metrics_serve_all(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
 from tests.support.payloads import payload
 from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.model import Job, JobUsage
-from trainfleet_exporter.providers.alibaba_pai import past as pai_past
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add_past
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
-from trainfleet_exporter.providers.alibaba_pai.usage.past import DLC_METRICS, FIVES_KEPT
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
@@ -211,28 +208,6 @@ def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: py
         assert {labels.get("job_id") for _, labels, _, _ in found} == {job.job_id}
 
     simulated("pai", work, tmp_path)
-
-
-@pytest.mark.parametrize(("days_kept", "step"), [(31, 60), (0, 300)])
-def test_old_days_of_dlc_metrics_have_five_minute_steps(
-    days_kept: int, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = ((60, days_kept * DAY), (300, FIVES_KEPT))
-    monkeypatch.setattr(pai_past, "DLC_METRICS", replace(DLC_METRICS, kept=kept))
-
-    async def work(rig: Rig) -> None:
-        steady = next(job for job in rig.jobs() if job.draft.name == "llm-pretrain-70b")
-        await rig.backfill(tmp_path / "out", Range(EVENING.end - 1800, EVENING.end), job_id=steady.job_id)
-        (path,) = (tmp_path / "out").glob("*.om")
-        times = [at for name, _, _, at in samples(path) if name == "trainfleet_job_cpu_utilization_ratio"]
-        assert times == list(range(EVENING.end - 1800, EVENING.end, step))
-
-    simulated(
-        "pai",
-        work,
-        tmp_path,
-        change=lambda text: text.replace("usage: {interval: 15s}", "usage: {interval: 15s, source: dlc_metrics}"),
-    )
 
 
 def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:

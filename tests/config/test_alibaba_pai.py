@@ -51,9 +51,7 @@ def test_intervals_by_default(tmp_path: Path) -> None:
     assert (collectors.pool_workloads.enabled, collectors.pool_workloads.interval) == (True, None)
 
 
-@pytest.mark.parametrize(
-    ("source", "is_sweep"), [("auto", True), ("cloudmonitor", True), ("dlc_metrics", False), ("job_metrics", False)]
-)
+@pytest.mark.parametrize(("source", "is_sweep"), [("auto", True), ("cloudmonitor", True), ("job_metrics", False)])
 def test_usage_is_a_sweep_where_cloudmonitor_is_asked(tmp_path: Path, source: str, is_sweep: bool) -> None:
     provider = load_provider(tmp_path, f"collectors: {{usage: {{source: {source}}}}}")
     assert provider.collectors.usage.source == source

@@ -181,14 +181,6 @@ MISTAKES = (
         "'tier'",
     ),
     Mistake(
-        "a family has no source",
-        "tables.py",
-        '    "trainfleet_job_priority": [f"{_JOBS}.priority"],\n',
-        "",
-        "test_contract_every_family_has_a_source",
-        "trainfleet_job_priority has no source",
-    ),
-    Mistake(
         "states without jobs have no count",
         "collectors.py",
         "live_states = translate.LIVE",

@@ -139,6 +139,15 @@ def test_a_denial_that_comes_with_200_is_a_missing_right(tmp_path: Path) -> None
     assert [row.operation for row in pai.missing_rights] == ["DescribeMetricLast"]
 
 
+def test_denied_search_of_sagemaker_is_a_missing_right(tmp_path: Path) -> None:
+    """SageMaker answers 400."""
+    (aws,) = diagnosed(tmp_path, Fault({"operation": "Search"}, kind="denied"), clouds=("sagemaker",))
+    assert {row.operation: row.right for row in aws.missing_rights} == {"Search": "sagemaker:Search"}
+    assert not aws.success
+    assert "HTTP 400 AccessDeniedException" in aws.problems[0].message
+    assert "grant the identity sagemaker:Search" in show(aws)
+
+
 def test_refused_aom_is_a_missing_right_despite_task_metrics(tmp_path: Path) -> None:
     _, modelarts = diagnosed(tmp_path, Fault({"api": "aom"}, status=403), clouds=("pai", "modelarts"))
     assert "aom:metric:list" in {row.right for row in modelarts.missing_rights}

@@ -131,7 +131,8 @@ SYMPTOMS = {
     ),
     "unknown workspace": Symptom(
         "No series",
-        ["the cloud does not list a workspace of the config"],
+        ["the cloud does not list this workspace"],
+        [r'collector_success{collector="workspaces".*} 0'],
         change=_at("providers", 0, "workspaces", value=["12345", "99999"]),
     ),
 }

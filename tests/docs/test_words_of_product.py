@@ -16,14 +16,15 @@ import pytest
 import yaml
 from deploy.generator import DEPLOY
 from deploy.generator.docs_metrics import own_metrics
+from deploy.generator.metric_sources import EXPERIMENTAL
+from deploy.generator.metric_sources import SOURCES as METRIC_SOURCES
 
 from tests.docs.pages import ROOT
 from tests.docs.words import sentences, violations
 from trainfleet_exporter import cli
-from trainfleet_exporter.families import FAMILIES, described
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.process import healthcheck
 from trainfleet_exporter.process.arguments import COMMANDS
-from trainfleet_exporter.providers.registry import installed_platforms
 
 Texts = Iterator[tuple[str, str]]
 """The place of each text, and the text as Markdown."""
@@ -53,9 +54,11 @@ def _help_of_families() -> Texts:
 
 
 def _sources_of_families() -> Texts:
-    """HELP with its sources. These are lists of fields, so they may be long."""
-    for family in described(installed_platforms().values()):
-        yield family.name, family.help
+    """Yield the sources of docs/metrics.md. These are lists of fields, so they may be long."""
+    for by_family in (*METRIC_SOURCES.values(), *EXPERIMENTAL.values()):
+        for family, found in by_family.items():
+            for text in [found] if isinstance(found, str) else found:
+                yield family, text
 
 
 def _help_of_commands() -> Texts:

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from trainfleet_conformance.page import check
 from trainfleet_simulator import Simulator
 
 COMMAND = [sys.executable, "-m", "trainfleet_exporter"]
@@ -106,7 +107,11 @@ class ExporterProcess:
         eventually(lambda: self.client.get("/-/ready").status_code == 200, what="every first poll")
 
     def metrics(self, **headers: str) -> httpx.Response:
-        return self.client.get("/metrics", headers={"accept": "*/*", **headers})
+        """Scrape. Raises ValueError if the page is invalid."""
+        answer = self.client.get("/metrics", headers={"accept": "*/*", **headers})
+        if answer.status_code == 200:
+            check(answer.text)
+        return answer
 
     def samples(self, name: str) -> dict[str, float]:
         """Samples of one name: label text to value."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from tests.e2e.processes import ExporterProcess, eventually, running_cloud, running_exporter
+from trainfleet_conformance.page import check
 
 SCRAPES, RELOADS = 1000, 50
 KEPT = "sim-kept"
@@ -87,6 +88,7 @@ class Load(threading.Thread):
                     answer = client.get("/metrics")
                     self.seconds.append(time.monotonic() - began)
                     self.statuses[answer.status_code] += 1
+                    check(answer.text)
                     self.pages.append(answer.text)
         except Exception as error:  # noqa: BLE001 - whatever it is, the test is to fail by it
             self.failure = error

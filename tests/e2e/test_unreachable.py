@@ -22,6 +22,7 @@ import pytest
 
 from tests.support.clock import run_stepped
 from tests.support.ports import held_port
+from trainfleet_conformance.page import check
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.app.exporter import Exporter
@@ -132,11 +133,13 @@ def test_exporter_serves_without_the_cloud_and_recovers(tmp_path: Path) -> None:
                     await daemon.start()
                     answer = await client.get("/metrics")
                     assert answer.status_code == 200
+                    assert check(answer.text)
                     await asyncio.sleep(35)
                     assert (await client.get("/-/ready")).status_code == 200
                     async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
                         await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
                         text = (await client.get("/metrics")).text
+                        check(text)
                         for name in ("sim-pai-hangzhou", "sim-modelarts-north4", "sim-sagemaker-us-east-1"):
                             assert f'trainfleet_provider_up{{provider="{name}"}} 1.0' in text
                         assert "trainfleet_jobs{" in text

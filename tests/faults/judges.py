@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from tests.faults.page import Key, Page, missing, words, wrong
+from tests.faults.page import Key, Page, words, wrong
 
 Judge = Callable[[Page, Page], list[str]]
 
@@ -24,10 +24,6 @@ _UNKNOWN_WORDS = re.compile(r"Sublimating|(JOBSTAT_)?-?\d+")
 _WHOLES, _MEAN = ("trainfleet_job_", "trainfleet_pod_", "trainfleet_pool_"), "_utilization_ratio"
 _OF_TEXTS = "trainfleet_job_restarts_allowed"
 """A number that ModelArts has in an annotation, which is free text."""
-_INFO = "trainfleet_job_info"
-_LEFT_OUT = {(label, "") for label in ("job_type", "pool_id", "resource_type", "payment_type")}
-_LISTED = ("trainfleet_jobs", "trainfleet_jobs_finished_total", "trainfleet_job_status")
-"""Families that a list of jobs feeds."""
 _TEXTS = {
     "accelerator_model",
     "job_name",
@@ -80,13 +76,6 @@ def another_source(now: Page, before: Page) -> list[str]:
     replaced = {labels["job_id"] for labels, _ in now.of("trainfleet_job_usage_info", source="task_metrics")}
     others = [key for key in wrong(now, before) if dict(key[1]).get("job_id") not in replaced]
     return _described(now, others) + [f"{count} sources of {job_id}" for job_id, count in sources.items() if count != 1]
-
-
-def as_listed(now: Page, before: Page) -> list[str]:
-    """Each job keeps its status and its place in every count, and lacks what only its description has."""
-    others = [key for key in wrong(now, before) if key[0] != _INFO or not set(key[1]) >= _LEFT_OUT]
-    lost = [key for key in missing(now, before) if key[0] in _LISTED]
-    return _described(now, others) + [f"lost: {words(key)}" for key in lost]
 
 
 def reported_totals(now: Page, before: Page) -> list[str]:

@@ -66,15 +66,6 @@ PAI = (
     ),
     Row(
         api="dlc",
-        operation="GetMetrics",
-        workspaces=_ONE,
-        collectors=("jobs", "usage:source: dlc_metrics, max_jobs: 2", "pools"),
-        fails=("dlc_metrics",),
-        loses=USAGE,
-        unlike=GONE,
-    ),
-    Row(
-        api="dlc",
         operation="ListEcsSpecs",
         workspaces=_ONE,
         collectors=("jobs", "pools"),

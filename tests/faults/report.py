@@ -19,8 +19,7 @@ _HEAD = """\
 
 `make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one
 way. An exporter polls two providers over loopback HTTP on a stepped clock. The test reads all pages before the fault,
-twice during the fault, and after it. In the row of `DescribeTrainingJob`, each live job changes when a fault begins
-and ends, because the exporter reads only changed jobs again.
+twice during the fault, and after it.
 """
 _CHECKS = """\
 The test checks the following in each cell. [Exceptions](#exceptions) lists the cells in which it skips a check.

@@ -105,8 +105,6 @@ class Row:
     poll_timeout: str = "50s"
     cold: bool = False
     prepare: Callable[[Simulator], None] = _as_it_is
-    changes_jobs: bool = False
-    """Whether each live job changes as a fault begins and ends, because it is read again only then."""
     slow: str = ""
     """Why it recovers more slowly than others, where it does."""
     recovers: int = 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.columns import KEPT, LESS, OTHER, SAME
-from tests.faults.judges import as_listed
+from tests.faults.columns import KEPT, SAME
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import (
     GONE,
@@ -15,34 +14,19 @@ from tests.faults.row_parts import (
     XML,
     short_lived,
 )
-from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
 from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
 
-
-def _without_search(simulator: Simulator) -> None:
-    """A policy that lacks sagemaker:Search."""
-    simulator.aws_denied.add("Search")
-
-
 _AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
 _AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
 _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
-_OTHER_WAY = "jobs come from ListTrainingJobs and DescribeTrainingJob; finished jobs are not counted"
 _TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock again and again"
-_AS_LISTED = "the exporter shows jobs as ListTrainingJobs has them: with status and times, without nodes"
 _OLD_KEYS = "the exporter waits for new credentials, and meanwhile reads clusters with the old ones"
 _WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
 _SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
-_BOTH_DENIED = {
-    **_SKEWED,
-    "denied": Unlike(
-        KEPT, "the exporter calls these only while Search is denied; the log has one line for both", ("recovery line",)
-    ),
-}
 _CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
 _PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
 SAGEMAKER = (
@@ -54,39 +38,15 @@ SAGEMAKER = (
         fails=("jobs", "job_counts", "usage"),
         loses=(*_JOBS, *USAGE),
         second_page=_SECOND_OF_TWO,
-        recovery={"denied": 62, **dict.fromkeys(NUMBERS, 2)},
-        slow="the exporter tries a denied Search again after an hour; usage returns one poll after the jobs",
+        recovery=dict.fromkeys(NUMBERS, 2),
+        slow="usage returns one poll after the jobs",
         unlike={
             **_SKEWED,
-            "denied": Unlike(LESS, _OTHER_WAY),
             "half list": Unlike(SAME, "the exporter looks up a job that the list lacks"),
             "wrong types": Unlike(
                 KEPT, "the exporter leaves out a total that it cannot read", ("while it should be kept",)
             ),
         },
-    ),
-    Row(
-        cloud="sagemaker",
-        api="sagemaker",
-        operation="ListTrainingJobs",
-        collectors=("jobs", "pools"),
-        prepare=_without_search,
-        unlike=_BOTH_DENIED,
-        fails=("jobs",),
-        loses=_JOBS,
-        second_page=_SECOND_OF_TWO,
-    ),
-    Row(
-        cloud="sagemaker",
-        api="sagemaker",
-        operation="DescribeTrainingJob",
-        collectors=("jobs", "pools"),
-        prepare=_without_search,
-        changes_jobs=True,
-        unlike={**_BOTH_DENIED, "not found": Unlike(OTHER, _AS_LISTED)},
-        judges={"not found": as_listed},
-        fails=("jobs",),
-        loses=_JOBS,
     ),
     Row(
         cloud="sagemaker",

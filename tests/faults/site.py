@@ -22,9 +22,8 @@ from unittest import mock
 import httpx
 
 from tests.faults.columns import SHUT, Column
-from tests.faults.page import Page
+from tests.faults.page import Page, check_both
 from tests.faults.row import Row
-from tests.page.reading import parse_openmetrics
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.process.logs import set_up_logs
@@ -165,7 +164,6 @@ class Site:
 
     def make(self, row: Row, column: Column) -> None:
         """Let the fault happen from now on."""
-        self._change_jobs(row)
         if column.name == SHUT:
             self.doors[row.api].shut()
             return
@@ -179,18 +177,10 @@ class Site:
 
     def unmake(self, row: Row, column: Column) -> None:
         """Let everything work again."""
-        self._change_jobs(row)
         if column.name == SHUT:
             self.doors[row.api].open()
         self.simulator.faults.clear()
         self._patches.close()
-
-    def _change_jobs(self, row: Row) -> None:
-        """Let live jobs change in something that no page shows, if the row needs it."""
-        if row.changes_jobs:
-            for job in self.simulator.worlds[row.cloud].jobs.values():
-                if job.live:
-                    job.modified = int(self.now())
 
     async def after_polls(self, count: int) -> None:
         """Wait until `count` more polls of every collector have begun, and are over."""
@@ -210,7 +200,7 @@ class Site:
         answer = await self._client.get("/metrics", headers={"accept": OPENMETRICS, "accept-encoding": "gzip"})
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
-        assert parse_openmetrics(answer.text)
+        assert check_both((await self._client.get("/metrics")).text, answer.text)
         self.outputs.append(answer.text)
         for path in PAGES:
             answer = await self._client.get(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from trainfleet_conformance.page import (
     Sample,
+    check,
+    check_both,
     joined,
     parse_openmetrics,
     parse_text,
@@ -12,7 +14,18 @@ from trainfleet_conformance.page import (
     total,
 )
 
-__all__ = ["Sample", "joined", "lines_by_family", "parse_openmetrics", "parse_text", "sample", "samples", "total"]
+__all__ = [
+    "Sample",
+    "check",
+    "check_both",
+    "joined",
+    "lines_by_family",
+    "parse_openmetrics",
+    "parse_text",
+    "sample",
+    "samples",
+    "total",
+]
 
 
 def lines_by_family(page: bytes) -> dict[str, list[bytes]]:

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trainfleet_exporter.families import described
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
-from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM as PAI
-from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM as MODELARTS
 
 from .examples import EXAMPLES, JOB_LABELS
-from .reading import parse_openmetrics, parse_text
+from .reading import check as check_page
+from .reading import check_both, parse_openmetrics, parse_text
 
-FAMILIES = described([PAI, MODELARTS])
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -25,7 +23,9 @@ def page(fmt: Format, *names: str) -> bytes:
     store = PageStore(FAMILIES)
     for name in names:
         store.put(name, renderer.render_at_once("pai-hangzhou", EXAMPLES[name]).lines)
-    return store.current().body(fmt, b"", gzip=False).joined()
+    made = store.current().body(fmt, b"", gzip=False).joined()
+    assert check_page(made.decode())
+    return made
 
 
 def check(name: str, made: bytes) -> None:
@@ -45,8 +45,9 @@ def test_whole_page_in_openmetrics() -> None:
 
 
 def test_both_formats_parse_and_say_the_same() -> None:
-    by_text = parse_text(page(Format.TEXT, *EXAMPLES).decode())
-    by_openmetrics = parse_openmetrics(page(Format.OPENMETRICS, *EXAMPLES).decode())
+    text, openmetrics = (page(fmt, *EXAMPLES).decode() for fmt in (Format.TEXT, Format.OPENMETRICS))
+    assert check_both(text, openmetrics)
+    by_text, by_openmetrics = parse_text(text), parse_openmetrics(openmetrics)
     assert [family.name for family in by_text] == [f.name.removesuffix("_total") for f in FAMILIES]
     assert [(f.name, f.documentation, f.type, f.samples) for f in by_text] == [
         (f.name, f.documentation, f.type, f.samples) for f in by_openmetrics

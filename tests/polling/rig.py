@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainfleet_conformance.page import check
 from trainfleet_exporter.model import JobCount, Status
 from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
@@ -31,6 +32,7 @@ class Rig:
     async def shown(self) -> dict[str, float]:
         """The published samples by their text."""
         text = self.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
+        check(text)
         rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in rows}
 

@@ -97,7 +97,7 @@ def _of_pai(simulator: Simulator, clock: Clock) -> list[Asking]:
         return Asking("pai", "metadata", operation, method, path, signed=False, headers=sent)
 
     jobs = {job.draft.name: job.job_id for job in simulator.world.jobs.values()}
-    steady, pooled = jobs["asr-steady"], jobs["llm-pretrain-70b"]
+    steady = jobs["asr-steady"]
     sts = simulator.sts
     sts.allow_v1 = True
     unsigned = {"x-acs-action": "AssumeRoleWithOIDC", "x-acs-version": VERSIONS["sts"]}
@@ -107,15 +107,6 @@ def _of_pai(simulator: Simulator, clock: Clock) -> list[Asking]:
         get("dlc", "ListJobs", "/api/v1/jobs", WorkspaceId="12346", PageSize="10", SortBy="GmtCreateTime"),
         get("dlc", "GetJob", f"/api/v1/jobs/{steady}"),
         get("dlc", "GetJobMetrics", f"/api/v1/jobs/{steady}/metrics", MetricType="CpuCoreUsage"),
-        get(
-            "dlc",
-            "GetMetrics",
-            "/api/v1/cms/metrics",
-            Namespace="acs_pai_dlc",
-            MetricName="POD_CPU_UTIL",
-            JobId=pooled,
-            Length="20",
-        ),
         get("dlc", "ListEcsSpecs", "/api/v1/ecsspecs", PageSize="3"),
         get("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="2"),
         get("paistudio", "ListQuotaWorkloads", f"/api/v1/quotas/{TRAIN}/workloads", PageSize="2"),

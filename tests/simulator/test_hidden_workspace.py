@@ -44,8 +44,6 @@ def test_on_pai() -> None:
     metrics = caller.refusal("dlc", "GetJobMetrics", f"{JOBS}/{live.job_id}/metrics", MetricType="CpuCoreUsage")
     assert metrics == (404, "NotFound")
     named = {"Namespace": "acs_pai_dlc", "MetricName": "JOB_CPU_UTIL"}
-    path = "/api/v1/cms/metrics"
-    assert caller.refusal("dlc", "GetMetrics", path, JobId=live.job_id, **named) == (404, "NotFound")
     points = rpc(caller, "cloudmonitor", "DescribeMetricLast", **named, Dimensions=json.dumps({"jobId": live.job_id}))
     assert answered(points)["Datapoints"] == "[]"
     quotas = caller.body("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="50")["Quotas"]

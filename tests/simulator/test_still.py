@@ -21,7 +21,7 @@ from trainfleet_simulator import Simulator
 
 SOURCES = {  # the first ones are all of them but those of the second
     "auto": ("auto", "auto"),
-    "per job": ("dlc_metrics", "task_metrics"),
+    "per job": ("job_metrics", "task_metrics"),
 }
 _PHASE = "trainfleet_job_phase_seconds{"
 

@@ -17,7 +17,7 @@ Rows = list[Any]
 
 
 def points(body: Any) -> Rows:
-    return list(json.loads(body["Datapoints" if "Datapoints" in body else "DataPoints"]))
+    return list(json.loads(body["Datapoints"]))
 
 
 PAGED: dict[str, tuple[Callable[[Any], Rows], Callable[[Any], str], str, int, str]] = {
@@ -78,12 +78,6 @@ PAGED: dict[str, tuple[Callable[[Any], Rows], Callable[[Any], str], str, int, st
 """Lists that are paged by a number: the rows, a row's id, the parameter and its first value, the total."""
 BY_TOKEN: dict[str, tuple[Callable[[Any], Rows], Callable[[Any], str], str, Callable[[Any], str]]] = {
     "pai DescribeMetricLast": (points, lambda row: row["jobId"], "NextToken", lambda body: body.get("NextToken", "")),
-    "pai GetMetrics": (
-        points,
-        lambda row: f"{row['pod']} {row['timestamp']}",
-        "NextToken",
-        lambda body: body.get("NextToken", ""),
-    ),
     "modelarts ListPoolNodes": (
         lambda body: body["items"],
         lambda row: row["metadata"]["name"],
@@ -195,7 +189,7 @@ UNPAGED = {"modelarts ShowWorkloadStatistics", "modelarts ListWorkloads", "model
 def lists_of(heard: Heard) -> Rows:
     """The rows of any answer, by the longest way round."""
     body = heard.body
-    for name in ("Datapoints", "DataPoints"):
+    for name in ("Datapoints",):
         if name in body:
             return points(body)
     holders = [body, *(value for value in body.values() if isinstance(value, dict))]

@@ -61,7 +61,7 @@ def changed(true: Heard, heard: Heard) -> dict[str, tuple[Any, Any]]:
 
 def opened(body: Any) -> Any:
     """With the texts that hold JSON decoded."""
-    for name in ("Datapoints", "DataPoints"):
+    for name in ("Datapoints",):
         if name in body:
             return body | {name: json.loads(body[name])}
     if "versions" in body:

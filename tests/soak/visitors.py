@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from trainfleet_conformance.page import check
+
 _PATIENCE = 60.0
 _OPENMETRICS = "accept: application/openmetrics-text; version=1.0.0"
 _GZIP = "accept-encoding: gzip"
@@ -79,6 +81,10 @@ class Visitor:
         end = b"# EOF\n" if _OPENMETRICS in headers else b"\n"
         if answer.status != 200 or not answer.body.endswith(end):
             raise Unsatisfied(f"{name}: {answer.status}, {len(answer.body)} bytes that end with {answer.body[-20:]!r}")
+        try:
+            check(answer.body.decode())
+        except ValueError as error:
+            raise Unsatisfied(f"{name}: {error}") from None
         return name
 
     async def leave_amid(self) -> None:

@@ -24,7 +24,6 @@ _OPERATIONS = (
     "ListQuotaWorkloads",
     "GetJob",
     "GetJobMetrics",
-    "GetMetrics",
     "DescribeMetricLast",
     "ShowTrainingJobMetrics",
     "ShowPoolMonitor",

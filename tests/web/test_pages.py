@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from trainfleet_conformance.page import check_both
 from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
@@ -79,7 +80,9 @@ def test_metrics_as_openmetrics(pages: Pages) -> None:
     assert answer.text.endswith("# EOF\n")
     assert answer.text.count("# EOF") == 1
     assert "# TYPE trainfleet_jobs_finished counter\n" in answer.text
-    assert _samples(parse_openmetrics(answer.text)) == _samples(parse_text(_ask(pages, "/metrics").text))
+    text = _ask(pages, "/metrics").text
+    assert check_both(text, answer.text)
+    assert _samples(parse_openmetrics(answer.text)) == _samples(parse_text(text))
 
 
 @pytest.mark.parametrize("accept", ["*/*", OPENMETRICS])

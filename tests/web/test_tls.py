@@ -267,14 +267,6 @@ def test_whose_preference_counts(site: Site) -> None:
     assert preferred == {True: "ECDHE-ECDSA-AES256-GCM-SHA384", False: "ECDHE-ECDSA-AES128-GCM-SHA256"}
 
 
-def test_a_curve(site: Site) -> None:
-    site.write("curve_preferences: [CurveP384]")
-    fitting, other = site.without_certificate(), site.without_certificate()
-    fitting.set_ecdh_curve("secp384r1")
-    other.set_ecdh_curve("X25519")
-    assert site.let_in(fitting, other) == [True, False]
-
-
 def test_texts_in_the_place_of_files(site: Site) -> None:
     def text(name: str) -> str:
         return "|\n    " + (site.folder / name).read_text(encoding="utf-8").replace("\n", "\n    ").rstrip()

@@ -12,7 +12,7 @@ import msgspec
 from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.config import AccountKey, Config
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.families import described
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
 from trainfleet_exporter.model import JobEnd
 from trainfleet_exporter.pacing import Pace
@@ -55,8 +55,9 @@ class Exporter:
             facts = fields(shard=str(shard))
             log.info("no provider of the config belongs to this shard; it polls nothing", extra=facts)
         self.telemetry = Telemetry(shard)
-        self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
+        self.page_store = PageStore(FAMILIES, standings=self.telemetry.standings)
         self._job_ledger = LedgerFile(config.global_.ledger_file)
+        self.telemetry.watch_writes("ledger", lambda: self._job_ledger.write_errors)
         self._use = UseWatch(self.page_store)
         self._platforms = platforms
         self._observe = observe

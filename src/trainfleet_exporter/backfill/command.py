@@ -21,7 +21,7 @@ from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.families import FAMILIES, KEYS, described
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, Attempt, CallLimits
@@ -129,7 +129,7 @@ async def backfill(
                     step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
                     retention=settings.finished_job_retention,
                     workers=provider.limits.concurrency,
-                    families=described(platforms.values()),
+                    families=FAMILIES,
                 )
                 work = Work(history, spool, Namer(provider.name, settings, wish.labels), order, progress)
                 outcome = await _run(work, wish, spool, given.monthly_calls, progress=progress, say=report)

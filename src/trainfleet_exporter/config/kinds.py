@@ -10,7 +10,6 @@ import math
 import os
 import re
 import ssl
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
+from trainfleet_exporter.config.patterns import UnquotedReason, compile_pattern
 from trainfleet_exporter.config.plain import NOT_SHOWN
 from trainfleet_exporter.config.scalars import Surroundings, may_hint, near_word, refuse, show, text_of
 from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable
@@ -75,8 +75,8 @@ def _kind(
             return parse(text)
         except ValueError as error:
             found = show(value, quantity=quantity)
-            # A reason quotes as well.
-            reason = "the reason is hidden too" if found.startswith(NOT_SHOWN) else error
+            quotes = found.startswith(NOT_SHOWN) and not isinstance(error, UnquotedReason)
+            reason = "the reason is hidden too" if quotes else error
             hint = meant(text) if may_hint(value, quantity=quantity) else ""
             refuse(rule, hint, **{**facts, "found": found, "reason": reason})
 
@@ -194,13 +194,7 @@ def _duration_meant(unit: str) -> Callable[[str], str]:
 
 
 def _regex(text: str) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # re warns of what a later Python may read differently; it compiles today
-            re.compile(_plain_text(text))
-            re.compile(f"(?:{text})")  # lists of them are joined, which flags for the whole expression do not survive
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(str(error) or "nested too deeply") from None
+    compile_pattern(_plain_text(text))
     return text
 
 
@@ -328,7 +322,7 @@ WritableFile: TypeAlias = Annotated[Path, PlainValidator(_writable_file), PlainS
 MonthlyCalls: TypeAlias = Annotated[dict[str, CountFrom1], BeforeValidator(_calls_by_api)]
 """A number of calls for each of some APIs, which are checked later; null means none."""
 Regex: TypeAlias = Annotated[str, _kind(_regex, Rule.REGEX, reason="it is not text")]
-"""To be matched whole, as Prometheus does: `re.fullmatch(pattern, text)`."""
+"""To be matched whole, as Prometheus does: `compile_pattern(pattern)(text)`."""
 Glob: TypeAlias = Annotated[str, _kind(_matching(r"[A-Za-z0-9_:*?!\[\]-]+"), Rule.GLOB)]
 """A pattern of `fnmatch` for family names."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +14,17 @@ import yaml
 from trainfleet_exporter.config.checks import Draft, check, placeholders, shared_limits
 from trainfleet_exporter.config.environment import BARE_VARIABLE
 from trainfleet_exporter.config.parse import read_document
+from trainfleet_exporter.config.patterns import ascii_classes
 from trainfleet_exporter.config.removed import instead_of
 from trainfleet_exporter.config.scalars import Surroundings, broken_reference, may_hint, near_word, show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
 from trainfleet_exporter.config.translate import Problem, meant_key, model_at, unknown_key, validate
-from trainfleet_exporter.config.tree import Loc, Node, Row, Scalar, Table, shape, show_path
+from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape, show_path
 from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import ConfigError, Fault
+from trainfleet_exporter.process.logs import fields
+
+log = logging.getLogger(__name__)
 
 _ROOT_KEYS = Config.allowed_keys()
 _WITHOUT_WHICH = ("platform", "region", "name")
@@ -74,7 +79,19 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
     faults |= {*document.faults, *misspelt}
     if faults or settings.section is None:
         raise ConfigError(sorted(faults, key=lambda fault: (fault.line or 0, fault.path, fault.message)))
+    _warn_of_ascii_patterns(document, providers)
     return Config.model_validate({"global": settings.section, "providers": shared_limits(list(providers.values()))})
+
+
+def _warn_of_ascii_patterns(document: Document, providers: Mapping[int, ProviderConfig]) -> None:
+    for index, provider in providers.items():
+        for part, filters in (("include", provider.jobs.include), ("exclude", provider.jobs.exclude)):
+            for position, pattern in enumerate(filters.name):
+                loc: Loc = ("providers", index, "jobs", part, "name", position)
+                for found, wider in ascii_classes(pattern).items():
+                    place = f"{document.file}:{document.line(loc)}"
+                    facts = fields(place=place, key=show_path(loc), found=found, use=wider)
+                    log.warning("pattern matches ASCII characters only; job names may have others", extra=facts)
 
 
 def redacted(config: Config) -> str:

@@ -99,8 +99,8 @@ class Rule(Wording):
         "found {found}; allowed: http:// or https:// with a host and perhaps a user and a port, without path or query"
     )
     REGEX = (
-        "found {found}, which is not a regular expression ({reason}); "
-        "allowed: one of Python's re, with flags around parts only, such as (?i:...)"
+        "found {found}, which is not a usable regular expression ({reason}); "
+        "allowed: a pattern for RE2 that matches the whole name, such as train-.* or (?i:test)-[0-9]+"
     )
     GLOB = "found {found}; allowed: a metric family name in which * ? [...] may stand for characters"
     HIDDEN = "found <secret>; allowed: a text of one line without control characters, not empty"

@@ -26,7 +26,7 @@ from trainfleet_exporter.transport import Attempt
 
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
-_NO_RIGHT = ("403", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden")
+_NO_RIGHT = ("403", "AccessDenied", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden")
 """Prefixes of the error codes of a missing permission, if the HTTP status is not 403."""
 
 
@@ -160,7 +160,8 @@ class _Seen:
     def _missing(self) -> list[MissingRight]:
         found: dict[str, MissingRight] = {}
         for error in (error for runner in self._runners for error in runner.errors):
-            # 401, a bad signature and a wrong clock concern the credentials; a missing permission is a 403.
+            # 401, a bad signature and a wrong clock concern the credentials; a missing permission is a 403,
+            # or a 400 with its own code.
             if isinstance(error, AccessDenied) and (error.status == 403 or error.code.startswith(_NO_RIGHT)):
                 right = self._platform.permissions.get(error.operation, f"the permission to call {error.operation}")
                 found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))

@@ -53,7 +53,7 @@ class MetricFamily:
     name: str
     """Sample name, for counters with `_total`, for histograms without `_bucket`, `_sum` and `_count`."""
     help: str
-    """One line: what it measures, its unit, when it is absent. `families.described` adds the sources."""
+    """One line: what it measures, its unit, when it is absent."""
     of: type
     """The model class that `read` takes."""
     read: Read

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import BulkCollector, Part, PartsCollector, Poll, Topic
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
@@ -13,6 +14,11 @@ from trainfleet_exporter.providers.jobs.shared import Shared
 Row = TypeVar("Row")
 T = TypeVar("T")
 SharedT = TypeVar("SharedT", bound=Shared)
+
+
+_LIST = "workspaces"
+"""The part of the list of workspaces. A configured workspace that it lacks is a part of its own, which fails."""
+_UNLISTED = "the cloud does not list this workspace; check its id in the config, and the membership of the identity"
 
 
 class WorkspacesCollector(BulkCollector, Generic[Row]):
@@ -34,45 +40,47 @@ class WorkspacesCollector(BulkCollector, Generic[Row]):
         self._configured = shared.configured_workspaces
         self._list_all = list_all
         self._translate = translate
-        self._unlisted: set[str] = set()
-        """The configured workspaces that the log has named as missing."""
+        self._listed = self._configured
+        """The configured workspaces without those that the latest complete list lacks."""
+        self._known: dict[str, Workspace] = {}
+        """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
 
     async def poll(self, poll: Poll) -> None:
-        """Show the listed workspaces, or those of the config, whose ids are enough to poll by."""
+        """Show the listed workspaces. Those of the config are polled even if the list cannot be read."""
         with self._shared.workspaces.polling():
-            if self._configured is not None:
-                self._shared.workspaces.value = tuple(self._configured)
-            async with poll.part("workspaces") as part:
+            if self._listed is not None:
+                self._shared.workspaces.value = self._listed
+            async with poll.part(_LIST) as part:
                 await self._read(poll, part)
 
     async def _read(self, poll: Poll, part: Part) -> None:
         listing = await self._list_all(poll.deadline)
         part.dropped("malformed", listing.malformed)
-        found = self._take(listing)
-        if self._configured is None:
-            await part.publish(list(found.values()))
-            return
-        if not listing.malformed:  # else the malformed row may be the missing one
-            self._warn_of_unlisted(poll, set(self._configured) - listing.rows.keys())
-        # A workspace that the list lacks is polled and shown all the same, without its name.
-        await part.publish([found.get(key, Workspace(key, "")) for key in self._configured])
+        if self._configured is not None and not listing.malformed:  # else the malformed row may be the missing one
+            self._listed = tuple(key for key in self._configured if key in listing.rows)
+            self._fail_unlisted(poll)
+        ids, found = self._take(listing)
+        may_be_unread = listing.malformed and self._configured is not None
+        self._known = {**self._known, **found} if may_be_unread else found
+        await part.publish([self._known[key] for key in ids if key in self._known])
 
-    def _take(self, listing: Listing[Row]) -> dict[str, Workspace]:
-        """Publish the ids of a list; the workspaces by id."""
+    def _take(self, listing: Listing[Row]) -> tuple[Collection[str], dict[str, Workspace]]:
+        """Publish the ids of a list. Returns them, and the listed workspaces by id."""
         rows = [self._translate(row) for row in listing.rows.values()]
         found = {workspace.workspace_id: workspace for workspace in rows if workspace is not None}
-        ids = self._configured
+        ids: Collection[str] | None = self._listed
         if ids is None:
             known = self._shared.workspaces.value
             ids = with_unread(found, known, malformed=listing.malformed, named=listing.rows)
         self._shared.workspaces.publish(tuple(ids))
-        return found
+        return ids, found
 
-    def _warn_of_unlisted(self, poll: Poll, ids: set[str]) -> None:
-        """Say it once of each: it may be mistyped or deleted, and then its counts are 0."""
-        for workspace_id in sorted(ids - self._unlisted):
-            poll.warn("the cloud does not list a workspace of the config", workspace=workspace_id)
-        self._unlisted = ids
+    def _fail_unlisted(self, poll: Poll) -> None:
+        """A configured workspace that the list lacks fails by its name: nothing is known of its jobs."""
+        unlisted = [key for key in self._configured or () if key not in (self._listed or ())]
+        poll.keep_only([_LIST, *unlisted])
+        for workspace_id in unlisted:
+            poll.failed(workspace_id, NotFound(_UNLISTED))
 
 
 class PerWorkspaceCollector(PartsCollector, Generic[SharedT]):

@@ -72,11 +72,6 @@ class Platform:
     name: str
     config: type[ProviderConfig]
     build: Callable[[Any, BuildContext], Provider]
-    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By metric family: the source of its values for HELP, such as `Cloud ListJobs, jobs[].state`, one text for each
-    API."""
-    experimental: Mapping[str, str] = field(default_factory=dict)
-    """By metric family, what is unproven about its values, for HELP."""
     permissions: Mapping[str, str] = field(default_factory=dict)
     """By operation, the right that it needs, by its name in the cloud's access management."""
     kept: Mapping[str, float] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """TLS of the web server: its section of the web config file, and the ssl context made of that.
 
 The official exporters use the words of Go, which this module translates to OpenSSL's. It rejects what Python's ssl
-cannot do: client certificates that are requested and not verified, and several curves.
+cannot do: client certificates that are requested and not verified, and a choice of curves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from trainfleet_exporter.process.redaction import HoldsSecrets
 
 _AT = "tls_server_config"
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
-_CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
 _CIPHERS = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
@@ -66,6 +65,11 @@ def _client_auth(value: object) -> str:
     return text
 
 
+def _no_curves(value: object) -> None:
+    message = "found a choice of curves, which is not supported; allowed: no curve_preferences, so that OpenSSL chooses"
+    raise PydanticCustomError("refused", "refused", {"message": message})
+
+
 def _path(value: object, info: ValidationInfo) -> Path:
     text = text_of(value, Rule.TEXT)
     if unusable(text):
@@ -86,7 +90,6 @@ def _pem(value: object) -> bytes:
 _Path: TypeAlias = Annotated[Path, PlainValidator(_path)]
 _Pem: TypeAlias = Annotated[bytes, PlainValidator(_pem)]
 _Version: TypeAlias = Annotated[str, choice(tuple(_VERSIONS))]
-_Curve: TypeAlias = Annotated[str, choice(tuple(_CURVES))]
 _Cipher: TypeAlias = Annotated[str, choice((*_CIPHERS, *_CIPHERS_OF_13))]
 
 
@@ -105,7 +108,7 @@ class TlsServer(Section):
     max_version: _Version = "TLS13"
     cipher_suites: tuple[_Cipher, ...] = ()
     prefer_server_cipher_suites: Flag = True
-    curve_preferences: tuple[_Curve, ...] = ()
+    curve_preferences: Annotated[None, PlainValidator(_no_curves)] = None
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -146,11 +149,6 @@ def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[
     if given.min_version > given.max_version:
         found = f"found {given.min_version}, above max_version ({given.max_version})"
         yield Problem((_AT, "min_version"), f"{found}; allowed: a version that is not above it")
-    if len(given.curve_preferences) > 1:
-        message = (
-            f"found {len(given.curve_preferences)} curves; allowed: one curve, or no curve_preferences for all of them"
-        )
-        yield Problem((_AT, "curve_preferences"), message)
     if given.cipher_suites and given.max_version == "TLS12" and not _of_12(given.cipher_suites):
         message = "found only suites of TLS 1.3, which max_version excludes; allowed: at least one suite of TLS 1.2"
         yield Problem((_AT, "cipher_suites"), message)
@@ -219,8 +217,6 @@ def make_context(settings: TlsServer, pair: Pair | None) -> tuple[ssl.SSLContext
             context.set_ciphers(":".join(of_12))
         else:
             context.minimum_version = ssl.TLSVersion.TLSv1_3
-    if settings.curve_preferences:
-        context.set_ecdh_curve(_CURVES[settings.curve_preferences[0]])
     problems = _verify_clients(context, settings)
     if pair is not None:
         _load(context, pair)

@@ -67,7 +67,6 @@ def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
         ("dlc", "ListJobs"): _Route(re.compile("/api/v1/jobs"), dlc.list_jobs),
         ("dlc", "GetJob"): _Route(re.compile("/api/v1/jobs/([^/]+)"), dlc.get_job),
         ("dlc", "GetJobMetrics"): _Route(re.compile("/api/v1/jobs/([^/]+)/metrics"), dlc.get_job_metrics),
-        ("dlc", "GetMetrics"): _Route(re.compile("/api/v1/cms/metrics"), monitor.get_metrics),
         ("dlc", "ListEcsSpecs"): _Route(re.compile("/api/v1/ecsspecs"), dlc.list_ecs_specs),
         ("paistudio", "ListQuotas"): _Route(re.compile("/api/v1/quotas/?"), paistudio.list_quotas),
         ("paistudio", "ListQuotaWorkloads"): _Route(

@@ -1,4 +1,4 @@
-"""The simulated CloudMonitor (version 2019-01-01), and its access through DLC (GetMetrics).
+"""The simulated CloudMonitor (version 2019-01-01).
 
 https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/api-cms-2019-01-01-describemetriclast
 """
@@ -24,7 +24,6 @@ from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
 
 _LOOK_BACK = 7200  # seconds: the largest age of a last point
-_MOST_POINTS = 50_000
 _ROWS_LOGGED = 200
 _DAY = 86_400
 _LONGEST_RANGE = 31 * _DAY
@@ -150,44 +149,6 @@ class Monitor:
         if not wanted and self._settings.without_dimensions == "refused":
             raise ApiError(400, "ParameterInvalid", "The parameter Dimensions is required.")
         return _answer(metric, period, self._ranges.cut("list", call, find, length))
-
-    def get_metrics(self, call: Call) -> Answer:
-        """DLC GetMetrics, GET /api/v1/cms/metrics: a metric's points of one job in a range; not metered."""
-        query, world = call.query, self._world
-        if choice_of(query, "Namespace", (metrics.DLC,)) != metrics.DLC:
-            raise ApiError(400, "MissingNamespace", "The parameter Namespace is mandatory.")
-        metric = metrics.JOB_METRICS.get(_required(query, "MetricName"))
-        if metric is None:
-            raise invalid("MetricName", query["MetricName"], "a metric of the catalogue")
-        period, length = _period(query), int_of(query, "Length", 1000, 5000)
-        wanted = filters_of(query, metrics.DIMENSIONS[metric.level])
-        ids = {query["JobId"]} if query.get("JobId") else {one.get("jobId", "") for one in wanted}
-        if len(ids) != 1 or ids == {""}:
-            raise ApiError(400, "MissingJobId", "One job is wanted: by JobId, or by jobId in Dimensions.")
-        (job_id,) = ids
-        job = world.shown(job_id)
-        if job is None or job.draft.workspace_id not in _VISIBLE:
-            raise ApiError(404, "NotFound", f"The job {job_id} is not found.")
-        start, end = time_of(query, "StartTime"), time_of(query, "EndTime")
-        newest = int(min(call.now - self._settings.lag, call.now if end is None else end)) // period * period
-        since = call.now - 3600 if start is None else start
-        # The range is open at its start and closed at its end.
-        first = max(int(since) // period + 1, -(-job.created // period)) * period
-        times = range(first, newest + 1, period)
-        if len(times) * len(job.pods) > _MOST_POINTS:
-            raise invalid("StartTime", query.get("StartTime", ""), f"at most {_MOST_POINTS} points")
-
-        def find() -> Sequence[Subject]:
-            if not served(job):
-                return ()
-            return [
-                place
-                for at in times
-                for place in places_at(job, metric.level, at, of_cards=metric.of_cards)
-                if _takes_place(wanted, place)
-            ]
-
-        return _answer(metric, period, self._pages.cut("range", call, find, length), key="DataPoints")
 
     def _meter(self) -> None:
         """Count one call of those that share the account's allowance."""

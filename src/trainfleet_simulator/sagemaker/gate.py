@@ -7,7 +7,7 @@ https://smithy.io/2.0/aws/protocols/aws-json-1_1-protocol.html
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,7 +22,7 @@ from trainfleet_simulator.sagemaker.auth import ALGORITHM, Verifier
 from trainfleet_simulator.sagemaker.identity import XMLNS, AwsSts
 from trainfleet_simulator.sagemaker.metadata import ROUTES, Metadata, is_metadata
 from trainfleet_simulator.sagemaker.parameters import Call, Handler, Lists, offset_of
-from trainfleet_simulator.sagemaker.refusals import QUERY_CODES, denied, refusal
+from trainfleet_simulator.sagemaker.refusals import QUERY_CODES, refusal
 from trainfleet_simulator.world.fleet import World
 
 _HANDLERS: Mapping[str, Mapping[str, Handler]] = {
@@ -58,14 +58,13 @@ class Xml(PlainTextResponse):
 
 
 class Aws:
-    """One account in one region, with the training jobs of a world. `denied` are operations."""
+    """One account in one region, with the training jobs of a world."""
 
-    def __init__(self, world: World, keys: Keys, sts: AwsSts, denied: Collection[str]) -> None:
+    def __init__(self, world: World, keys: Keys, sts: AwsSts) -> None:
         self.world = world
         self._verifier = Verifier(keys)
         self._sts = sts
         self._metadata = Metadata(sts)
-        self._denied = denied
         self._lists = Lists()
 
     def takes(self, request: ApiRequest) -> bool:
@@ -97,8 +96,6 @@ class Aws:
             self._verifier.check(request, _SIGNING_NAMES[operation.api], now)
         if operation.name == "unknown" or request.path != "/" or request.method != "POST":
             raise ApiError(404, "UnknownOperationException", "The requested operation is not recognized.")
-        if operation.name in self._denied:
-            raise denied(operation)
         if operation.api == "sts":
             assume = {
                 "AssumeRole": self._sts.assume_role,

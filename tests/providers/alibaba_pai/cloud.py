@@ -97,7 +97,6 @@ class Cloud:
             "ListJobs": self._list_jobs,
             "GetJob": self._get_job,
             "GetJobMetrics": self._get_job_metrics,
-            "GetMetrics": self._get_metrics,
             "ListQuotaWorkloads": self._list_quota_workloads,
             "ListNodes": lambda query: self._page(query, "Nodes", self.nodes.get(query["QuotaId"], [])),
             "DescribeMetricMetaList": self._describe_metric_meta_list,
@@ -177,10 +176,6 @@ class Cloud:
             assert len(named) <= 50
             points = [point for point in points if any(one.items() <= point.items() for one in named)]
         return self._points(query, points, "Datapoints")
-
-    def _get_metrics(self, query: dict[str, str]) -> Row:
-        points = [p for p in self.points.get(query["MetricName"], []) if p.get("jobId") == query["JobId"]]
-        return self._points(query, points, "DataPoints")
 
     def _points(self, query: dict[str, str], points: list[Any], key: str) -> Row:
         start = int(query.get("NextToken", "0"))

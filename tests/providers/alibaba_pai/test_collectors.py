@@ -167,29 +167,39 @@ def test_configured_workspaces_are_polled_without_a_list(run: Run) -> None:
     run(cloud, steps, config)
 
 
-def test_unlisted_configured_workspace_is_logged_once(run: Run) -> None:
+def test_unlisted_configured_workspace_fails_by_name(run: Run) -> None:
     cloud = Cloud()
-    config = CONFIG.replace("    limits", '    workspaces: ["1", "2"]\n    limits')
+    cloud.jobs = [job("a")]
+    config = CONFIG.replace("    limits", '    workspaces: ["1", "“2”"]\n    limits')
 
     async def steps(fleet: Fleet) -> None:
         def logged() -> int:
-            return sum(
-                line.startswith("the cloud does not list a workspace of the config") and "workspace=2" in line
-                for line in fleet.log
-            )
+            return sum("the cloud does not list this workspace" in line and "part=“2”" in line for line in fleet.log)
 
-        for _ in range(2):
-            assert await fleet.exporter.poll_once()
+        async def workspaces(family: str) -> set[str]:
+            return {line.split('workspace_id="')[1].split('"')[0] for line in await fleet.lines(family)}
+
+        for polls in range(2):
+            assert not await fleet.exporter.poll_once()
             assert logged() == 1
-        cloud.workspaces += [{"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"}]
+            assert await workspaces("workspace_info") == {"1"}
+            if polls:  # jobs do not wait for the first list
+                assert [line for line in await fleet.lines("") if "“2”" in line] == []
+            assert await fleet.value(RUNNING) == 1
+            assert fleet.own("collector_success", collector="workspaces") == 0
+            assert fleet.own("collector_parts_failed", collector="workspaces") == 1
+            assert fleet.own("collector_success", collector="jobs") == 1
+        cloud.workspaces += [{"WorkspaceId": "“2”", "WorkspaceName": "two", "Status": "ENABLED"}]
+        await fleet.exporter.poll_once()
         assert await fleet.exporter.poll_once()
+        assert await workspaces("workspace_info") == await workspaces("jobs{") == {"1", "“2”"}
         cloud.workspaces[1] = {"WorkspaceName": "no id"}  # which may well be it
         await fleet.exporter.poll_once()
         assert logged() == 1
+        assert await workspaces("workspace_info") == await workspaces("jobs{") == {"1", "“2”"}
         del cloud.workspaces[1]
-        assert await fleet.exporter.poll_once()
+        await fleet.exporter.poll_once()
         assert logged() == 2
-        assert "workspace=1" not in str(fleet.log)
 
     run(cloud, steps, config)
 

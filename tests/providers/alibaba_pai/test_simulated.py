@@ -115,17 +115,6 @@ def test_page_is_the_same_if_lists_need_a_name(tmp_path: Path, without_dimension
     assert bulk.by("pool_cpu_utilization_ratio", "pool_id") == named.by("pool_cpu_utilization_ratio", "pool_id")
 
 
-def test_dlc_metrics_show_what_cloudmonitor_shows(tmp_path: Path) -> None:
-    pages: list[Page] = []
-    for source in ("cloudmonitor", "dlc_metrics"):
-        _poll(tmp_path, source, lambda simulator, page: pages.append(page))
-    bulk, one_by_one = pages
-    for family in ("job_cpu_utilization_ratio", "job_memory_usage_bytes", "job_disk_read_bytes_per_second"):
-        assert bulk.by(family) == pytest.approx(one_by_one.by(family))
-        assert bulk.by(family)
-    assert len(bulk.labels("device_utilization_ratio")) == len(one_by_one.labels("device_utilization_ratio")) > 0
-
-
 def test_a_poll_of_everything_is_a_call_for_each_metric(tmp_path: Path) -> None:
     def check(simulator: Simulator, page: Page) -> None:
         spent = {

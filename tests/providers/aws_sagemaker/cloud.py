@@ -104,19 +104,6 @@ class Cloud:
         page = self._paged(asked, "Results", [{"TrainingJob": row} for row in rows])
         return {**page, "TotalHits": {"Value": len(rows), "Relation": self.relation}}
 
-    def _list_training_jobs(self, asked: Row) -> Row:
-        keys = (
-            *("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "SecondaryStatus", "WarmPoolStatus"),
-            *("CreationTime", "LastModifiedTime", "TrainingEndTime"),
-        )
-        rows = [
-            {key: row[key] for key in keys if key in row}
-            for row in self.jobs
-            if row["TrainingJobStatus"] == asked["StatusEquals"]
-            and row["LastModifiedTime"] > asked.get("LastModifiedTimeAfter", 0)
-        ]
-        return self._paged(asked, "TrainingJobSummaries", rows)
-
     def _describe_training_job(self, asked: Row) -> Row | httpx.Response:
         row = next((row for row in self.jobs if row["TrainingJobName"] == asked["TrainingJobName"]), None)
         if row is None:

@@ -1,4 +1,4 @@
-"""Jobs on stepped time: live lists, how jobs end, warm pools, and the way without Search."""
+"""Jobs on stepped time: live lists, how jobs end, warm pools, and a denied Search."""
 
 from __future__ import annotations
 
@@ -83,6 +83,42 @@ def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(
     run(cloud, steps)
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (failed("ThrottlingException", "Rate exceeded"), "throttled"),
+        (failed("InternalFailure", status=500), "server"),
+        (failed("AccessDeniedException"), "auth"),
+        (httpx.Response(200, json={"TrainingJobName": "another"}), "bad_answer"),
+        (httpx.Response(200, text="<html>"), "bad_answer"),
+    ],
+)
+def test_unlisted_job_is_looked_up_until_its_end_is_known(run: Run, answer: httpx.Response, reason: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b")]
+    finished = 'jobs_finished_total{workspace_id="default",status="failed"}'
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        cloud.jobs[0] |= {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "LastModifiedTime": START - 9e5}
+        cloud.answer = lambda operation, asked: answer if operation == "DescribeTrainingJob" else None
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert fleet.own("collector_success", collector="jobs") == 0
+        assert (fleet.own("collector_errors_total", collector="jobs", reason=reason) or 0) >= 1
+        assert await fleet.value(RUNNING) == 1
+        assert await fleet.value(finished) == 0
+        assert await fleet.lines('job_status{provider="p",job_id="a"') == []
+        cloud.answer = lambda operation, asked: None
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert fleet.own("collector_success", collector="jobs") == 1
+        assert await fleet.value(finished) == 1
+        assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
+
+    run(cloud, steps)
+
+
 def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": "Available"}, LastModifiedTime=START)]
@@ -103,76 +139,18 @@ def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_without_search_jobs_are_described_when_they_change(run: Run) -> None:
+@pytest.mark.parametrize("status", ["Completed", "Failed", "Stopped"])
+def test_job_with_a_warm_pool_is_counted_once(run: Run, status: str) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a"), job("b"), job("c", "Starting")]
-
-    def refuse(operation: str, asked: Row) -> httpx.Response | None:
-        return (
-            failed("AccessDeniedException", "not authorized to perform: sagemaker:Search")
-            if operation == "Search"
-            else None
-        )
-
-    cloud.answer = refuse
+    cloud.jobs = [job(f"j{number}", status, status, LastModifiedTime=START) for number in range(5)]
+    cloud.jobs[0]["WarmPoolStatus"] = {"Status": "Available"}
 
     async def steps(fleet: Fleet) -> None:
-        await fleet.runner("jobs").tick()
-        assert fleet.own("collector_success", collector="jobs") == 1
-        assert await fleet.value(RUNNING) == 2
-        await asyncio.sleep(60)
-        cloud.jobs[0] |= {"TrainingJobStatus": "Stopped", "SecondaryStatus": "MaxRuntimeExceeded"}
-        cloud.jobs[0] |= {"TrainingEndTime": START + 50, "LastModifiedTime": START + 50}
-        await fleet.runner("jobs").tick()
-        assert await fleet.value(RUNNING) == 1
-        assert await fleet.value('job_status_reason{job_id="a",reason="MaxRuntimeExceeded"}') == 1
-        assert await fleet.value('jobs_finished_total{workspace_id="default",status="stopped"}') == 1
-        named = Counter(asked["TrainingJobName"] for asked in cloud.called("DescribeTrainingJob"))
-        assert named == {"a": 2, "b": 1, "c": 1}
-        assert len(cloud.called("Search")) == 1
-        await asyncio.sleep(3600)
-        cloud.answer = lambda operation, asked: None
-        await fleet.runner("jobs").tick()
-        assert len(cloud.called("Search")) == 4
-
-    run(cloud, steps)
-
-
-@pytest.mark.parametrize("hidden", [{"a", "b", "c", "d"}, {"a"}])
-def test_job_whose_description_is_not_found_is_shown_as_listed(run: Run, hidden: set[str]) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a"), job("b"), job("c", "Starting"), job("d", "Failed", "Failed", TrainingEndTime=START)]
-
-    def answer(operation: str, asked: Row) -> httpx.Response | None:
-        if operation == "Search":
-            return failed("AccessDeniedException", "not authorized to perform: sagemaker:Search")
-        is_hidden = operation == "DescribeTrainingJob" and asked["TrainingJobName"] in hidden
-        return failed("ResourceNotFound", "Requested resource not found.") if is_hidden else None
-
-    cloud.answer = answer
-
-    async def steps(fleet: Fleet) -> None:
-        for _ in range(3):
-            await fleet.runner("jobs").tick()
-            await asyncio.sleep(60)
-        assert fleet.own("collector_success", collector="jobs") == 1
-        assert await fleet.value(RUNNING) == 2
-        described = {"a", "b", "c"} - hidden
-        for name in ("a", "b", "c"):
-            status = "starting" if name == "c" else "running"
-            assert await fleet.value(f'job_status{{job_id="{name}",status="{status}"}}') == 1
-            assert await fleet.value(f'job_requested_nodes{{job_id="{name}"}}') == (2 if name in described else None)
-            (info,) = await fleet.lines(f'job_info{{provider="p",job_id="{name}"')
-            assert ('job_type="TrainingJob"' in info) is (name in described)
-        # The list does not say since when a starting job has had its instances.
-        assert await fleet.value('job_holds_resources{job_id="c"}') == (1 if "c" in described else None)
-        assert await fleet.value('job_holds_resources{job_id="a"}') == 1
-        assert await fleet.value('job_finished_timestamp_seconds{job_id="d"}') == START
-        assert await fleet.value('jobs_finished_total{workspace_id="default",status="failed"}') == 1
-        assert any("DescribeTrainingJob" in line for line in fleet.log)
-        hidden.clear()
-        await fleet.runner("jobs").tick()
-        assert await fleet.value('job_requested_nodes{job_id="a"}') == 2
+        assert await fleet.exporter.poll_once()
+        counts = [line for line in await fleet.lines("jobs{") if f'platform_status="{status}"' in line]
+        assert [line.rpartition(" ")[2] for line in counts] == ["5"]
+        assert await fleet.value('job_holds_resources{job_id="j0"}') == 1
+        assert await fleet.value('job_holds_resources{job_id="j1"}') == 0
 
     run(cloud, steps)
 
@@ -195,72 +173,62 @@ def test_finished_jobs_are_counted_by_three_calls(run: Run) -> None:
     run(cloud, steps)
 
 
-def _without_search(cloud: Cloud, spared: str = "") -> None:
-    """Refuse Search, except for one operator of its first filter."""
-
-    def refuse(operation: str, asked: Row) -> httpx.Response | None:
-        if operation != "Search" or asked["SearchExpression"]["Filters"][0]["Operator"] == spared:
-            return None
-        return failed("AccessDeniedException", "not authorized to perform: sagemaker:Search")
-
-    cloud.answer = refuse
-
-
-def test_without_search_finished_jobs_are_not_counted_and_nothing_fails(run: Run) -> None:
+@pytest.mark.parametrize("status", [400, 403])
+def test_denied_search_fails_and_its_series_go(run: Run, status: int) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a", "Completed", "Completed")]
+    cloud.jobs = [job("a"), job("b", "Completed", "Completed", LastModifiedTime=START)]
+
+    def deny(operation: str, asked: Row) -> httpx.Response | None:
+        message = "User: me is not authorized to perform: sagemaker:Search on resource: *"
+        return failed("AccessDeniedException", message, status) if operation == "Search" else None
 
     async def steps(fleet: Fleet) -> None:
-        await fleet.runner("job_counts").tick()
-        assert len(await fleet.lines("jobs{")) == 3
-        _without_search(cloud)
-        await fleet.runner("job_counts").tick()
-        assert fleet.own("collector_success", collector="job_counts") == 1
-        assert await fleet.lines("jobs{") == []  # what was counted before is old
-        assert any("not authorized to perform: sagemaker:Search" in line for line in fleet.log)
-        cloud.answer = lambda operation, asked: failed("UnrecognizedClientException")  # of the key
-        await fleet.runner("job_counts").tick()
-        assert fleet.own("collector_success", collector="job_counts") == 0
-
-    run(cloud, steps)
-
-
-@pytest.mark.parametrize("count", [3, 40])
-def test_ends_are_found_where_only_their_search_is_refused(run: Run, count: int) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job(f"j{number}") for number in range(count)]
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.runner("jobs").tick()
-        _without_search(cloud, spared="Equals")
-        for row in cloud.jobs:
-            row |= {"TrainingJobStatus": "Completed", "SecondaryStatus": "Completed", "LastModifiedTime": START - 9e5}
-        await asyncio.sleep(60)
-        await fleet.runner("jobs").tick()
+        jobs, counts = fleet.runner("jobs"), fleet.runner("job_counts")
+        await jobs.tick()
+        await counts.tick()
+        before = await fleet.lines("job")
+        assert await fleet.value(RUNNING) == 1
+        cloud.answer = deny
+        cloud.calls.clear()
+        await jobs.tick()
+        await counts.tick()
+        assert Counter(name for name, _ in cloud.calls) == {"Search": 2}
+        assert [fleet.own("collector_success", collector=name) for name in ("jobs", "job_counts")] == [0, 0]
+        assert await fleet.lines("job") == before  # the last good values
+        lines = [line for line in fleet.log if "poll failed" in line]
+        assert [("Search" in line, "sagemaker:Search" in line) for line in lines] == [(True, True)] * 2
+        await asyncio.sleep(3600)
+        await jobs.expire()
+        await counts.expire()
+        await jobs.tick()
+        await counts.tick()
+        assert await fleet.lines("job", "pod") == []
+        cloud.answer = lambda operation, asked: None
+        await jobs.tick()
         assert fleet.own("collector_success", collector="jobs") == 1
-        assert await fleet.value('jobs_finished_total{workspace_id="default",status="succeeded"}') == count
+        assert await fleet.value(RUNNING) == 1
 
     run(cloud, steps)
 
 
-def test_names_are_described_where_only_their_search_is_refused(run: Run) -> None:
+def test_denied_search_for_ended_jobs_keeps_live_jobs(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(40)]
 
     async def steps(fleet: Fleet) -> None:
         await fleet.runner("jobs").tick()
-        for row in cloud.jobs:
-            row |= {"TrainingJobStatus": "Completed", "SecondaryStatus": "Completed", "LastModifiedTime": START - 9e5}
+        cloud.jobs[0] |= {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "LastModifiedTime": START - 9e5}
 
-        def refuse(operation: str, asked: Row) -> httpx.Response | None:
+        def deny(operation: str, asked: Row) -> httpx.Response | None:
             filters = asked["SearchExpression"]["Filters"] if operation == "Search" else []
-            return failed("AccessDeniedException") if filters and filters[0]["Operator"] == "In" else None
+            is_live = not filters or (len(filters) == 1 and filters[0]["Operator"] == "Equals")
+            return None if is_live else failed("AccessDeniedException", "not authorized")
 
-        cloud.answer = refuse
+        cloud.answer = deny
         await fleet.runner("jobs").tick()
-        assert fleet.own("collector_success", collector="jobs") == 1
-        assert await fleet.value('jobs_finished_total{workspace_id="default",status="succeeded"}') == 40
-        assert len(cloud.called("DescribeTrainingJob")) == 40
+        assert fleet.own("collector_success", collector="jobs") == 0
+        assert await fleet.value(RUNNING) == 39
+        assert await fleet.value('jobs_finished_total{workspace_id="default",status="failed"}') == 1  # by its name
 
     run(cloud, steps)
 

@@ -130,27 +130,6 @@ def test_jobs_of_boto3_have_their_status_times_and_instances(moto: str, tmp_path
     asyncio.run(main())
 
 
-def test_completed_jobs_of_boto3_are_seen_without_search(moto: str, tmp_path: Path) -> None:
-    """As moto makes them, and with its lists, which know times: the way of an identity that may not search."""
-
-    async def main() -> None:
-        poller = Poller(tmp_path, moto)
-        (provider,) = poller.exporter.providers
-        jobs = poller.runner("jobs")
-        collector: Any = jobs.collector
-        collector._shared.search_refused_until = asyncio.get_running_loop().time() + 3600
-        await jobs.tick()
-        _create(moto, "one", "ml.g5.12xlarge", 1)
-        await jobs.tick()
-        assert jobs.state.success
-        assert poller.value('job_status{job_id="one",status="succeeded"}') == 1
-        assert poller.value('jobs_finished_total{workspace_id="default",status="succeeded"}') == 1
-        assert provider.name == "p"
-        await poller.exporter.aclose()
-
-    asyncio.run(main())
-
-
 def test_metrics_of_boto3_come_out_as_ratios(moto: str, tmp_path: Path) -> None:
     _create(moto, "one")
     _set("one", "InProgress", "Training")

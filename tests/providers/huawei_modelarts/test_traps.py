@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job, ms
 from tests.support.clock import START
 from tests.support.fleet import Fleet
+from tests.support.hang import at_most
 from tests.support.traps import Traps
 
 trap = Traps(CONFIG)
@@ -129,6 +131,18 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value(row.format("capacity", "gpu", "nvidia.com/gpu")) == 8
     assert await fleet.value(row.format("allocated", "gpu", "nvidia.com/gpu")) is None
     assert await fleet.value(row.format("allocated", "gpu", "tnt004")) == 0
+
+
+@trap("5 jobs of both APIs without a status are counted in two series", V1)
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    found = {"items": [job("a") | {"status": {"phase": None}}], "total": 1, "count": 1}
+    cloud.answer = lambda path, request: httpx.Response(200, json=found) if path.endswith("searches") else None
+    cloud.v1_jobs = [{"job_id": 2, "version_id": 3, "status": None}, {"job_id": 4, "version_id": 5, "status": "odd"}]
+    await fleet.exporter.poll_once()
+    unknown = [line for line in await fleet.lines("jobs{") if 'status="unknown"' in line]
+    words = dict(re.findall('platform_status="([^"]*)"} (.*)', "\n".join(unknown)))
+    assert len(unknown) == len(words)
+    assert (words[""], words["JOBSTAT_UNKNOWN"], words["JOBSTAT_odd"]) == ("1", "1", "1")
 
 
 @trap("5 v1: jobs, versions, pods by log file, cards by number or place", V1)
@@ -363,6 +377,21 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_queue_position{job_id="a"}') == 1
     assert await fleet.value('job_queue_position{job_id="b"}') is None
     assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="npu"}') == 8
+
+
+@trap("4.3 an amount with a long gap is malformed, and read in no time")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
+    cloud.workloads["pool-1"] = {"statics": {"items": [{"type": "train", "status": {"Queue": "2"}}]}}
+    amounts = ["1" + " " * 200_000 + "x", "1e1 Cards", "-2 Cards"]
+    cloud.queued["pool-1"] = [
+        {"uid": str(number), "pendingPosition": number, "resourceRequirement": {"huawei.com/ascend-1980": amount}}
+        for number, amount in enumerate(amounts)
+    ]
+    with at_most(seconds=20):
+        assert await fleet.exporter.poll_once()
+    assert fleet.own("dropped_readings_total", collector="pool_workloads", reason="malformed") == 1
+    assert fleet.own("dropped_readings_total", collector="pool_workloads", reason="out_of_range") == 1
 
 
 @trap("4.5 the monitor: its own name for memory, -1 and empty lists, averages by request, megabytes of 2^20")

@@ -78,6 +78,18 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert {about["workspace_id"] for about in cloud.called("training-job-searches")} == {"0", "w" * 32}
 
 
+@trap("2 a configured workspace that is not listed fails by its name", CONFIG + "    workspaces: ['0', 'gone']\n")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.jobs = [job("a")]
+    for _ in range(2):
+        assert not await fleet.exporter.poll_once()
+    assert len(await fleet.lines("job_info")) == len(await fleet.lines("workspace_info")) == 1
+    assert [line for line in await fleet.lines("") if "gone" in line] == []
+    assert fleet.own("collector_success", collector="workspaces") == 0
+    assert fleet.own("collector_success", collector="jobs") == 1
+    assert sum("the cloud does not list this workspace" in line and "part=gone" in line for line in fleet.log) == 1
+
+
 @trap("3.3 204 and empty answers are no data, not errors")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a"), job("b"), job("c")]

@@ -17,7 +17,6 @@ from trainfleet_lantern.auth import LanternDialect
 from trainfleet_lantern.client import LanternClient
 from trainfleet_lantern.collectors import JobCounts, LanternJobReader, LanternShared, Pools, Usage
 from trainfleet_lantern.config import LanternConfig
-from trainfleet_lantern.tables import SOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,6 @@ PLATFORM = Platform(
     name="lantern",
     config=LanternConfig,
     build=Lantern,
-    sources=SOURCES,
     permissions={
         "ListWorkspaces": "workspaces.read",
         "ListJobs": "jobs.read",

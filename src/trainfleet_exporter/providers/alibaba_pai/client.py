@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Protocol, TypeVar
@@ -12,10 +11,7 @@ from urllib.parse import quote
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
-from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import POINTS, point_batches
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, Feed
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -115,34 +111,6 @@ class PaiClient:
             limits=limits,
         )
         return await self._dlc.call(call, payloads.JobMetrics, deadline=deadline)
-
-    async def get_metrics(
-        self, job_id: str, feed: Feed, *, start: float, end: float, deadline: float, period: int | None = None
-    ) -> AsyncIterator[Batch]:
-        """DLC GetMetrics: CloudMonitor's points of one metric of one job, batch by batch. Unix seconds in; `period` is
-        the time between two points, by default the metric's own.
-
-        The job is named twice, because the documentation does not say which of the two counts.
-        """
-        query = {
-            "Namespace": DLC,
-            "MetricName": feed.metric.name,
-            "JobId": job_id,
-            "Dimensions": json.dumps([{"jobId": job_id}], separators=(",", ":")),
-            "StartTime": iso_time(start),
-            "EndTime": iso_time(end),
-            "Period": str(period or feed.metric.period or 60),
-            "Length": str(POINTS),
-        }
-        call = Call(operation="GetMetrics", path="/api/v1/cms/metrics", query=query, priority=Priority.DETAIL)
-
-        def owner(point: payloads.Point) -> str:
-            """Points that do not say whose they are, are of the job that was asked for."""
-            return job_id if point.job_id in (None, "", job_id) else ""
-
-        async for batch in point_batches(self._dlc, call, payloads.MetricsPage, feed, owner, deadline=deadline):
-            yield batch
-            del batch
 
     async def list_quotas(self, *, deadline: float) -> Listing[payloads.Quota]:
         """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""

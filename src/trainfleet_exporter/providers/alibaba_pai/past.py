@@ -37,19 +37,16 @@ from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
     POOL_FAMILIES,
     QUOTA,
     Metric,
-    assumed,
     feeds,
     log_unfed,
     metric,
 )
 from trainfleet_exporter.providers.alibaba_pai.usage.past import (
     CLOUDMONITOR,
-    DLC_METRICS,
     FIVES_KEPT,
     JOB_METRICS,
     MINUTES_KEPT,
     JobMetricsPast,
-    by_job,
     by_monitor,
     jobs_past,
     pools_past,
@@ -141,13 +138,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
         return msgspec.msgpack.encode(found)
 
     async def _catalogue(self, namespace: str, deadline: float) -> list[Metric]:
-        try:
-            listing = await self._monitor.describe_metric_meta_list(namespace, deadline=deadline)
-        except CloudError as error:
-            if self._usage.source != DLC_METRICS.source:
-                raise
-            _may_lack(f"catalogue of {namespace}: only what is certain without it is read", error)
-            return list(assumed(self._families, self._usage.metrics.choices()).values())
+        listing = await self._monitor.describe_metric_meta_list(namespace, deadline=deadline)
         return [metric(row) for _, row in sorted(listing.rows.items())]
 
     def recall(self, learned: bytes, job_id: str) -> None:
@@ -176,10 +167,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
         metrics = [each for each in METRIC_TYPES if any(target.family.suffix in shown for target in each.targets)]
         source_of = self._usage.source_of
         yield JobMetricsPast(self._api, metrics, source_of)
-        if self._usage.source == DLC_METRICS.source:
-            yield jobs_past(DLC_METRICS, of_jobs, by_job(self._api), source_of)
-        else:
-            yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._monitor), source_of)
+        yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._monitor), source_of)
         if of_jobs and not self.job_id:
             yield pools_past(self._monitor, of_pools, self._known.quotas)
 

@@ -362,7 +362,7 @@ class WorkspacesPage(Struct, rename="pascal", gc=False):
     rows: list[Workspace | None] | None = field(name="Workspaces", default=None)
 
 
-# CloudMonitor 2019-01-01, and GetMetrics of DLC, which answers the same points.
+# CloudMonitor 2019-01-01.
 
 
 class MetricMeta(Struct, rename="pascal", gc=False):
@@ -392,13 +392,6 @@ class PointsPage(Struct, rename="pascal", gc=False):
     """A page of DescribeMetricLast or DescribeMetricList. Its points are a text of JSON: see points.PointReader."""
 
     points: object = field(name="Datapoints", default=None)
-    next_token: str | None = None
-
-
-class MetricsPage(Struct, rename="pascal", gc=False):
-    """A page of GetMetrics, which spells the name of the points otherwise."""
-
-    points: object = field(name="DataPoints", default=None)
     next_token: str | None = None
 
 

@@ -20,10 +20,7 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds
-from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import SOURCE as DLC_METRICS
-from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import DlcMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
@@ -42,7 +39,6 @@ _PERMISSIONS = {
     "ListEcsSpecs": "paidlc:ListEcsSpecs and pai:ListEcsSpecs",
     "GetJob": "paidlc:GetJob and pai:GetJob",
     "GetJobMetrics": "paidlc:GetJobMetrics and pai:GetJobMetrics",
-    "GetMetrics": "paidlc:GetMetrics and pai:GetMetrics",
     "ListQuotas": "pai:ListQuotas",
     "ListQuotaWorkloads": "pai:ListQuotaWorkloads",
     "ListQuotaActiveUserUsages": "pai:ListQuotaActiveUserUsages",
@@ -67,7 +63,7 @@ class AlibabaPai:
         self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
         self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
-        asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
+        asks_cloudmonitor = chosen.enabled and chosen.by_cloudmonitor
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
         }
@@ -118,14 +114,11 @@ class AlibabaPai:
         serving = Decided(chosen.source_of, shared.jobs.live, shared.jobs.watch).serving
         interval = chosen.effective_interval(self._settings.poll_interval)
         families, choices = exposed(JOB_FAMILIES, deny, chosen.profiling), chosen.metrics.choices()
-        if monitor is not None and chosen.by_cloudmonitor:
+        if monitor is not None:
             jobs = Feeds(monitor, DLC, families, choices)
             pools = Feeds(monitor, QUOTA, exposed(POOL_FAMILIES, deny, chosen.profiling), choices)
             with_pools = pools if config.collectors.pools.enabled else None
             yield CloudMonitorCollector(shared, interval, monitor, jobs, with_pools, serves=serving(CLOUDMONITOR))
-        elif monitor is not None:
-            jobs = Feeds(monitor, DLC, families, choices, source="GetMetrics")
-            yield DlcMetricsCollector(shared, interval, jobs, serves=serving(DLC_METRICS), max_jobs=chosen.max_jobs)
         if chosen.source in ("auto", JOB_METRICS):
             yield JobMetricsCollector(shared, interval, serves=serving(JOB_METRICS), max_jobs=chosen.max_jobs)
 
@@ -140,8 +133,6 @@ PLATFORM = Platform(
     name="alibaba_pai",
     config=AlibabaPaiConfig,
     build=AlibabaPai,
-    sources=SOURCES,
-    experimental=EXPERIMENTAL,
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,

@@ -110,7 +110,7 @@ _ACCESS_CODES = (
 )
 _WRONG_ADDRESS_CODES = ("InvalidAction", "InvalidApi", "InvalidProduct", "InvalidVersion")
 _GOOD_CODES = frozenset({"", "200", "OK", "Success"})
-"""Codes of good responses of CloudMonitor and DLC GetMetrics, next to HTTP 200."""
+"""Codes of good responses of CloudMonitor, next to HTTP 200."""
 _SERVICE_CODES = ("Internal", "ServiceUnavailable")
 _SPENT = "user api quota limit"
 """CloudMonitor's text if the free calls of the month are spent. A pause of seconds does not help."""

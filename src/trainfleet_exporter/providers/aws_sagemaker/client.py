@@ -63,13 +63,6 @@ class SageMakerClient:
             return None
         return whole(hits.value)
 
-    async def list_jobs(self, status: str, *, since: float | None = None, deadline: float) -> list[payloads.JobSummary]:
-        """ListTrainingJobs of one status, all pages. `since` is the Unix time of the last change."""
-        asked: dict[str, Any] = {"StatusEquals": status, "SortBy": "CreationTime", "SortOrder": "Ascending"}
-        asked |= {"MaxResults": PAGE_SIZE} | ({} if since is None else {"LastModifiedTimeAfter": int(since)})
-        rows = await self._all_pages("ListTrainingJobs", asked, payloads.JobsPage, deadline)
-        return [row for row in rows if row is not None and row.training_job_name]
-
     async def describe_job(self, name: str, *, deadline: float) -> payloads.Job:
         """DescribeTrainingJob. NotFound if the job does not exist."""
         call = json_call("DescribeTrainingJob", {"TrainingJobName": name}, priority=Priority.DETAIL)

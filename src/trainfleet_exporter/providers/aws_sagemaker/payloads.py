@@ -92,17 +92,6 @@ class SearchPage(Struct, rename="pascal", gc=False):
     total_hits: TotalHits | None = None
 
 
-class JobSummary(Job, rename="pascal", gc=False):
-    """A row of ListTrainingJobs (TrainingJobSummary): statuses, warm pool and times; the other fields are absent."""
-
-
-class JobsPage(Struct, rename="pascal", gc=False):
-    """A page of ListTrainingJobs."""
-
-    rows: list[JobSummary | None] | None = field(name="TrainingJobSummaries", default=None)
-    next_token: str | None = None
-
-
 # Pools: HyperPod clusters and training plans.
 
 

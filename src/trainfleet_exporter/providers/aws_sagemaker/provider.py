@@ -16,12 +16,23 @@ from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMa
 from trainfleet_exporter.providers.aws_sagemaker.collectors.usage import CloudWatchCollector
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.signing import AwsDialect, ServerClock
-from trainfleet_exporter.providers.aws_sagemaker.tables import EXPERIMENTAL, PERMISSIONS, SOURCES
 from trainfleet_exporter.providers.aws_sagemaker.usage.cloudwatch import CloudWatch
 from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
+
+_PERMISSIONS = {
+    "Search": "sagemaker:Search",
+    "DescribeTrainingJob": "sagemaker:DescribeTrainingJob",
+    "ListClusters": "sagemaker:ListClusters",
+    "DescribeCluster": "sagemaker:DescribeCluster",
+    "ListClusterNodes": "sagemaker:ListClusterNodes",
+    "ListTrainingPlans": "sagemaker:ListTrainingPlans",
+    "GetMetricData": "cloudwatch:GetMetricData",
+    "AssumeRole": "sts:AssumeRole",
+}
+"""IAM actions by operation."""
 
 
 class AwsSageMaker:
@@ -74,8 +85,6 @@ PLATFORM = Platform(
     name="aws_sagemaker",
     config=AwsSageMakerConfig,
     build=AwsSageMaker,
-    sources=SOURCES,
-    experimental=EXPERIMENTAL,
-    permissions=PERMISSIONS,
+    permissions=_PERMISSIONS,
     kept=KEPT,
 )

@@ -86,7 +86,7 @@ def instances(row: payloads.Job) -> tuple[Instances, ...]:
 
 
 def job(row: payloads.Job) -> Job | None:
-    """Translate a job of Search, DescribeTrainingJob or ListTrainingJobs."""
+    """Translate a job of Search or DescribeTrainingJob."""
     if not row.training_job_name:
         return None
     primary, secondary = row.training_job_status or "", row.secondary_status or ""
@@ -135,23 +135,18 @@ def plan_name(arn: str | None) -> str:
     return (arn or "").rpartition("/")[2]
 
 
-def _holds(row: payloads.Job, status: Status) -> bool | None:
-    """Return whether a job holds instances: those of a warm pool, or its own, which AWS bills when training starts.
-
-    None for a starting job of ListTrainingJobs, which does not have the start of training.
-    """
+def _holds(row: payloads.Job, status: Status) -> bool:
+    """Return whether a job holds instances: those of a warm pool, or its own, which AWS bills when training starts."""
     if status in FINISHED:
         return row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
     if row.training_job_status == IN_PROGRESS and row.secondary_status in _WAITS:
         return False
     if status is Status.STARTING:
-        return None if isinstance(row, payloads.JobSummary) else unix_time(row.training_start_time) is not None
+        return unix_time(row.training_start_time) is not None
     return status in _HOLDING
 
 
 def _job_type(row: payloads.Job) -> str:
-    if isinstance(row, payloads.JobSummary):
-        return ""  # the list does not have the cause of a start
     if row.tuning_job_arn:
         return "HyperParameterTuningJob"
     if row.auto_ml_job_arn:

@@ -25,7 +25,6 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import (
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import NAMES, QUERY, RANGE, AomApi, AomDialect, AomSource
 from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import PoolUsageCollector
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import TaskMetricsCollector
@@ -132,8 +131,6 @@ PLATFORM = Platform(
     name="huawei_modelarts",
     config=HuaweiModelArtsConfig,
     build=HuaweiModelArts,
-    sources=SOURCES,
-    experimental=EXPERIMENTAL,
     permissions={
         "ListWorkspaces": "modelarts:workspace:list",
         "ListTrainingJobs": _SEARCH,

@@ -66,8 +66,14 @@ def counts(workspace_id: str, rows: Iterable[payloads.JobV1], *, since: float) -
     Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
     """
     tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in JOB_STATUS.values()})
-    tally.update(job_status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
+    tally.update(_counted(row) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
+
+
+def _counted(row: payloads.JobV1) -> tuple[Status, str]:
+    # The jobs of both APIs are counted in one family, and a word of neither would be one series of both.
+    common, word = job_status(row.status)
+    return common, word if word.startswith("JOBSTAT_") else f"JOBSTAT_{word or 'UNKNOWN'}"
 
 
 def id_text(given: str | int | None) -> str:

@@ -81,13 +81,11 @@ class Newest:
         now: float,
         max_age: float = math.inf,
         statistics: int = 1,
-        series: bool = False,
         undated: bool = False,
     ) -> None:
         """`now` is a Unix time, `max_age` is in seconds.
 
-        `series`: readings of one thing follow each other in time, and all but the newest are passed over. `undated`:
-        of two different readings of one thing, it is not known which is the present one, so that neither is
+        `undated`: of two different readings of one thing, it is not known which is the present one, so that neither is
         shown.
         """
         self.index = index
@@ -106,11 +104,10 @@ class Newest:
         self._scope = scope
         self._in_order: InOrder | None = None
         """All readings, as long as they come in the order in which all entities were reported before."""
-        if not (series or undated) and all(map(scope.served.__contains__, index.entity_list().owners)):
+        if not undated and all(map(scope.served.__contains__, index.entity_list().owners)):
             self._in_order = InOrder(index.entity_list(), statistics)
         self._values: Sequence[dict[Subject, float]] = [{} for _ in range(statistics)]
         self._live: Mapping[Key, Subject] = index.live(scope.served)
-        self._series = series
         self._undated = undated
         self._length = KEY_LENGTHS[index.level]
 
@@ -231,11 +228,11 @@ class Newest:
         if known is not None and has_reading and self._undated:
             return self._again(known, values)
         if known is not None and has_reading and self.times.get(known, self.time) >= time:
-            return "" if self._series else "duplicate"
+            return "duplicate"
         if all(value is None for value in values):
             return "malformed"
         self._put(self.index.subject(key), time, values)
-        return "duplicate" if has_reading and not self._series else ""
+        return "duplicate" if has_reading else ""
 
     def _again(self, subject: Subject, values: Sequence[float | None]) -> str:
         if [known[subject] for known in self.values] == values:

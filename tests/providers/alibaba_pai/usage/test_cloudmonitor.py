@@ -1,4 +1,4 @@
-"""Usage by CloudMonitor on scripted answers: what is shown, what it costs, when it goes; and DLC GetMetrics."""
+"""Usage by CloudMonitor on scripted answers: what is shown, what it costs, and when it goes."""
 
 from __future__ import annotations
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter
 
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job, metric, point
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job, point
 from tests.providers.alibaba_pai.worlds import CPU, DAY, MONITORED, asked, monitored_world, refresh, usage
 from tests.support.clock import START
 from tests.support.fleet import Fleet
@@ -193,8 +192,7 @@ def test_spent_calls_leave_the_service_alone_for_an_hour(run: Run) -> None:
     run(cloud, steps)
 
 
-@pytest.mark.parametrize("source", ["cloudmonitor", "dlc_metrics"])
-def test_what_is_not_exposed_is_not_paid_for(run: Run, source: str) -> None:
+def test_what_is_not_exposed_is_not_paid_for(run: Run) -> None:
     cloud = monitored_world()
     deny = 'global: {metrics: {deny: ["trainfleet_device_*", trainfleet_pod_cpu_usage_cores, "trainfleet_*_memory_*"]}}'
 
@@ -206,7 +204,7 @@ def test_what_is_not_exposed_is_not_paid_for(run: Run, source: str) -> None:
         assert await fleet.lines("pod_cpu_usage_cores") == []
         assert len(await fleet.lines("job_cpu_usage_cores")) == 1
 
-    run(cloud, steps, usage(source=source).replace("providers:", f"{deny}\nproviders:"))
+    run(cloud, steps, usage().replace("providers:", f"{deny}\nproviders:"))
 
 
 def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
@@ -225,71 +223,19 @@ def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
     run(cloud, steps, MONITORED.replace("requests_per_second: 1000", "requests_per_second: 0.3"))
 
 
-DLC_METRICS = usage(source="dlc_metrics")
-
-
-def test_dlc_metrics_polls_each_job_and_keeps_newest_points(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", RequestGPU="8"), job("cpu", RequestGPU="0"), job("wait", "Queuing")]
-    cloud.catalogue = [CPU, metric("POD_GPU_ACCELERATOR_DUTTY_UTIL", "%"), metric("JOB_DISK_READ_RATE", "KB/s")]
-    cloud.points["JOB_CPU_UTIL"] = [point("a", 10 * n, age=600 - 60 * n) for n in range(10)] + [point("cpu", 50)]
-    cloud.points["POD_GPU_ACCELERATOR_DUTTY_UTIL"] = [point("a", 80, pod="a-0"), point("a", 40, pod="a-1")]
-    cloud.points["JOB_DISK_READ_RATE"] = [point("a", 7)]
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.9
-        assert await fleet.value('job_accelerator_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.6
-        assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 7000
-        assert await fleet.value('job_usage_info{job_id="a",source="dlc_metrics"}') == 1
-        assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
-        assert Counter(query["JobId"] for query in cloud.called("GetMetrics")) == {"a": 3, "cpu": 2}
-        assert cloud.called("DescribeMetricLast") == []
-        query = cloud.called("GetMetrics")[0]
-        assert query["path"] == "/api/v1/cms/metrics"
-        assert (query["Namespace"], query["Period"]) == ("acs_pai_dlc", "60")
-        assert json.loads(query["Dimensions"]) == [{"jobId": query["JobId"]}]
-        assert fleet.own("dropped_readings_total", collector="dlc_metrics", reason="duplicate") == 0
-        assert fleet.own("dropped_readings_total", collector="dlc_metrics", reason="no_data") == 1
-
-    run(cloud, steps, DLC_METRICS)
-
-
-def test_dlc_metrics_without_a_catalogue_assume_units(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    for name in ("JOB_CPU_UTIL", "JOB_DISK_READ_RATE", "JOB_DISK_WRITE_RATE"):
-        cloud.points[name] = [point("a", 50)]
-    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "MetaList" in name else None
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
-        assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 50e6
-        assert await fleet.lines("job_disk_write") == []
-        assert "JOB_DISK_WRITE_RATE" not in {query["MetricName"] for query in cloud.called("GetMetrics")}
-        assert fleet.own("collector_errors_total", collector="dlc_metrics", reason="auth") == 1
-        await fleet.exporter.poll_once()
-        assert len(cloud.called("DescribeMetricMetaList")) == 1
-
-    run(cloud, steps, usage(source="dlc_metrics", metrics="{job_disk_read_bytes_per_second: {unit: MB/s}}"))
-
-
-@pytest.mark.parametrize("source", ["dlc_metrics", "job_metrics"])
-def test_polls_by_job_stop_at_max_jobs_newest_first(run: Run, source: str) -> None:
+def test_polls_by_job_stop_at_max_jobs_newest_first(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n}", GmtCreateTime=at(-1000 - n)) for n in range(5)]
     cloud.catalogue = [CPU]
-    operation = "GetMetrics" if source == "dlc_metrics" else "GetJobMetrics"
 
     async def steps(fleet: Fleet) -> None:
         await fleet.exporter.poll_once()
         await fleet.exporter.poll_once()
-        asked = [query.get("JobId") or query["path"].split("/")[-2] for query in cloud.called(operation)]
+        asked = [query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics")]
         assert asked == ["j0", "j1", "j0", "j1"]
         assert len([line for line in fleet.log if "jobs_left_out=3" in line]) == 1
 
-    run(cloud, steps, usage(source=source, max_jobs="2"))
+    run(cloud, steps, usage(source="job_metrics", max_jobs="2"))
 
 
 def test_unused_cloudmonitor_is_neither_called_nor_logged(run: Run) -> None:

@@ -133,7 +133,7 @@ def test_names_that_fail_once_prove_nothing_and_are_tried_again(run: Run) -> Non
     run(cloud, steps)
 
 
-@pytest.mark.parametrize("source", ["cloudmonitor", "job_metrics", "dlc_metrics"])
+@pytest.mark.parametrize("source", ["cloudmonitor", "job_metrics"])
 def test_readings_stay_while_polls_are_stretched(run: Run, source: str) -> None:
     """They are as old as the interval that there is by then allows, not as the one that they were published in."""
     cloud = Cloud()
@@ -181,8 +181,7 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["cloudmonitor", "dlc_metrics"])
-def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source: str) -> None:
+def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%"), metric("POD_CPU_UTIL", "%")]
@@ -202,10 +201,10 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run, source
         assert sum(f"a-{restart}-" in line for line in lines) == 4
         cloud.jobs = []
         assert await fleet.exporter.poll_once()
-        await fleet.runner("usage" if source == "cloudmonitor" else source).tick()
+        await fleet.runner("usage").tick()
         assert sum(len(index) for index in _indexes() if id(index) not in before) == 0
 
-    run(cloud, steps, usage_by(source))
+    run(cloud, steps)
 
 
 def _indexes() -> list[EntityIndex]:

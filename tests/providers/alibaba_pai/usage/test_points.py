@@ -205,10 +205,10 @@ POINT = st.fixed_dictionaries(
 )
 
 
-def _collected(feed: Feed, *, series: bool = False, entities: Entities | None = None) -> Newest:
+def _collected(feed: Feed, *, entities: Entities | None = None) -> Newest:
     """What is to be collected of the job a."""
     index = (entities or Entities()).of(feed.level)
-    return Newest(index, Scope(frozenset("a")), now=NOW, max_age=900, statistics=len(feed.statistics), series=series)
+    return Newest(index, Scope(frozenset("a")), now=NOW, max_age=900, statistics=len(feed.statistics))
 
 
 def _take(feed: Feed, newest: Newest, points: Iterable[object]) -> None:
@@ -232,19 +232,18 @@ def _found(newest: Newest) -> dict[Key, tuple[float, list[float]]]:
 
 
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
-@given(points=st.lists(POINT | JSON, max_size=20), series=st.booleans())
-def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any], series: bool) -> None:
+@given(points=st.lists(POINT | JSON, max_size=20))
+def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> None:
     feed = _feed(name)
-    collected = _collected(feed, series=series)
+    collected = _collected(feed)
     _take(feed, collected, points)
     assert collected.rows == len(points)
     found = _found(collected)
     assert len(collected.subjects) == len(found)
     shown = _columns(feed, collected)
-    if not series:
-        kept = sum(len(column.readings.subjects) for column in shown if column.level == feed.level)
-        levels = sum(target.family.level == feed.level for target in feed.targets)
-        assert kept / levels + sum(collected.dropped.values()) == len(points)
+    kept = sum(len(column.readings.subjects) for column in shown if column.level == feed.level)
+    levels = sum(target.family.level == feed.level for target in feed.targets)
+    assert kept / levels + sum(collected.dropped.values()) == len(points)
     for key, (time, _) in found.items():
         assert key[0] == "a"
         assert NOW - 900 <= time <= NOW + 900
@@ -325,12 +324,11 @@ def test_fast_path_for_points_gives_the_same_result(
 
 def test_newest_point_wins_in_any_order() -> None:
     ages = (60, 30, 45)
-    for series in (False, True):
-        feed = _feed("JOB_CPU_UTIL")
-        collected = _collected(feed, series=series)
-        _take(feed, collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
-        assert _found(collected) == {("a",): (NOW - 30, [30])}
-        assert collected.dropped == ({} if series else {"duplicate": 2})
+    feed = _feed("JOB_CPU_UTIL")
+    collected = _collected(feed)
+    _take(feed, collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
+    assert _found(collected) == {("a",): (NOW - 30, [30])}
+    assert collected.dropped == {"duplicate": 2}
 
 
 @pytest.mark.parametrize(

@@ -225,16 +225,3 @@ def test_denied_families_cost_no_call(run: Run) -> None:
         assert asked(cloud) == Counter(["CARD_GPU_DRAM_ACTIVE_UTIL"])
 
     run(cloud, steps, deny + usage(profiling="[sm, dram]"))
-
-
-def test_get_metrics_is_asked_for_each_job(run: Run) -> None:
-    cloud = profiled_world()
-    cloud.jobs.append(job("b"))
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        calls = Counter(query["MetricName"] for query in cloud.called("GetMetrics"))
-        assert calls == Counter({"CARD_GPU_SM_UTIL": 2})
-        assert await fleet.value('job_sm_utilization_ratio{job_id="a",accelerator="gpu"}') == pytest.approx(0.525)
-
-    run(cloud, steps, usage(source="dlc_metrics", profiling="[sm]"))

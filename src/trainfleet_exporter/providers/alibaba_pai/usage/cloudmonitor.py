@@ -26,13 +26,12 @@ from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.payloads import (
     MetricMeta,
     MetricMetasPage,
-    MetricsPage,
     Point,
     PointsPage,
 )
@@ -41,7 +40,6 @@ from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
     Feed,
     Metric,
     Unfed,
-    assumed,
     feeds,
     is_device_key,
     log_unfed,
@@ -79,8 +77,6 @@ log = logging.getLogger(__name__)
 _KEPT = 86400.0
 _AGAIN = 600.0
 """Seconds to wait after a failure, or an empty response, while an older catalogue is in use."""
-_REFUSED = 6 * 3600.0
-"""Seconds to wait after the catalogue was rejected, if polls can work without it."""
 _CATALOGUE_WAIT = 10.0
 """Seconds for which this may delay a poll."""
 
@@ -305,7 +301,7 @@ class CloudMonitor:
 async def point_batches(
     client: ApiClient,
     call: Call,
-    into: type[PointsPage | MetricsPage],
+    into: type[PointsPage],
     feed: Feed,
     owner: Owner | None,
     *,
@@ -338,13 +334,13 @@ async def point_batches(
     raise BadAnswer(f"the answer has more than {_MAX_PAGES} pages", operation=call.operation)
 
 
-def _is_empty(page: PointsPage | MetricsPage) -> bool:
+def _is_empty(page: PointsPage) -> bool:
     points = page.points  # not decoded: each answer is asked, and has a long text where it is not empty
     return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))
 
 
 class Feeds:
-    """The metrics that feed `families`, with what the config chose for some of them. `source` is for the log."""
+    """The metrics that feed `families`, with what the config chose for some of them."""
 
     def __init__(
         self,
@@ -352,8 +348,6 @@ class Feeds:
         namespace: str,
         families: Sequence[Family],
         choices: Mapping[str, Choice],
-        *,
-        source: str = "CloudMonitor",
     ) -> None:
         self.namespace = namespace
         self.known: Mapping[str, Feed] = {}
@@ -363,37 +357,20 @@ class Feeds:
         self._monitor = monitor
         self._families = families
         self._choices = choices
-        self._source = source
         self._unfed: Collection[Unfed] = ()
         self._logged: set[Unfed] = set()
         self._malformed = 0
         """How many rows of the latest list could not be read."""
         self._next_read = float("-inf")
-        self._reading = asyncio.Lock()
 
     async def learn(self, part: Part) -> None:
         """Read the catalogue if it is time to. A failure is reported, and raised where there is no older catalogue."""
         if await self._read(part):
-            self._learn(part, self.catalogue or {})
+            self.known, self._unfed = feeds(self.catalogue or {}, self._families, self._choices)
+            log_unfed("CloudMonitor", self._unfed, self._logged)
+            part.dropped("malformed", len(self._unfed))
         else:
             part.still_lost({"malformed": len(self._unfed)})
-
-    async def learn_or_assume(self, part: Part) -> Mapping[str, Feed]:
-        """The same where the catalogue may be refused: then only what is certain without it is known."""
-        async with self._reading:
-            try:
-                await self.learn(part)
-            except CloudError as error:
-                is_refused = isinstance(error, AccessDenied | NotFound | RequestRefused)
-                self._next_read = asyncio.get_running_loop().time() + (_REFUSED if is_refused else _AGAIN)
-                part.lacks("catalogue of metrics", error)
-                self._learn(part, assumed(self._families, self._choices))
-        return self.known
-
-    def _learn(self, part: Part, catalogue: Mapping[str, Metric]) -> None:
-        self.known, self._unfed = feeds(catalogue, self._families, self._choices)
-        log_unfed(self._source, self._unfed, self._logged)
-        part.dropped("malformed", len(self._unfed))
 
     async def _read(self, part: Part) -> bool:
         """Return whether the catalogue was read now."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ValidationInfo, create_model, field_validator
+from pydantic import BeforeValidator, ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
-from trainfleet_exporter.config.scalars import refuse
+from trainfleet_exporter.config.scalars import refuse, show
 from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
@@ -20,11 +20,21 @@ class UsageRule(Wording):
 
     PROFILING_SOURCE = (
         "found a list with source: job_metrics, which has none of this; "
-        "allowed: no list, or source: auto, cloudmonitor or dlc_metrics"
+        "allowed: no list, or source: auto or cloudmonitor"
+    )
+    REMOVED_SOURCE = (
+        'found "dlc_metrics", which this version no longer has; allowed: source: job_metrics, which makes calls for '
+        "each job without permissions for CloudMonitor, but has no power; or auto, or cloudmonitor"
     )
 
 
-_SOURCES = ("auto", "cloudmonitor", "dlc_metrics", "job_metrics")
+_SOURCES = ("auto", "cloudmonitor", "job_metrics")
+
+
+def _not_removed(value: object) -> object:
+    if show(value) == '"dlc_metrics"':
+        refuse(UsageRule.REMOVED_SOURCE)
+    return value
 
 
 class _UsageMetrics(ChosenMetrics):
@@ -60,14 +70,15 @@ class Usage(Collector):
     """Utilization and usage of jobs, pods, accelerators and pools."""
 
     interval: Duration | None = 120.0
-    source: Annotated[Literal["auto", "cloudmonitor", "dlc_metrics", "job_metrics"], choice(_SOURCES)] = "auto"
-    """`cloudmonitor` reads all jobs together. `job_metrics` and `dlc_metrics` make calls for each job. `auto`
-    reads pay-as-you-go jobs on general computing with `job_metrics`, and all others from CloudMonitor. Only
-    CloudMonitor has usage of pools."""
+    source: Annotated[
+        Literal["auto", "cloudmonitor", "job_metrics"], choice(_SOURCES), BeforeValidator(_not_removed)
+    ] = "auto"
+    """`cloudmonitor` reads all jobs together. `job_metrics` makes calls for each job. `auto` reads pay-as-you-go jobs
+    on general computing with `job_metrics`, and all others from CloudMonitor. Only CloudMonitor has power and usage of
+    pools."""
     profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
     """Profiling metrics and health of accelerators to read. `nvlink` and `pcie` are two metrics each; every other name
-    is one metric. A metric costs one call per poll and 1,440 accelerators. With `dlc_metrics`, a metric costs one call
-    per poll and job. Not allowed with `job_metrics`."""
+    is one metric. A metric costs one call per poll and 1,440 accelerators. Not allowed with `job_metrics`."""
     metrics: UsageMetrics = UsageMetrics()
     """Metrics to read for certain families, instead of the defaults."""
     max_jobs: CountFrom0 = 500

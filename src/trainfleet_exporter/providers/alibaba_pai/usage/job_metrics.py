@@ -19,7 +19,6 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
-from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import is_without_gpus
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.dated import Past
@@ -68,6 +67,11 @@ METRIC_TYPES = (
     MetricType("DiskReadRate", MEASURES["disk_read_bytes_per_second"]),
     MetricType("DiskWriteRate", MEASURES["disk_write_bytes_per_second"]),
 )
+
+
+def is_without_gpus(job: Job) -> bool:
+    """Return whether a job certainly has no accelerator."""
+    return bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
 
 
 def add(sheet: Sheet, payload: payloads.JobMetrics, metric: MetricType, *, job_id: str, now: float) -> None:

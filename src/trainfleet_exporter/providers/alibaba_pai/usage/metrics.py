@@ -313,22 +313,6 @@ def log_unfed(source: str, unfed: Iterable[Unfed], logged: set[Unfed]) -> None:
             log.warning("cannot use a metric of the source", extra=facts)
 
 
-def assumed(wanted: Iterable[Family], choices: Mapping[str, Choice]) -> dict[str, Metric]:
-    """Return a catalogue for an identity that may not read the real one: the first name of each family whose unit is
-    certain.
-
-    A `_UTIL` or `_CYCLE` counts percent in all documentation. Other metrics need a unit in the config.
-    """
-    found: dict[str, Metric] = {}
-    for family in wanted:
-        choice = choices.get(family.suffix, Choice())
-        name = choice.name or next(iter(family.names), "")
-        documented = name in family.names and name.endswith(("_UTIL", "_CYCLE"))
-        if name and (choice.unit or documented):
-            found.setdefault(name, Metric(name, unit="%" if documented else ""))
-    return found
-
-
 def _feed(metric: Metric, family: Family, choice: Choice, before: Feed | None) -> Feed | Unfed:
     def unfed(reason: str) -> Unfed:
         return Unfed(family.suffix, metric.name, reason)

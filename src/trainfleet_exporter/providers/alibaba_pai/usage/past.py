@@ -1,10 +1,9 @@
-"""Past usage: points by CloudMonitor's ranges or by DLC GetMetrics, and the answers of GetJobMetrics."""
+"""Past usage: points by CloudMonitor's ranges, and the answers of GetJobMetrics."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from trainfleet_exporter.errors import NotFound
@@ -12,8 +11,12 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import POINTS, CloudMonitor, Owner
-from trainfleet_exporter.providers.alibaba_pai.usage.dlc_metrics import is_without_gpus
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, MetricType, add_past
+from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import (
+    METRIC_TYPES,
+    MetricType,
+    add_past,
+    is_without_gpus,
+)
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, QUOTA, Feed
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Range, Sink, Unit
 from trainfleet_exporter.providers.usage.dated import Past
@@ -31,7 +34,6 @@ CLOUDMONITOR = PastCalls(
     readings=100_000,
     answered=POINTS,
 )
-DLC_METRICS = replace(CLOUDMONITOR, source="dlc_metrics", api="dlc", owners=1)
 JOB_METRICS = PastCalls(source="job_metrics", api="dlc")
 _PODS_AT_ONCE = 64
 """Pods of a job up to which all metrics of a day are one unit."""
@@ -89,17 +91,6 @@ def by_monitor(monitor: CloudMonitor, namespace: str = DLC, owner: Owner | None 
             deadline=deadline,
             owner=owner,
         )
-
-    return fetch
-
-
-def by_job(api: PaiClient) -> Fetch[Feed]:
-    """Points by DLC GetMetrics, of one job."""
-
-    def fetch(feed: Feed, asked: Asked, deadline: float) -> AsyncIterator[Batch]:
-        (job_id,) = asked.within
-        start, end, period = asked.span.start - 1, asked.span.end - 1, _fitting(feed, asked.step)
-        return api.get_metrics(job_id, feed, start=start, end=end, deadline=deadline, period=period)
 
     return fetch
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.model import JobCount
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.aws_sagemaker import translate
 from trainfleet_exporter.providers.aws_sagemaker.client import search_time
-from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared, lacks_permission
+from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
 from trainfleet_exporter.providers.collectors import PerWorkspaceCollector
 
 
@@ -21,18 +20,7 @@ class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
         self._window = window
 
     async def read(self, part: Part) -> None:
-        """Count the jobs. If a policy denies Search, there are no counts, because only Search has them."""
-        try:
-            counts = await self._counts(part)
-        except AccessDenied as error:
-            if not lacks_permission(error):
-                raise
-            part.lacks("Search", error)
-            counts = []
-        await part.publish(counts)
-
-    async def _counts(self, part: Part) -> list[JobCount]:
-        """Return the counts by status. Search only estimates large numbers: such a status is left out."""
+        """Count the jobs by status. Search only estimates large numbers: such a status is left out."""
         counts = []
         since = search_time(time.time() - self._window)
         for word in translate.TERMINAL_STATUSES:
@@ -42,4 +30,4 @@ class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
                 part.dropped("no_data")
             else:
                 counts.append(JobCount(part.key, translate.job_status(word), word, count))
-        return counts
+        await part.publish(counts)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.polling import Topic
-from trainfleet_exporter.providers.aws_sagemaker import payloads
 from trainfleet_exporter.providers.aws_sagemaker.client import SageMakerClient
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.translate import DEFAULT_WORKSPACE
@@ -26,12 +24,3 @@ class SageMakerShared(Shared):
         """Ends of training plans by pool (Unix seconds), set by the collector of pools."""
         self.chosen_clusters = None if config.clusters == "all" else config.clusters
         """Names in the config; None for all clusters that the cloud lists."""
-        self.described: dict[str, tuple[float | None, payloads.Job]] = {}
-        """If Search is denied: jobs by name, with the time of the last change and the response at that time."""
-        self.search_refused_until = float("-inf")
-        """Loop time until which Search is not tried again."""
-
-
-def lacks_permission(error: AccessDenied) -> bool:
-    """Return whether a policy denies the call. Other rejections are about the key or the date."""
-    return error.code.startswith("AccessDenied")

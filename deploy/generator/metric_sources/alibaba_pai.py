@@ -1,4 +1,4 @@
-"""The sources of each family: APIs and fields of PAI, and the unproven ones. They complete the HELP texts.
+"""The sources of each family: APIs and fields of PAI, and what is unproven.
 
 Names of metrics are those of `usage.metrics` and `usage.job_metrics`.
 """
@@ -28,7 +28,7 @@ _HAS, _HELD = f"{_AMOUNTS}.ActualMinQuota", f"{_AMOUNTS}.AllocatedQuota (or Used
 _WORKLOADS = "PAI PaiStudio ListQuotaWorkloads"
 _NODES = "PAI PaiStudio ListNodes, Nodes[]"
 _JOB_METRICS = "PAI-DLC GetJobMetrics"
-_DLC_CATALOGUE = "PAI CloudMonitor acs_pai_dlc (or DLC GetMetrics)"
+_DLC_CATALOGUE = "PAI CloudMonitor acs_pai_dlc"
 _QUOTA_CATALOGUE = "PAI CloudMonitor acs_pai_quota"
 
 

@@ -1,4 +1,4 @@
-"""The sources of each family: APIs and fields of ModelArts, and the unproven ones. They complete the HELP texts.
+"""The sources of each family: APIs and fields of ModelArts, and what is unproven.
 
 Names of metrics are those of `usage`: `metrics` (AOM), `task_metrics` (tasks, v1) and `pool_monitor`.
 """

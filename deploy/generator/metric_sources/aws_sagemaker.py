@@ -1,4 +1,4 @@
-"""The sources of each family, which complete the HELP texts, and the IAM actions of each operation."""
+"""The sources of each family on SageMaker: APIs and fields."""
 
 from __future__ import annotations
 
@@ -79,18 +79,3 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {"trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators"}
 )
 """By family: what is unproven about it."""
-
-PERMISSIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "Search": "sagemaker:Search",
-        "ListTrainingJobs": "sagemaker:ListTrainingJobs",
-        "DescribeTrainingJob": "sagemaker:DescribeTrainingJob",
-        "ListClusters": "sagemaker:ListClusters",
-        "DescribeCluster": "sagemaker:DescribeCluster",
-        "ListClusterNodes": "sagemaker:ListClusterNodes",
-        "ListTrainingPlans": "sagemaker:ListTrainingPlans",
-        "GetMetricData": "cloudwatch:GetMetricData",
-        "AssumeRole": "sts:AssumeRole",
-    }
-)
-"""IAM actions by operation."""
