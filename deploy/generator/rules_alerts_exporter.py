@@ -32,6 +32,7 @@ unless on ({by})
 _NOT_STANDBY = "unless on (instance, job) trainfleet_exporter_leader == 0"
 _OF_SHARDS = f" and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1 {_NOT_STANDBY}"
 
+
 def _write_errors() -> Alert:
     """Return the alert for writes of the lease or the ledger that fail.
 
