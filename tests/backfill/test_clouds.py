@@ -473,14 +473,14 @@ def test_answers_that_are_too_large_are_asked_for_in_parts(tmp_path: Path, monke
 
 def test_the_allowed_calls_are_announced_and_stop_nothing(tmp_path: Path) -> None:
     def change(text: str) -> str:
-        return text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 40}\n")
+        return text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 20}\n")
 
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "out", EVENING)
-        assert any("limits.monthly_calls allows 40 calls of cloudmonitor in 30 days" in line for line in rig.printed)
+        assert any("limits.monthly_calls allows 20 calls of cloudmonitor in 30 days" in line for line in rig.printed)
         assert list((tmp_path / "out").glob("*.om"))
         calls = rig.simulator._cloud.truth.show(0.0)["calls"]["cloudmonitor"]
-        assert sum(sum(outcomes.values()) for outcomes in calls.values()) > 40
+        assert sum(sum(outcomes.values()) for outcomes in calls.values()) > 20
 
     simulated("pai", work, tmp_path, change=change)
 

@@ -86,11 +86,10 @@ def test_what_cannot_be_shown_is_counted_by_reason() -> None:
 
 
 def test_a_newer_reading_replaces_an_older_one() -> None:
-    for series in (False, True):
-        of = newest(index(), series=series)
-        of.take(batch([PODS[0]] * 3, 1, 2, 3, times=[NOW - 60, NOW, NOW - 30]))
-        assert found(of) == {PODS[0]: (2, NOW)}
-        assert of.dropped == ({} if series else {"duplicate": 2})
+    of = newest(index())
+    of.take(batch([PODS[0]] * 3, 1, 2, 3, times=[NOW - 60, NOW, NOW - 30]))
+    assert found(of) == {PODS[0]: (2, NOW)}
+    assert of.dropped == {"duplicate": 2}
 
 
 def test_of_undated_readings_that_differ_none_is_believed() -> None:
