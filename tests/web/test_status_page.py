@@ -16,11 +16,6 @@ from trainfleet_exporter.web.status_page.words import utc
 RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
 
 
-class _Budget:
-    calls = 400_000
-    remaining = 311_200
-
-
 def test_all_is_well() -> None:
     page = healthy().see()
     assert page.title == "OK · trainfleet-exporter"
@@ -126,6 +121,17 @@ def test_a_failing_provider_is_on_top_with_words() -> None:
     assert page.counts()["All 3 providers"]["running"] == page.tiles()["Jobs running"][0] == "≥ 6"
     assert "z-lastnot known: no counts are published now" in page.section("jobs")
     assert "not known: z-last" in page.section("held")
+
+
+def test_values_that_never_came_are_not_called_old() -> None:
+    rig = Rig()
+    rig.failing("old", "jobs", "no answer")
+    rig.failing("new", "jobs", "no answer", last_success=0.0)
+    (_, old), (_, new) = rig.see().providers()
+    assert "The values are old and disappear after a few polls." in old
+    assert "None has succeeded since the start." in new
+    assert "never" in new
+    assert "disappear" not in new
 
 
 def test_one_failing_collector_of_a_provider_that_is_up() -> None:
@@ -266,20 +272,20 @@ def test_a_legend_names_the_colours_of_the_bars() -> None:
     assert bars == set(words)
 
 
-def test_calls_budgets_and_credentials() -> None:
+def test_calls_and_credentials() -> None:
     rig = Rig()
     rig.collector("p", "jobs")
     rig.collector("q", "jobs")
     for outcome in ("ok", "no_data", "throttled", "throttled", "timeout"):
         rig.telemetry.attempt("p", api="dlc", operation="x", outcome=outcome, seconds=0.1)
     rig.telemetry.attempt("gone", api="dlc", operation="x", outcome="ok", seconds=0.1)
-    rig.telemetry.watch_budget("p", "cloudmonitor", _Budget())
+    rig.telemetry.budgets = lambda: [("p", "cloudmonitor", 400_000, 0)]  # type: ignore[method-assign]
     rig.telemetry.watch_credentials("p", lambda: NOW + 7200)
     rig.telemetry.watch_credentials("q", lambda: NOW - 120)
     page = rig.see()
     (_, p), (_, q) = page.providers()
     assert "dlc5 3 failed (throttled 2, timeout 1)" in p
-    assert "cloudmonitor078 % 311,200 of 400,000 left this month" in p
+    assert "cloudmonitor0400,000 calls allowed in 30 days" in p
     assert "Credentials expire in 2 h 00 min (2026-01-02 05:04:05 UTC)" in p
     assert "Credentials expired 2 min ago" in q
     assert "gone" not in page.section("providers")

@@ -12,9 +12,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from trainfleet_exporter.lease import Role
-from trainfleet_exporter.web.connection import with_security_headers
 from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.pages import Pages
+from trainfleet_exporter.web.server import SECURITY_HEADERS, with_headers
 from trainfleet_exporter.web.status_page import StatusPage
 
 
@@ -63,7 +63,7 @@ def make_app(pages: Pages) -> ASGIApp:
         ]
     )
     starlette.router.redirect_slashes = False  # else `/metrics/` redirects to the host that the request names
-    return with_security_headers(starlette)
+    return with_headers(starlette, SECURITY_HEADERS)
 
 
 def _comes_from_elsewhere(request: Request) -> bool:
