@@ -72,7 +72,7 @@ async def serving(path: Path) -> AsyncIterator[Served]:
         rejected[reason] += 1
 
     application = AccessControl(hello, access, count)
-    server = WebServer(application, listen("127.0.0.1:0"), tls=access.context, rejected=count)
+    server = WebServer(application, listen("127.0.0.1:0"), tls=lambda: access.config.context, rejected=count)
     await server.start()
     following = asyncio.create_task(access.follow())
     try:

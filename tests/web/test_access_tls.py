@@ -127,7 +127,9 @@ def test_a_large_page_arrives_whole_by_tls(site: Site) -> None:
 
     async def main() -> None:
         access = access_module.Access(site.path)
-        server = WebServer(access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=access.context)
+        server = WebServer(
+            access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=lambda: access.config.context
+        )
         await server.start()
         port = int(server.addresses[0].rpartition(":")[2])
         request = b"GET / HTTP/1.0\r\n\r\n"
@@ -155,7 +157,9 @@ def test_a_last_answer_that_is_taken_slowly_arrives_whole_by_tls(site: Site) -> 
 
     async def main() -> None:
         access = access_module.Access(site.path)
-        server = WebServer(access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=access.context)
+        server = WebServer(
+            access_module.AccessControl(page, access), listen("127.0.0.1:0"), tls=lambda: access.config.context
+        )
         await server.start()
         port = int(server.addresses[0].rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.client())

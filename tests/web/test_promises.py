@@ -31,8 +31,8 @@ from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.app import MetricsEndpoint
 from trainfleet_exporter.web.listeners import listen
-from trainfleet_exporter.web.metrics import MetricsEndpoint
 from trainfleet_exporter.web.server import WebServer
 from trainfleet_simulator import Simulator
 

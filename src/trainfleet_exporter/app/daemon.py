@@ -174,9 +174,10 @@ def _server(
     app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings, rejected: Callable[[str], None]
 ) -> WebServer:
     serve = partial(WebServer, max_connections=web.max_connections, rejected=rejected)
-    if web.access is None:
+    access = web.access
+    if access is None:
         return serve(app, sockets)
-    return serve(AccessControl(app, web.access, rejected), sockets, tls=web.access.context)
+    return serve(AccessControl(app, access, rejected), sockets, tls=lambda: access.config.context)
 
 
 def _shard_in_words(shard: Shard) -> dict[str, str]:

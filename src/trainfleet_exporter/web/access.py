@@ -18,7 +18,6 @@ import hashlib
 import hmac
 import logging
 import os
-import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.web.server import SECURITY_HEADERS, with_headers
-from trainfleet_exporter.web.web_config import RateLimit, WebConfig, read_web_config
+from trainfleet_exporter.web.web_config import WebConfig, read_web_config
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +41,6 @@ _CHECK_SECONDS = 1.0
 """Between two checks of the files."""
 _SETTLED_NS = 2_000_000_000
 """Nanoseconds without a change after which a file counts as written."""
-_ROUNDING_SECONDS = 1e-6
-"""The rounding error of sums of times."""
 _PASSWORD_BYTES = 72
 """The bytes of a password that bcrypt reads, here and in the official exporters."""
 _LOGINS_WAITING = 128
@@ -68,10 +65,6 @@ class Access:
         """Of the files in use."""
         self._faults: tuple[Fault, ...] = ()
         """Why the files of now are not in use."""
-
-    def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context for a new connection; whether there is one does not change."""
-        return self.config.context
 
     async def follow(self) -> None:
         """Check the files every second, until cancelled."""
@@ -208,8 +201,9 @@ class AccessControl:
         self._access = access
         self._rejected = rejected
         self._logins = Logins()
-        self.config: WebConfig | None = None
-        self._bucket = Bucket(RateLimit())
+        self._config: WebConfig | None = None
+        self._full_at = 0.0
+        """When the rate limit allows a whole burst again, on the loop's clock."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         config = self._access.config
@@ -218,9 +212,7 @@ class AccessControl:
         await with_headers(app, config.headers, replace=True)(scope, receive, send)
 
     async def _refusal(self, config: WebConfig, scope: Scope) -> Response | None:
-        if config is not self.config:
-            self.config, self._bucket = config, Bucket(config.file.rate_limit)
-        if not self._bucket.take(asyncio.get_running_loop().time()):
+        if not self._is_within(config, asyncio.get_running_loop().time()):
             self._rejected("busy")
             return PlainTextResponse("Too many requests.\n", 429)
         if not config.file.basic_auth_users:
@@ -234,20 +226,13 @@ class AccessControl:
             return PlainTextResponse("Too many logins at once.\n", 503, {"Retry-After": "1"})
         return PlainTextResponse("Unauthorized.\n", 401, {"WWW-Authenticate": _CHALLENGE})
 
-
-class Bucket:
-    """A token bucket: one request each interval, and up to `burst` at once after a pause; 0 is no limit."""
-
-    def __init__(self, rate: RateLimit) -> None:
-        self._interval = rate.interval
-        self._burst = rate.burst or 1
-        self._full_at = float("-inf")
-        """The time at which a whole burst is allowed again."""
-
-    def take(self, now: float) -> bool:
-        """Return whether one more request is allowed; `now` is in seconds."""
-        full_at = max(self._full_at, now) + self._interval
-        if full_at - now > self._burst * self._interval + _ROUNDING_SECONDS:
+    def _is_within(self, config: WebConfig, now: float) -> bool:
+        """Return whether the rate limit, a token bucket, allows one more request."""
+        if config is not self._config:
+            self._config, self._full_at = config, now
+        interval, burst = config.file.rate_limit.interval, config.file.rate_limit.burst or 1
+        full_at = max(self._full_at, now) + interval
+        if full_at - now > burst * interval + 1e-6:  # the rounding error of sums of times
             return False
         self._full_at = full_at
         return True

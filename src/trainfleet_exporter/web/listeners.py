@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
 import socket
 from collections.abc import Iterator
@@ -54,17 +53,14 @@ def _listen(address: str) -> Iterator[socket.socket]:
 def _reason(error: OSError | UnicodeError) -> str:
     """Return what went wrong, and how to fix it."""
     other = "choose another --web.listen-address"
-    match error:
-        case UnicodeError():
-            return f"not a host name; {other}"
-        case socket.gaierror():  # its number is no errno
-            return f"{(error.strerror or 'name not resolved').lower()}; {other}"
-        case OSError(errno=errno.EADDRINUSE):
-            return f"{os.strerror(errno.EADDRINUSE)} (another exporter running?); {other}"
-        case OSError(errno=errno.EMFILE | errno.ENFILE):
-            return f"{error.strerror}; raise the limit (ulimit -n)"
-        case _:
-            return f"{error.strerror or type(error).__name__}; {other}"
+    if isinstance(error, UnicodeError):
+        return f"not a host name; {other}"
+    if isinstance(error, socket.gaierror):  # its number is no errno
+        return f"{(error.strerror or 'name not resolved').lower()}; {other}"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}; raise the limit (ulimit -n)"
+    hint = " (another exporter running?)" if error.errno == errno.EADDRINUSE else ""
+    return f"{error.strerror or type(error).__name__}{hint}; {other}"
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -4,12 +4,10 @@
                  ▲                                               │
                  └───────── first byte of the next request ◄─────┘
 
-uvicorn alone waits without an end for requests and for readers of responses, and keeps all that clients send. The
-pages need only the head of a request.
-
-At the maximum number of connections, the connection whose step began first is closed: a new client always gets in, and
-slow and silent clients are the first to go. Without a free descriptor, asyncio's own server would try 2,048 times a
-second, each with a traceback in the log; this one tries once a second.
+uvicorn alone waits without an end for requests and for readers of responses, and keeps all that clients send. At the
+maximum number of connections, the connection whose step began first is closed: a new client always gets in, and slow
+and silent clients are the first to go. Without a free descriptor, asyncio's own server would try 2,048 times a second,
+each with a traceback in the log; this one tries once a second.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ import ssl
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -40,8 +39,7 @@ from trainfleet_exporter.web.tls import HANDSHAKE_SOCKET
 log = logging.getLogger(__name__)
 
 HEAD_SECONDS = 10.0
-"""For the TLS handshake, for the head of a request from the connection or its first byte on, and for a client to read
-the rest of its last response."""
+"""For a TLS handshake, for a head from the connection or its first byte on, and to read the rest of a last response."""
 ANSWER_SECONDS = 60.0
 """For making a response, and for the client to read it: longer than a scrape may take."""
 IDLE_SECONDS = 75.0
@@ -103,11 +101,12 @@ class Connection(HttpToolsProtocol):
 
     # Steps.
 
-    def _step(self, seconds: float, action: Callable[[], None] | None = None) -> None:
-        """Begin the next step, which ends with the action (default: close the connection) after its time."""
+    def _step(self, seconds: float, *, is_head: bool = False) -> None:
+        """Begin the next step. The connection is closed after these seconds, for a head with a status."""
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, action or self.abort)
+        end = partial(self._refuse, HTTPStatus.REQUEST_TIMEOUT) if is_head else self.abort
+        self._deadline = self.loop.call_later(seconds, end)
         if self in self._steps:  # else it makes room for another one
             del self._steps[self]
             self._steps[self] = None
@@ -115,14 +114,14 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self.opening = None
-        self._step(HEAD_SECONDS, self._request_timed_out)
+        self._step(HEAD_SECONDS, is_head=True)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         if self._is_idle:
             self._is_idle = False
-            self._step(HEAD_SECONDS, self._request_timed_out)
+            self._step(HEAD_SECONDS, is_head=True)
         self._read_bytes = len(data)
         self._request_bytes += self._read_bytes
         super().data_received(data)
@@ -141,10 +140,7 @@ class Connection(HttpToolsProtocol):
         if self._answering is None:
             self._is_idle = not self._in_head and not self.transport.is_closing()
             self._request_bytes = 0
-            if self._in_head:
-                self._step(HEAD_SECONDS, self._request_timed_out)
-            else:
-                self._step(IDLE_SECONDS if self._is_idle else HEAD_SECONDS)
+            self._step(IDLE_SECONDS if self._is_idle else HEAD_SECONDS, is_head=self._in_head)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._steps.pop(self, None)
@@ -181,9 +177,6 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._status)
-
-    def _request_timed_out(self) -> None:
-        self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Close the connection, with this status if a head has begun and no other response is in progress."""

@@ -80,6 +80,7 @@ class TlsServer(Strict):
 
 def tls_problems(given: Mapping[str, Any]) -> dict[str, str]:
     """Return contradictions between values of the section by key; the values may be of any type."""
+    given = {key: value for key, value in given.items() if value is not None or key == "client_allowed_sans"}
     problems: dict[str, str] = {}
     for name in _PEM:
         if name in given and f"{name}_file" in given:
@@ -108,8 +109,7 @@ def tls_problems(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def make_context(given: TlsServer, folder: Path) -> tuple[ssl.SSLContext, dict[str, str]]:
-    """Read the files, whose paths start from the folder, and return the context; it must not be used if there are
-    problems, which are by key."""
+    """Read the files, with paths from the folder; return the context, and problems by key that forbid its use."""
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = getattr(ssl.TLSVersion, given.min_version.replace("S1", "Sv1_"))
     context.maximum_version = getattr(ssl.TLSVersion, given.max_version.replace("S1", "Sv1_"))

@@ -118,7 +118,6 @@ class WebConfig(HoldsSecrets):
     context: ssl.SSLContext | None
     """None for plain HTTP."""
     headers: Mapping[str, str]
-    """Headers of every response."""
     files: tuple[Path, ...]
     """The files that it was read from, the web config file first."""
 

@@ -80,7 +80,6 @@ class IdleJob:
 
     @property
     def models(self) -> list[str]:
-        """The models of its accelerators of this kind, each once."""
         found = self.job.accelerators
         return list(dict.fromkeys(each.model for each in found if each.kind == self.kind and each.count and each.model))
 
