@@ -180,7 +180,7 @@ def test_a_hanging_file_delays_no_request(
 def test_a_file_that_is_not_read_in_time_ends_the_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on = threading.Event()
     monkeypatch.setattr(access_module, "read_web_config", lambda _: goes_on.wait(30))
-    monkeypatch.setattr(access_module, "_READ_SECONDS", 0.01)
+    monkeypatch.setattr(access_module, "_FILES_SECONDS", 0.01)
     with pytest.raises(ConfigError, match="found a file that is not read within"):
         Access(path)
     goes_on.set()

@@ -35,7 +35,7 @@ from trainfleet_exporter.web.web_config import WebConfig, read_web_config
 
 log = logging.getLogger(__name__)
 
-_READ_SECONDS = 10.0
+_FILES_SECONDS = 10.0
 """For reading the files."""
 _CHECK_SECONDS = 1.0
 """Between two checks of the files."""
@@ -56,10 +56,10 @@ class Access:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self.config = DaemonThreadExecutor().submit(read_web_config, path).result(_READ_SECONDS)
+            self.config = DaemonThreadExecutor().submit(read_web_config, path).result(_FILES_SECONDS)
             """The content of the file, or its latest valid one."""
         except TimeoutError:
-            message = f"found a file that is not read within {_READ_SECONDS:.0f} s; allowed: a file of a fast disk"
+            message = f"found a file that is not read within {_FILES_SECONDS:.0f} s; allowed: a file of a fast disk"
             raise ConfigError([Fault(str(path), None, "", message)]) from None
         self._stamps = _stamps(self.config.files)
         """Of the files in use."""
@@ -72,7 +72,7 @@ class Access:
             await asyncio.sleep(_CHECK_SECONDS)
             try:
                 checking = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._check)
-                _, waiting = await asyncio.wait([checking], timeout=_READ_SECONDS)
+                _, waiting = await asyncio.wait([checking], timeout=_FILES_SECONDS)
                 if waiting:  # a dead file server blocks no request
                     facts = fields(file=self._path)
                     log.warning("cannot read the web config in time; the old one stays in use", extra=facts)
@@ -80,12 +80,11 @@ class Access:
             except Exception:  # such as: no thread can be started
                 log.exception("checking the web config failed: internal error; the old one stays in use")
 
-    def announce(self, message: str = "web config in use") -> None:
-        """Log what the file means."""
+    def announce(self, *, is_new: bool = False) -> None:
         given = self.config.file
         tls, auth = "no" if self.config.context is None else "yes", given.tls_server_config.client_auth_type
         facts = fields(file=str(self._path), tls=tls, clients=auth, users=len(given.basic_auth_users))
-        log.info(message, extra=facts)
+        log.info("web config reloaded" if is_new else "web config in use", extra=facts)
 
     def _check(self) -> None:
         """Read the files again if they have changed. Runs in a thread, one at a time."""
@@ -107,7 +106,7 @@ class Access:
         else:
             self._stamps, self._faults = stamps if found.files == self.config.files else _stamps(found.files), ()
             self.config = found
-            self.announce("web config reloaded")
+            self.announce(is_new=True)
 
 
 def _stamps(paths: Sequence[Path]) -> list[_Stamp]:

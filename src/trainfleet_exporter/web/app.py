@@ -7,6 +7,7 @@ although a newer page is published: together, slow clients may keep as many byte
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
@@ -19,14 +20,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfleet_exporter.lease import Role
 from trainfleet_exporter.page import Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import SECURITY_HEADERS, OnceAMinute, abort_of, with_headers
 from trainfleet_exporter.web.status_page import StatusPage
 
+log = logging.getLogger(__name__)
+
 OLD_PAGES_BYTES = 64 << 20
-"""The memory limit of old pages, or the size of a page if it is larger. So the exporter always keeps one old page for
-its readers."""
+"""The memory limit of old pages, or the size of a page if it is larger: one old page is always kept."""
 _NOTHING: Message = {"type": "http.response.body", "body": b"", "more_body": True}
 
 
@@ -43,7 +46,7 @@ class MetricsEndpoint:
         self._old_pages_bytes = old_pages_bytes
         self._answers: dict[object, tuple[int, Callable[[], None]]] = {}
         """Of each response in progress the number of its page, and what closes its connection."""
-        self._log_closed = OnceAMinute("closed connections of slow clients: old pages take too much memory")
+        self._closed = OnceAMinute()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Headers(scope=scope)
@@ -85,7 +88,9 @@ class MetricsEndpoint:
         for key in aborted:
             _, abort = self._answers.pop(key)
             abort()
-            self._log_closed()
+        if aborted and self._closed.due():
+            facts = fields(connections=len(aborted))
+            log.warning("closed connections of slow clients: old pages take too much memory", extra=facts)
 
 
 def _texts(units: deque[tuple[bytes, ...]], own: Iterable[bytes]) -> Iterator[bytes]:

@@ -16,7 +16,6 @@ import asyncio
 import concurrent.futures.thread  # noqa: F401 - else imported at the first gzip: not with every descriptor in use
 import encodings.idna  # noqa: F401 - likewise, at the first host name
 import logging
-import os
 import socket
 import ssl
 import weakref
@@ -97,7 +96,6 @@ class Connection(HttpToolsProtocol):
         self._read_bytes = self._request_bytes = 0
         """Bytes of the latest read, and of the request so far with that read."""
         self._status = HTTPStatus.BAD_REQUEST
-        """The status for requests that the parser rejects."""
 
     # Steps.
 
@@ -262,9 +260,7 @@ class WebServer:
         self._state = ServerState()
         self._steps: dict[Connection, None] = {}
         self._accepting: list[asyncio.Task[None]] = []
-        self._log_refusal = OnceAMinute("refused TLS handshakes")
-        self._log_limit = OnceAMinute("connection limit reached")
-        self._log_shortage = OnceAMinute("cannot accept connections; retrying every second")
+        self._refusals, self._evictions, self._shortages = OnceAMinute(), OnceAMinute(), OnceAMinute()
 
     @property
     def connections(self) -> int:
@@ -305,7 +301,9 @@ class WebServer:
             except ConnectionAbortedError:  # by the client
                 continue
             except OSError as error:  # new connections wait in the kernel's queue
-                self._log_shortage(error=os.strerror(error.errno) if error.errno else type(error).__name__)
+                if count := self._shortages.due():
+                    facts = fields(error=error.strerror, count=count)
+                    log.warning("cannot accept connections; retrying every second", extra=facts)
                 await asyncio.sleep(1)
                 continue
             self._admit(connected, address[0])
@@ -317,7 +315,8 @@ class WebServer:
             del self._steps[oldest]
             oldest.abort()
             self._rejected("busy")
-            self._log_limit(limit=self._max_connections)
+            if count := self._evictions.due():
+                log.warning("connection limit reached", extra=fields(limit=self._max_connections, count=count))
         connection = Connection(self._config, self._state, self._steps, self._rejected)
         connection.opening = asyncio.create_task(self._open(connection, connected, client))
 
@@ -331,7 +330,9 @@ class WebServer:
         except (ssl.SSLError, ConnectionAbortedError) as error:  # refused, or not finished in time
             self._rejected("tls")
             reason = getattr(error, "verify_message", None) or getattr(error, "reason", None) or error
-            self._log_refusal(client=client, error=f"{type(error).__name__}: {reason}")
+            if count := self._refusals.due():
+                facts = fields(client=client, error=f"{type(error).__name__}: {reason}", count=count)
+                log.warning("refused TLS handshakes", extra=facts)
         except OSError as error:  # the client left
             log.debug("cannot open a connection", extra=fields(client=client, error=error))
         except Exception:
@@ -343,19 +344,20 @@ class WebServer:
 
 
 class OnceAMinute:
-    """Logs a warning at most once a minute, with its number since the last line."""
+    """Says when to log what may happen often: at most once a minute."""
 
-    def __init__(self, message: str) -> None:
-        self._message = message
+    def __init__(self) -> None:
         self._count = 0
         self._next = float("-inf")
 
-    def __call__(self, **facts: object) -> None:
+    def due(self) -> int:
+        """Count one more. Return the number since the last line if a line is due, else 0."""
         self._count += 1
         now = asyncio.get_running_loop().time()
-        if now >= self._next:
-            log.warning(self._message, extra=fields(**facts, count=self._count))
-            self._count, self._next = 0, now + 60
+        if now < self._next:
+            return 0
+        count, self._count, self._next = self._count, 0, now + 60
+        return count
 
 
 def protocol_config(app: Any) -> uvicorn.Config:

@@ -32,8 +32,6 @@ bits; bcrypt rejects a hash with more of them."""
 _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-# The text of a validator's error is what is allowed.
-
 
 def _hash(text: object) -> object:
     if not isinstance(text, str) or not _HASH.fullmatch(text):
@@ -97,7 +95,7 @@ class WebFile(Strict):
     rate_limit: RateLimit = RateLimit()
 
 
-_ALLOWED = {
+_ALLOWED_BY_TYPE = {
     "bool": "true or false",
     "dict": "a mapping",
     "greater": "a whole number, 1 or more",
@@ -189,5 +187,5 @@ def _in_words(document: Document, detail: ErrorDetails) -> str:
         return unknown_key(str(loc[-1]), keys, has_value=node is not None)
     is_hidden = loc[0] == _USERS or loc[-1] in ("cert", "key", "client_ca")
     found = "<secret>" if is_hidden and isinstance(node, Scalar) else show(node)
-    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"found {found}; allowed: {_ALLOWED.get(detail['type'].partition('_')[0], message)}"
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")  # what is allowed
+    return f"found {found}; allowed: {_ALLOWED_BY_TYPE.get(detail['type'].partition('_')[0], message)}"

@@ -85,7 +85,6 @@ class StatusPage:
         """The store's change, and the globs of `metrics.deny`, that it was made for."""
 
     async def answer(self, _: Request) -> Response:
-        """Answer a request with the page."""
         loop = asyncio.get_running_loop()
         async with self._rendering:
             if loop.time() - self._rendered_at >= _KEPT_SECONDS:

@@ -34,10 +34,10 @@ _JOBS = "trainfleet_jobs"
 _JOB_USED = "trainfleet_job_accelerator_utilization_ratio"
 _PROVIDER = "trainfleet_provider_info"
 _PHASE_SECONDS = "trainfleet_job_phase_seconds"
-_HELD = frozenset({"trainfleet_job_holds_resources", "trainfleet_job_requested_accelerators"})
+_HELD_FAMILIES = frozenset({"trainfleet_job_holds_resources", "trainfleet_job_requested_accelerators"})
 _FAMILIES = (
     _JOBS,
-    *sorted(_HELD),
+    *sorted(_HELD_FAMILIES),
     _JOB_USED,
     "trainfleet_job_info",
     "trainfleet_job_status",
@@ -104,7 +104,7 @@ class Fleet:
 
     @property
     def hides_held(self) -> bool:
-        return not _HELD.isdisjoint(self.hidden)
+        return not _HELD_FAMILIES.isdisjoint(self.hidden)
 
     @property
     def hides_idle(self) -> bool:
@@ -199,7 +199,6 @@ class ApiCalls:
     api: str
     calls: int = 0
     failures: Counter[str] = field(default_factory=Counter)
-    """By outcome."""
     allowed: int | None = None
     """Calls that the config allows in 30 days."""
 
@@ -210,8 +209,7 @@ class PolledProvider:
     collectors: list[PolledCollector] = field(default_factory=list)
     """The worst first."""
     apis: dict[str, ApiCalls] = field(default_factory=dict)
-    expires: float | None = None
-    """When its credentials end, in Unix seconds."""
+    expires: float | None = None  # Unix seconds, of its credentials
 
     def count(self, health: Health) -> int:
         return sum(found.health is health for found in self.collectors)
@@ -276,14 +274,13 @@ def _health(state: CollectorState, now: float) -> Health:
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="7" fill="{colour}"/></svg>'
 )
-_LOOKS = {
+_APPEARANCE = {
     Health.DOWN: ("#c62828", "down"),
     Health.FAILING: ("#c62828", "failing"),
     Health.STALE: ("#b26a00", "stale"),
     Health.WAITING: ("#6b7280", "at first poll"),
     Health.OK: ("#2e7d32", ""),
 }
-"""Colour and word."""
 
 
 class JobTotal(NamedTuple):
@@ -309,7 +306,7 @@ class View:
         self.healths = Counter(provider.health for provider in by_health)
         self.health = by_health[0].health if by_health else Health.WAITING
         self.healthy = self.healths[Health.OK]
-        self.icon = _ICON.format(colour=_LOOKS[self.health][0])
+        self.icon = _ICON.format(colour=_APPEARANCE[self.health][0])
         self.in_trouble = [provider for provider in by_health[:ROWS] if provider.health < Health.WAITING]
         self.others = [provider for provider in by_health[:ROWS] if provider.health >= Health.WAITING]
         self.rest = Counter(provider.health for provider in by_health[ROWS:])
@@ -355,7 +352,7 @@ class View:
             return "No providers"
         if self.health is Health.OK:
             return "OK"
-        return f"{self.healths[self.health]} of {len(self.providers)} {noun}{_LOOKS[self.health][1]}"
+        return f"{self.healths[self.health]} of {len(self.providers)} {noun}{_APPEARANCE[self.health][1]}"
 
     def total(self, status: Status, providers: Sequence[str] | None = None) -> JobTotal:
         """Return the number of jobs of these providers, or of all of them, in a state."""
