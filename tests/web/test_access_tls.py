@@ -32,12 +32,12 @@ class Site:
         self.path = folder / "web.yaml"
         self.authority = Authority(folder)
         self.cert, self.key = self.authority.issue("server")
-        self._next = self.authority.issue("next")  # now: OpenSSL's clock cannot be stepped
+        self.next = self.authority.issue("next")  # now: OpenSSL's clock cannot be stepped
         self.write()
 
     def renew(self) -> None:
         """Put another certificate and its key in the place of those that are there."""
-        for old, new in zip((self.cert, self.key), self._next, strict=True):
+        for old, new in zip((self.cert, self.key), self.next, strict=True):
             old.write_bytes(new.read_bytes())
 
     def write(self, more: str = "") -> None:
@@ -63,6 +63,23 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
+
+
+def test_a_missing_file_is_used_when_it_comes(site: Site) -> None:
+    """The web config names new files before they are there, and does not change when they come."""
+    new = [path.with_name(f"new-{path.name}") for path in (site.cert, site.key)]
+
+    async def visit(served: Served) -> None:
+        before = site.expected()
+        write(site.path, f"tls_server_config: {{cert_file: {new[0].name}, key_file: {new[1].name}}}\n")
+        await later()
+        assert await site.shown(served) == before
+        for source, path in zip(site.next, new, strict=True):
+            path.write_bytes(source.read_bytes())
+        await later()
+        assert await site.shown(served) == ssl.PEM_cert_to_DER_cert(new[0].read_text(encoding="utf-8")) != before
+
+    serve(site.path, visit)
 
 
 def test_other_authorities_of_clients_count_a_second_later(site: Site, tmp_path: Path) -> None:

@@ -258,12 +258,12 @@ class _Scraper:
         self.resident: list[float] = []
 
     async def scrape(self, while_: Callable[[], bool]) -> None:
-        async with httpx.AsyncClient(base_url=self._exporter.url, trust_env=False, timeout=10, auth=self._auth) as kept:
+        async with httpx.AsyncClient(base_url=self._exporter.url, trust_env=False, timeout=30, auth=self._auth) as kept:
             while while_():
                 for client in (kept, None):
                     began = time.perf_counter()
                     if client is None:
-                        async with httpx.AsyncClient(trust_env=False, timeout=10, auth=self._auth) as new:
+                        async with httpx.AsyncClient(trust_env=False, timeout=30, auth=self._auth) as new:
                             answer = await new.get(f"{self._exporter.url}/metrics")
                     else:
                         answer = await client.get("/metrics")

@@ -172,3 +172,35 @@ def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCapt
     reported = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
     assert [record.getMessage() for record in reported] == ["cannot open a connection: internal error"] * 5
     assert all(record.exc_info for record in reported)
+
+
+def test_the_connection_whose_step_began_first_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+    rejected: list[str] = []
+
+    async def hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"hi"})
+
+    async def main() -> None:
+        server = WebServer(hello, listen("127.0.0.1:0"), max_connections=2, rejected=rejected.append)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        kept, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(1)
+        silent, second = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(1)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")  # its step is younger now
+        await kept.readuntil(b"hi")
+        _, third = await asyncio.open_connection("127.0.0.1", port)
+        assert await silent.read() == b""
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await kept.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+        assert server.connections == 2
+        for each in (writer, second, third):
+            each.close()
+        await server.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run_stepped(main)
+    assert rejected == ["busy"]
+    assert lines_of(caplog.records) == ["connection limit reached limit=2 count=1"]
