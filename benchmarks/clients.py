@@ -30,8 +30,8 @@ import bcrypt
 from benchmarks import peers, rig
 from benchmarks.report import Check, Found, Table, megabytes, milliseconds, number, percentiles
 from benchmarks.rig import Child, Failed, Page, Scraper
-from trainfleet_exporter.web.connection import HEAD_SECONDS
-from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
+from trainfleet_exporter.web.listeners import MAX_CONNECTIONS
+from trainfleet_exporter.web.server import HEAD_SECONDS
 
 _MILLION = 1_000_000
 _OURS = "127.0.0.1"

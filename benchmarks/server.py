@@ -46,8 +46,7 @@ from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import make_app
-from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
-from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.listeners import MAX_CONNECTIONS, listen
 from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import WebServer
 

@@ -20,10 +20,8 @@ from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.web.app import make_app
-from trainfleet_exporter.web.connection import ANSWER_SECONDS, HEAD_SECONDS, IDLE_SECONDS, Connection
-from trainfleet_exporter.web.connection_limiter import ConnectionLimiter
 from trainfleet_exporter.web.pages import Pages
-from trainfleet_exporter.web.server import protocol_config
+from trainfleet_exporter.web.server import ANSWER_SECONDS, HEAD_SECONDS, IDLE_SECONDS, Connection, protocol_config
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 _PATIENCE = HEAD_SECONDS + ANSWER_SECONDS + IDLE_SECONDS + 30
@@ -138,7 +136,7 @@ class _Place:
     def __init__(self) -> None:
         self.loop = _Loop()
         self.witness = _Witness()
-        self.limiter = ConnectionLimiter(2)
+        self.steps: dict[Connection, None] = {}
         self.state = ServerState()
         page_store, telemetry = PageStore(), Telemetry()
         objects = [
@@ -157,9 +155,7 @@ class _Place:
     async def visit(self, manner: _Manner, data: bytes) -> _Transport:
         """Serve one client, and check that no state of it is left."""
         loop = asyncio.get_running_loop()
-        slot = self.limiter.admit("192.0.2.1")
-        assert slot is not None
-        protocol = Connection(self.config, self.state, slot)
+        protocol = Connection(self.config, self.state, self.steps)
         transport = _Transport(protocol, loop)
         protocol.connection_made(transport)
         if not manner.reads:
@@ -200,6 +196,6 @@ def http(data: bytes) -> None:
     assert not transport.written or transport.written.startswith(b"HTTP/1.1 ")
     assert all(int(status) < 500 for status in _STATUS.findall(transport.written)), transport.written
     assert transport.is_lost
-    assert not place.limiter
+    assert not place.steps
     assert not place.state.connections
     assert not place.state.tasks

@@ -43,7 +43,7 @@ from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.transport import json_fields
 from trainfleet_exporter.transport.body import decode_json
 from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode, decode_value
-from trainfleet_exporter.web.login import credentials
+from trainfleet_exporter.web.access import credentials
 from trainfleet_exporter.web.web_config import read_web_config
 
 T = TypeVar("T")
@@ -97,8 +97,7 @@ def web_config(data: bytes) -> None:
     except ConfigError as error:
         _clear(error.faults)
     else:
-        if found.config is None:
-            _clear(tuple(found.faults))
+        assert found.files[0] == path
 
 
 def accept(data: bytes) -> None:

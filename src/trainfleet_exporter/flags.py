@@ -8,8 +8,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.process.arguments import Parser, file_name, found, number, one_of, version, whole_number
 from trainfleet_exporter.process.logs import LOG_FORMATS, LOG_LEVELS
 from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, ordinal_of
-from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
-from trainfleet_exporter.web.listeners import split_address
+from trainfleet_exporter.web.listeners import MAX_CONNECTIONS, split_address
 
 _EPILOG = """\
 commands:

@@ -31,6 +31,7 @@ from trainfleet_exporter.page.text import escape_label
 from trainfleet_exporter.sharding import WHOLE, Shard
 
 DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed", "too_long")
+REJECT_REASONS = ("tls", "unauthorized", "busy", "invalid")
 # Polls answer in tens of milliseconds near the cloud and in seconds across the world.
 _LATENCY_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 _EXPONENT_FROM = 1e6
@@ -227,7 +228,15 @@ class Telemetry:
             ("provider", "collector", "reason"),
             registry=self.registry,
         )
-        self._parts = (gauges, self._requests, self._latency, self._errors, self._dropped)
+        self._rejected = Counter(
+            "trainfleet_exporter_http_rejected_total",
+            "Connections and requests that the exporter's web server rejected, by reason.",
+            ("reason",),
+            registry=self.registry,
+        )
+        for reason in REJECT_REASONS:
+            self._rejected.labels(reason)
+        self._parts = (gauges, self._requests, self._latency, self._errors, self._dropped, self._rejected)
 
     def attempt(self, provider: str, *, api: str, operation: str, outcome: str, seconds: float) -> None:
         """Count one attempt to call an API, which took `seconds`."""
@@ -301,6 +310,10 @@ class Telemetry:
         """Count readings that are not shown; `reason` is one of DROP_REASONS."""
         if not state.gone:
             self._dropped.labels(state.provider, state.collector, reason).inc(count)
+
+    def rejected(self, reason: str) -> None:
+        """Count a connection or request that the web server rejected; `reason` is one of REJECT_REASONS."""
+        self._rejected.labels(reason).inc()
 
     def standings(self) -> Sequence[CollectorState]:
         """Copy the collectors' states of now, for a page that is sent later (see `exposition`)."""

@@ -195,6 +195,7 @@ def test_every_symptom_has_a_section() -> None:
         "403 and other rejected calls",
         "Wrong region",
         "Slow scrape",
+        "Clients that are refused",
         "Memory",
     ]
     assert set(table) <= _SECTIONS.keys()

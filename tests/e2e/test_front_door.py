@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.processes import ExporterProcess, running_cloud, running_exporter
 from trainfleet_exporter.app.demo import CLOUDS
-from trainfleet_exporter.web.connection import HEAD_SECONDS
+from trainfleet_exporter.web.server import HEAD_SECONDS
 from trainfleet_simulator import Simulator
 
 HEAD = b"GET /metrics HTTP/1.1\r\nhost: x\r\nuser-agent: a very slow one\r\naccept: */*\r\n\r\n"

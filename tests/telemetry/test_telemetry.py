@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from trainfleet_exporter.sharding import Shard
-from trainfleet_exporter.telemetry import DROP_REASONS, CollectorState, Telemetry
+from trainfleet_exporter.telemetry import DROP_REASONS, REJECT_REASONS, CollectorState, Telemetry
 
 LOADED = 1_750_000_000.5
 OF_THE_PROCESS = re.compile(r"(# (HELP|TYPE) )?(process_|python_|trainfleet_exporter_build_info)")
@@ -113,6 +113,7 @@ def test_every_known_value_is_shown_and_nothing_else(telemetry: Telemetry) -> No
             for provider, collector in (("p", "jobs"), ("p", "pools"), ("q", "jobs"))
             for reason in DROP_REASONS
         ),
+        *(f'{own}_http_rejected_total{{reason="{reason}"}} 0.0' for reason in REJECT_REASONS),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,17 +32,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that runs: `reached` counts the requests that came through to the application."""
+    """A server that runs: `reached` has the requests that came through to the application, `rejected` the others."""
 
     port: int
     reached: list[str]
+    rejected: Counter[str]
 
-    async def get(
-        self, *headers: str, tls: ssl.SSLContext | None = None, method: str = "GET", origin: str = "127.0.0.1"
-    ) -> Answer:
-        """One request by a connection of its own, from the address `origin`. OSError or EOFError where none comes
-        about."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls, local_addr=(origin, 0))
+    async def get(self, *headers: str, tls: ssl.SSLContext | None = None, method: str = "GET") -> Answer:
+        """One request by a connection of its own. OSError or EOFError if there is no answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
         try:
             lines = [f"{method} /page HTTP/1.1", "host: x", "connection: close", *headers, "", ""]
             writer.write("\r\n".join(lines).encode("latin-1"))
@@ -67,13 +66,19 @@ async def serving(path: Path) -> AsyncIterator[Served]:
         await send({"type": "http.response.body", "body": b"hi"})
 
     access = Access(path)
-    server = WebServer(
-        AccessControl(hello, access), listen("127.0.0.1:0"), tls=access.context if access.has_tls else None
-    )
+    rejected = Counter[str]()
+
+    def count(reason: str) -> None:
+        rejected[reason] += 1
+
+    application = AccessControl(hello, access, count)
+    server = WebServer(application, listen("127.0.0.1:0"), tls=lambda: access.config.context, rejected=count)
     await server.start()
+    following = asyncio.create_task(access.follow())
     try:
-        yield Served(int(server.addresses[0].rpartition(":")[2]), reached)
+        yield Served(int(server.addresses[0].rpartition(":")[2]), reached, rejected)
     finally:
+        following.cancel()
         await server.stop()
 
 

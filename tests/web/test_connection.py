@@ -11,9 +11,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.web.connection import abort_of
 from trainfleet_exporter.web.listeners import listen
-from trainfleet_exporter.web.server import WebServer
+from trainfleet_exporter.web.server import WebServer, abort_of
 
 MB = 1_000_000
 

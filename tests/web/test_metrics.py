@@ -12,7 +12,7 @@ from trainfleet_exporter.page import Format, PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.deflate import QUICK_BYTES
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.web.metrics import MetricsEndpoint
+from trainfleet_exporter.web.app import MetricsEndpoint
 
 FAMILY = FAMILIES[1].name
 

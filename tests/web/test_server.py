@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import run_stepped
-from tests.support.logs import line_of, lines_of
+from tests.support.logs import lines_of
 from tests.support.ports import held_port
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.listeners import listen
@@ -90,119 +90,6 @@ def test_one_taken_address_releases_the_other() -> None:
     _close(taken)
 
 
-class _Denying(socket.socket):
-    """A listening socket of a system that has so many file descriptors `left`; None for enough. Without one it denies
-    them before it looks whether anybody waits, as Linux does."""
-
-    left: int | None = None
-    tries = 0
-
-    def accept(self) -> Any:
-        self.tries += 1
-        if self.left == 0:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        accepted = super().accept()
-        if self.left is not None:
-            self.left -= 1
-        return accepted
-
-
-def _denying() -> _Denying:
-    (plain,) = listen("127.0.0.1:0")
-    return _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
-
-
-async def _hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"hi"})
-
-
-async def _ask(port: int) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answer
-
-
-def test_without_a_descriptor_connections_wait(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        sock = _denying()
-        server = WebServer(_hello, [sock])
-        await server.start()
-        port = sock.getsockname()[1]
-        assert (await _ask(port)).endswith(b"hi")
-        sock.left, sock.tries = 0, 0
-        asked = [asyncio.create_task(_ask(port)) for _ in range(3)]
-        await asyncio.sleep(60)
-        assert not any(task.done() for task in asked)
-        assert 50 <= sock.tries <= 62  # once a second, and not in circles
-        sock.left = None
-        assert all(answer.endswith(b"hi") for answer in await asyncio.gather(*asked))
-        await asyncio.sleep(3)
-        sock.left = 0  # again before it was over: that is the same shortage
-        asked = [asyncio.create_task(_ask(port))]
-        await asyncio.sleep(3)
-        sock.left = None
-        await asyncio.gather(*asked)
-        await asyncio.sleep(10)
-        await server.stop()
-
-    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        run_stepped(main)
-    reported = [line_of(record) for record in caplog.records if record.name.startswith("trainfleet_exporter")]
-    assert reported[0] == 'cannot accept connections; retrying every second error="Too many open files"'
-    assert reported[1].startswith("connections are accepted again seconds=")
-    assert len(reported) == 2
-
-
-def test_a_shortage_ends_without_a_new_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """The last descriptor goes to the last that waits: no client comes that would show the beginning or the end."""
-    reported: list[int] = []
-
-    async def main() -> None:
-        sock = _denying()
-        server = WebServer(_hello, [sock])
-        await server.start()
-        sock.left = 1
-        assert (await _ask(sock.getsockname()[1])).endswith(b"hi")
-        await asyncio.sleep(60)
-        reported.append(len(caplog.records))
-        assert 50 <= sock.tries <= 64
-        sock.left = None
-        await asyncio.sleep(10)
-        tries = sock.tries
-        await asyncio.sleep(60)
-        assert sock.tries == tries
-        await server.stop()
-
-    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        run_stepped(main)
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines == ["cannot accept connections; retrying every second", "connections are accepted again"]
-    assert reported == [1]
-
-
-def test_it_stops_amid_a_shortage(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        sock = _denying()
-        sock.left = 0
-        server = WebServer(_hello, [sock])
-        await server.start()
-        reader, writer = await asyncio.open_connection(*sock.getsockname())
-        await asyncio.sleep(5)
-        await server.stop()
-        with pytest.raises(ConnectionError):
-            await reader.readexactly(1)
-        writer.close()
-        await asyncio.sleep(5)  # nothing is left that would try again
-
-    with caplog.at_level(logging.WARNING):
-        run_stepped(main)
-    assert len(caplog.records) == 1
-
-
 def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 
@@ -266,25 +153,8 @@ def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> Non
     run_stepped(main)
 
 
-def test_it_stops_while_a_connection_waits_to_know_its_tls() -> None:
-    async def never() -> ssl.SSLContext:
-        await asyncio.sleep(3600)
-        raise AssertionError
-
-    async def main() -> None:
-        server = WebServer(_hello, listen("127.0.0.1:0"), tls=never)
-        await server.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.addresses[0].rpartition(":")[2]))
-        await asyncio.sleep(1)
-        await server.stop()
-        assert await reader.read() == b""
-        writer.close()
-
-    run_stepped(main)
-
-
 def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
-    async def context() -> ssl.SSLContext:
+    def context() -> ssl.SSLContext:
         raise RuntimeError("not to be had")
 
     async def main() -> None:
@@ -302,3 +172,35 @@ def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCapt
     reported = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
     assert [record.getMessage() for record in reported] == ["cannot open a connection: internal error"] * 5
     assert all(record.exc_info for record in reported)
+
+
+def test_the_connection_whose_step_began_first_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+    rejected: list[str] = []
+
+    async def hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"hi"})
+
+    async def main() -> None:
+        server = WebServer(hello, listen("127.0.0.1:0"), max_connections=2, rejected=rejected.append)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        kept, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(1)
+        silent, second = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(1)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")  # its step is younger now
+        await kept.readuntil(b"hi")
+        _, third = await asyncio.open_connection("127.0.0.1", port)
+        assert await silent.read() == b""
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await kept.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
+        assert server.connections == 2
+        for each in (writer, second, third):
+            each.close()
+        await server.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run_stepped(main)
+    assert rejected == ["busy"]
+    assert lines_of(caplog.records) == ["connection limit reached limit=2 count=1"]

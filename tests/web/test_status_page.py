@@ -123,6 +123,17 @@ def test_a_failing_provider_is_on_top_with_words() -> None:
     assert "not known: z-last" in page.section("held")
 
 
+def test_values_that_never_came_are_not_called_old() -> None:
+    rig = Rig()
+    rig.failing("old", "jobs", "no answer")
+    rig.failing("new", "jobs", "no answer", last_success=0.0)
+    (_, old), (_, new) = rig.see().providers()
+    assert "The values are old and disappear after a few polls." in old
+    assert "None has succeeded since the start." in new
+    assert "never" in new
+    assert "disappear" not in new
+
+
 def test_one_failing_collector_of_a_provider_that_is_up() -> None:
     rig = healthy()
     rig.failing("ma", "pools", "ListPools: no answer within 20 s")

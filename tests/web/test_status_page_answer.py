@@ -55,10 +55,16 @@ def test_links() -> None:
     rig = healthy()
     page = Seen(rig.ask(replace(rig.pages(), telemetry_path="/fleet&co")))
     links = [found.get("href") or "" for found in page.all("a")]
-    assert [link for link in links if link.startswith("/")] == ["/fleet&co", "/config", "/-/healthy", "/-/ready"]
+    assert [link for link in links if not link.startswith("#")] == ["fleet&co", "config", "-/healthy", "-/ready"]
     anchors = {link.removeprefix("#") for link in links if link.startswith("#")}
     assert anchors == {"providers", "jobs", "held", "idle"}
     assert anchors <= {found.get("id") for found in page.root.iter()}
+
+
+def test_a_link_to_the_metrics_is_never_taken_for_a_scheme() -> None:
+    rig = healthy()
+    page = Seen(rig.ask(replace(rig.pages(), telemetry_path="/a:b/metrics")))
+    assert page.all("a")[0].get("href") == "./a:b/metrics"
 
 
 def test_it_is_read_by_everybody() -> None:

@@ -16,8 +16,8 @@ from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
 from tests.web.secured import Served, serving, trusting
-from trainfleet_exporter.web.connection import IDLE_SECONDS
-from trainfleet_exporter.web.tls import _CIPHERS, make_context, names_of, read_pair
+from trainfleet_exporter.web.server import IDLE_SECONDS
+from trainfleet_exporter.web.tls import _CIPHERS, names_of
 from trainfleet_exporter.web.web_config import read_web_config
 
 REFUSED = (ssl.SSLError, ConnectionError, EOFError)
@@ -133,10 +133,8 @@ def test_only_the_allowed_names_come_in(site: Site) -> None:
 
 def test_an_expired_certificate_cannot_resume_a_session(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.write("client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem")
-    settings = read_web_config(site.path).tls
-    assert settings is not None
-    server, problems = make_context(settings, read_pair(settings)[0])
-    assert not problems
+    server = read_web_config(site.path).context
+    assert server is not None
     client = site.client("prometheus")
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     session = _agree(client, server, None)
@@ -168,20 +166,51 @@ def _agree(client: ssl.SSLContext, server: ssl.SSLContext, session: ssl.SSLSessi
     return kept if kept is not None and (kept.has_ticket or kept.id) else None
 
 
-def test_refused_handshakes_are_logged_at_debug(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_client_sees_an_alert_and_leaves_a_trace(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.write(
         "client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem", "client_allowed_sans: [x.test]"
     )
-    with caplog.at_level(logging.DEBUG):
-        site.let_in(site.without_certificate(), site.stranger("x.test"), site.client("y.test"))
-    reported = [line_of(record) for record in caplog.records if record.name.startswith("trainfleet_exporter")]
-    begin = "cannot open a connection client=127.0.0.1 error="
-    assert reported == [
-        begin + '"SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE"',
-        begin + '"SSLCertVerificationError: unable to get local issuer certificate"',
-        begin + '"SSLCertVerificationError: the client\'s certificate has none of the allowed names"',
+    alerts: list[str] = []
+    clients = [site.without_certificate(), site.stranger("x.test"), site.client("x.test", expired=True)]
+    clients.append(site.client("y.test"))
+
+    async def visit(served: Served) -> None:
+        for client in clients:
+            try:
+                await served.get(tls=client)
+            except REFUSED as error:
+                alerts.append(getattr(error, "reason", "") or type(error).__name__)
+        with pytest.raises(REFUSED):
+            await served.get()  # plain HTTP
+        assert served.rejected == {"tls": 5}
+        await asyncio.sleep(60)
+        with pytest.raises(REFUSED):
+            await served.get(tls=clients[0])
+
+    site.serve(visit)
+    assert alerts == [
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED",
+        "TLSV1_ALERT_UNKNOWN_CA",
+        "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+        "EOFError",  # the handshake was over: OpenSSL has no alert for that
     ]
-    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+    reported = [line_of(record) for record in caplog.records if record.levelno == logging.WARNING]
+    begin = "refused TLS handshakes client=127.0.0.1 error="
+    assert reported == [
+        begin + '"SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE" count=1',
+        begin + '"SSLError: PEER_DID_NOT_RETURN_A_CERTIFICATE" count=5',
+    ]
+
+
+def test_a_client_that_only_connects_is_no_refusal(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async def visit(served: Served) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port)  # such as a probe of Kubernetes
+        writer.close()
+        await asyncio.sleep(20)
+        assert not served.rejected
+
+    site.serve(visit)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_names_of_a_certificate() -> None:

@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -24,8 +25,7 @@ from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import make_app
-from trainfleet_exporter.web.connection_limiter import MAX_CONNECTIONS
-from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.listeners import MAX_CONNECTIONS, listen
 from trainfleet_exporter.web.pages import Pages
 from trainfleet_exporter.web.server import WebServer
 
@@ -103,20 +103,21 @@ class Daemon:
         )
         sockets = listen(*web.addresses)
         self._access = web.access
-        self.server = _server(make_app(pages), sockets, web)
-        self._building: asyncio.Task[None] | None = None
+        self.server = _server(make_app(pages), sockets, web, self.exporter.telemetry.rejected)
+        self._background: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve first, then poll, so that the first scrape gets an answer."""
         await self.server.start()
-        self._building = asyncio.create_task(self.exporter.page_store.keep_built())
+        self._background.append(asyncio.create_task(self.exporter.page_store.keep_built()))
         self._schedule.start()
         if self._standby is not None:
             self._standby.start(self.exporter, self._schedule, turn=self._turn, end=self.stop)
         self._manager.ready()
         if self._access is not None:
             self._access.announce()
+            self._background.append(asyncio.create_task(self._access.follow()))
         log.info(
             "started",
             extra=fields(
@@ -160,8 +161,8 @@ class Daemon:
                     self.exporter.close_ledger()  # for the next holder
                     await self._standby.resign()
                 await self.server.stop()
-                if self._building is not None:
-                    self._building.cancel()
+                for task in self._background:
+                    task.cancel()
                 await self.exporter.aclose()
         except TimeoutError:
             log.warning("shutdown timed out; closing all connections", extra=fields(seconds=_STOP_SECONDS))
@@ -171,12 +172,14 @@ class Daemon:
         log.info("stopped")
 
 
-def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) -> WebServer:
-    tls = None
-    if web.access is not None:
-        app = AccessControl(app, web.access)
-        tls = web.access.context if web.access.has_tls else None
-    return WebServer(app, sockets, tls=tls, max_connections=web.max_connections)
+def _server(
+    app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings, rejected: Callable[[str], None]
+) -> WebServer:
+    serve = partial(WebServer, max_connections=web.max_connections, rejected=rejected)
+    access = web.access
+    if access is None:
+        return serve(app, sockets)
+    return serve(AccessControl(app, access, rejected), sockets, tls=lambda: access.config.context)
 
 
 def _shard_in_words(shard: Shard) -> dict[str, str]:

@@ -1,21 +1,103 @@
 """The endpoints: /metrics, the status page, health, readiness, the running config, and its reload.
 
-None of them calls a cloud or waits for a poll: they show the latest published values.
+None of them calls a cloud or waits for a poll: they show the latest published values. /metrics is the newest page,
+followed by the exporter's own metrics of this moment. A slow client keeps in memory what it has not read of its page,
+although a newer page is published: together, slow clients may keep as many bytes as a limit allows.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfleet_exporter.lease import Role
-from trainfleet_exporter.web.connection import with_security_headers
-from trainfleet_exporter.web.metrics import MetricsEndpoint
+from trainfleet_exporter.page import Format, MetricsPage, PageStore, accepts_gzip, choose, chunks
+from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.web.pages import Pages
+from trainfleet_exporter.web.server import SECURITY_HEADERS, OnceAMinute, abort_of, with_headers
 from trainfleet_exporter.web.status_page import StatusPage
+
+log = logging.getLogger(__name__)
+
+OLD_PAGES_BYTES = 64 << 20
+"""The memory limit of old pages, or the size of a page if it is larger: one old page is always kept."""
+_NOTHING: Message = {"type": "http.response.body", "body": b"", "more_body": True}
+
+
+class MetricsEndpoint:
+    """A bare ASGI app: it joins the body as it sends it, never as one copy, and frees what is sent.
+
+    There is no ETag: the exporter's own metrics (its CPU time, for one) differ with every scrape, so an answer could
+    never be "not modified"; and Prometheus does not ask for it.
+    """
+
+    def __init__(self, page_store: PageStore, telemetry: Telemetry, old_pages_bytes: int = OLD_PAGES_BYTES) -> None:
+        self._page_store = page_store
+        self._telemetry = telemetry
+        self._old_pages_bytes = old_pages_bytes
+        self._answers: dict[object, tuple[int, Callable[[], None]]] = {}
+        """Of each response in progress the number of its page, and what closes its connection."""
+        self._closed = OnceAMinute()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Headers(scope=scope)
+        chosen = choose(", ".join(request.getlist("accept")))
+        is_gzip = accepts_gzip(", ".join(request.getlist("accept-encoding")))
+        headers = [(b"content-type", chosen.content_type.encode()), (b"vary", b"Accept, Accept-Encoding")]
+        if is_gzip:
+            headers.append((b"content-encoding", b"gzip"))
+        page = self._page_store.page()
+        own = self._telemetry.exposition(openmetrics=chosen is Format.OPENMETRICS, standings=page.standings)
+        body = page.body(chosen, own, gzip=is_gzip)
+        headers.append((b"content-length", b"%d" % body.size))
+        start = {"type": "http.response.start", "status": 200, "headers": headers}
+        if scope["method"] == "HEAD":
+            await send(start)
+            await send({"type": "http.response.body"})
+            return
+        self._limit_old_pages(page)
+        key, rest = object(), chunks(_texts(deque(body.units), body.own))
+        self._answers[key] = page.number, abort_of(scope)
+        del page, body, own  # else a slow reader would keep all of it
+        try:
+            await send(start)
+            while key in self._answers and (chunk := next(rest, b"")):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                del chunk
+                await send(_NOTHING)  # waits until the client has read: only then is the next chunk made
+            if key in self._answers:
+                await send({"type": "http.response.body"})
+        finally:
+            self._answers.pop(key, None)
+
+    def _limit_old_pages(self, newest: MetricsPage) -> None:
+        """Abort the responses of the oldest pages, so that those of other old pages keep at most the limit."""
+        size = sum(block.size for block in newest.families.values())
+        most = max(1, self._old_pages_bytes // max(1, size))
+        old = sorted({page for page, _ in self._answers.values() if page < newest.number})
+        aborted = [key for key, (page, _) in self._answers.items() if page in old[:-most]]
+        for key in aborted:
+            _, abort = self._answers.pop(key)
+            abort()
+        if aborted and self._closed.due():
+            facts = fields(connections=len(aborted))
+            log.warning("closed connections of slow clients: old pages take too much memory", extra=facts)
+
+
+def _texts(units: deque[tuple[bytes, ...]], own: Iterable[bytes]) -> Iterator[bytes]:
+    """Give all texts of a body, and free each block when it is sent."""
+    while units:
+        yield from units.popleft()
+    yield from own
 
 
 def make_app(pages: Pages) -> ASGIApp:
@@ -65,7 +147,7 @@ def make_app(pages: Pages) -> ASGIApp:
         ]
     )
     starlette.router.redirect_slashes = False  # else `/metrics/` redirects to the host that the request names
-    return with_security_headers(starlette)
+    return with_headers(starlette, SECURITY_HEADERS)
 
 
 def _comes_from_elsewhere(request: Request) -> bool:

@@ -9,27 +9,19 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import socket
 import ssl
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, ValidationInfo
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.kinds import Flag, Text, choice
-from trainfleet_exporter.config.scalars import Surroundings, show, text_of
-from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.translate import Problem
-from trainfleet_exporter.config.wording import Rule
-from trainfleet_exporter.process.redaction import HoldsSecrets
-
-_AT = "tls_server_config"
-_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+HANDSHAKE_SOCKET: ContextVar[socket.socket] = ContextVar("HANDSHAKE_SOCKET")
+"""The socket of the connection that is being set up: asyncio would drop the TLS alert of a refusal."""
 _CIPHERS = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
@@ -45,205 +37,159 @@ _CIPHERS = {
 """Suites of TLS 1.2 by the names of Go."""
 _CIPHERS_OF_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """The suites of TLS 1.3 are always on, in both."""
-_NO_AUTH = ("NoClientCert", "RequestClientCert")
-_AUTH = (*_NO_AUTH, "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
-_UNVERIFIED = ("RequireAnyClientCert", "RequireClientCert")
+_VERIFYING = ("VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
+_PEM = ("cert", "key", "client_ca")
 _MAX_PEM_BYTES = 1_000_000
 
 
-def _client_auth(value: object) -> str:
-    text = text_of(value, Rule.CHOICE, choices=", ".join(_AUTH))
-    if text in _UNVERIFIED:
-        message = (
-            f"found {text!r}, which is not supported: it would accept certificates "
-            f"of any authority; allowed: {', '.join(_AUTH)}"
-        )
-        raise PydanticCustomError("refused", "refused", {"message": message})
-    if text not in _AUTH:
-        message = Rule.CHOICE.format(found=show(value), choices=", ".join(_AUTH))
-        raise PydanticCustomError("refused", "refused", {"message": message})
-    return text
+class Strict(BaseModel):
+    """A mapping of the web config file: unknown keys are errors, and no value means its defaults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, given: Any) -> Any:
+        return {} if given is None else given
 
 
-def _no_curves(value: object) -> None:
-    message = "found a choice of curves, which is not supported; allowed: no curve_preferences, so that OpenSSL chooses"
-    raise PydanticCustomError("refused", "refused", {"message": message})
+def _suite(name: str) -> str:
+    if name not in _CIPHERS and name not in _CIPHERS_OF_13:
+        raise ValueError(", ".join((*_CIPHERS, *_CIPHERS_OF_13)))
+    return name
 
 
-def _path(value: object, info: ValidationInfo) -> Path:
-    text = text_of(value, Rule.TEXT)
-    if unusable(text):
-        raise PydanticCustomError(
-            "refused", "refused", {"message": "found a text that is not a path; allowed: the path of a PEM file"}
-        )
-    return Surroundings.of(info).folder / text
-
-
-def _pem(value: object) -> bytes:
-    text = text_of(value, Rule.TEXT)
-    if "-----BEGIN " not in text:
-        message = "found <secret>; allowed: a text in PEM, or the path of its file under the key that ends in _file"
-        raise PydanticCustomError("refused", "refused", {"message": message})
-    return text.encode("utf-8", errors="replace")
-
-
-_Path: TypeAlias = Annotated[Path, PlainValidator(_path)]
-_Pem: TypeAlias = Annotated[bytes, PlainValidator(_pem)]
-_Version: TypeAlias = Annotated[str, choice(tuple(_VERSIONS))]
-_Cipher: TypeAlias = Annotated[str, choice((*_CIPHERS, *_CIPHERS_OF_13))]
-
-
-class TlsServer(Section):
+class TlsServer(Strict):
     """The section; an empty one means plain HTTP."""
 
-    cert_file: _Path | None = None
-    key_file: _Path | None = None
-    cert: _Pem | None = Field(default=None, repr=False)
-    key: _Pem | None = Field(default=None, repr=False)
-    client_auth_type: Annotated[str, PlainValidator(_client_auth)] = "NoClientCert"
-    client_ca_file: _Path | None = None
-    client_ca: _Pem | None = Field(default=None, repr=False)
-    client_allowed_sans: tuple[Text, ...] | None = None
-    min_version: _Version = "TLS12"
-    max_version: _Version = "TLS13"
-    cipher_suites: tuple[_Cipher, ...] = ()
-    prefer_server_cipher_suites: Flag = True
-    curve_preferences: Annotated[None, PlainValidator(_no_curves)] = None
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that it names."""
-        return tuple(path for path in (self.cert_file, self.key_file, self.client_ca_file) if path is not None)
-
-    def key_of(self, name: str) -> str:
-        """Return the key that gives the PEM text `name`: as a path or as text."""
-        return name if getattr(self, f"{name}_file") is None else f"{name}_file"
-
-    def read(self, name: str) -> tuple[bytes, list[Problem]]:
-        """Return the PEM text `name`, from its file if it has one, and its errors."""
-        path: Path | None = getattr(self, f"{name}_file")
-        if path is None:
-            text: bytes | None = getattr(self, name)
-            return text or b"", []
-        try:
-            with path.open("rb") as file:
-                content = file.read(_MAX_PEM_BYTES + 1)
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-        else:
-            if len(content) <= _MAX_PEM_BYTES:
-                return content, []
-            reason = f"it is longer than {_MAX_PEM_BYTES} bytes"
-        message = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
-        return b"", [Problem((_AT, f"{name}_file"), message)]
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    cert: str | None = Field(default=None, repr=False)
+    key: str | None = Field(default=None, repr=False)
+    client_auth_type: Literal[
+        "NoClientCert", "RequestClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
+    ] = "NoClientCert"
+    client_ca_file: Path | None = None
+    client_ca: str | None = Field(default=None, repr=False)
+    client_allowed_sans: tuple[str, ...] | None = None
+    min_version: Literal["TLS12", "TLS13"] = "TLS12"
+    max_version: Literal["TLS12", "TLS13"] = "TLS13"
+    cipher_suites: tuple[Annotated[str, AfterValidator(_suite)], ...] = ()
+    prefer_server_cipher_suites: bool = True
 
 
-def tls_problems(given: TlsServer, written: Collection[str], spoilt: Collection[str | int]) -> Iterator[Problem]:
-    """Return contradictions between values of the section. `written` are its keys, `spoilt` those with faults."""
-    if not written:
-        return
-    for name in ("cert", "key"):
-        yield from _one_of(name, written, f"a path as {name}_file, or the text itself as {name}")
-    if "client_auth_type" not in spoilt:
-        yield from _client_problems(given, written)
-    if given.min_version > given.max_version:
-        found = f"found {given.min_version}, above max_version ({given.max_version})"
-        yield Problem((_AT, "min_version"), f"{found}; allowed: a version that is not above it")
-    if given.cipher_suites and given.max_version == "TLS12" and not _of_12(given.cipher_suites):
-        message = "found only suites of TLS 1.3, which max_version excludes; allowed: at least one suite of TLS 1.2"
-        yield Problem((_AT, "cipher_suites"), message)
+def tls_problems(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return contradictions between values of the section by key; the values may be of any type."""
+    given = {key: value for key, value in given.items() if value is not None or key == "client_allowed_sans"}
+    problems: dict[str, str] = {}
+    for name in _PEM:
+        if name in given and f"{name}_file" in given:
+            problems[name] = f"found both {name} and {name}_file; allowed: one of them"
+        elif name not in given and f"{name}_file" not in given and name != "client_ca":
+            allowed = f"a path as {name}_file, or the text itself as {name}"
+            problems[f"{name}_file"] = f"required, but missing; allowed: {allowed}"
+    auth = given.get("client_auth_type", "NoClientCert")
+    authority = "client_ca" if "client_ca" in given else "client_ca_file"
+    if authority in given and auth not in _VERIFYING:
+        allowed = f"{' or '.join(_VERIFYING)} as client_auth_type"
+        problems[authority] = f"found an authority, but no certificates are requested; allowed: {allowed}"
+    elif authority not in given and auth in _VERIFYING:
+        allowed = "the path of a PEM file with the authorities of the clients"
+        problems[authority] = f"required, but missing; allowed: {allowed}"
+    if "client_allowed_sans" in given and (auth != _VERIFYING[1] or not given["client_allowed_sans"]):
+        allowed = f"a list of names, with {_VERIFYING[1]} as client_auth_type"
+        problems["client_allowed_sans"] = f"found no names to check; allowed: {allowed}"
+    if (given.get("min_version"), given.get("max_version")) == ("TLS13", "TLS12"):
+        problems["min_version"] = "found TLS13, above max_version (TLS12); allowed: a version that is not above it"
+    suites = given.get("cipher_suites")
+    if suites and given.get("max_version") == "TLS12" and not any(str(suite) in _CIPHERS for suite in suites):
+        found = "found only suites of TLS 1.3, which max_version excludes"
+        problems["cipher_suites"] = f"{found}; allowed: at least one suite of TLS 1.2"
+    return problems
 
 
-def _one_of(name: str, written: Collection[str], allowed: str) -> Iterator[Problem]:
-    both = [key for key in (name, f"{name}_file") if key in written]
-    if not both:
-        yield Problem((_AT, f"{name}_file"), f"required, but missing; allowed: {allowed}")
-    elif len(both) == 2:
-        yield Problem((_AT, name), f"found both {name} and {name}_file; allowed: one of them")
-
-
-def _client_problems(given: TlsServer, written: Collection[str]) -> Iterator[Problem]:
-    authority = [key for key in ("client_ca", "client_ca_file") if key in written]
-    verifies = given.client_auth_type not in _NO_AUTH
-    words = " or ".join(_AUTH[len(_NO_AUTH) :])
-    if len(authority) == 2:
-        yield Problem((_AT, "client_ca"), "found both client_ca and client_ca_file; allowed: one of them")
-    elif authority and not verifies:
-        message = f"found an authority, but no certificates are requested; allowed: {words} as client_auth_type"
-        yield Problem((_AT, authority[0]), message)
-    elif verifies and not authority:
-        message = (
-            "required, but missing: without it, certificates of any public authority would be accepted; "
-            "allowed: the path of the PEM file with the authorities of the clients"
-        )
-        yield Problem((_AT, "client_ca_file"), message)
-    if "client_allowed_sans" in written and given.client_auth_type != "RequireAndVerifyClientCert":
-        message = "found names, but certificates are optional; allowed: names with RequireAndVerifyClientCert"
-        yield Problem((_AT, "client_allowed_sans"), message)
-    elif "client_allowed_sans" in written and not given.client_allowed_sans:
-        found = "nothing" if given.client_allowed_sans is None else "an empty list"
-        yield Problem((_AT, "client_allowed_sans"), f"found {found}; allowed: a list of at least one name")
-
-
-@dataclass(frozen=True, slots=True)
-class Pair(HoldsSecrets):
-    """The server's certificate with its chain, and the key that belongs to it."""
-
-    cert: bytes = field(repr=False)
-    key: bytes = field(repr=False)
-
-
-def read_pair(settings: TlsServer) -> tuple[Pair | None, list[Problem]]:
-    """Read the certificate and its key; if they are invalid, return the errors."""
-    (cert, problems), (key, more) = settings.read("cert"), settings.read("key")
-    problems += more
-    if not problems:
-        problems += _pair_problems(settings, cert, key)
-    return (None if problems else Pair(cert, key)), problems
-
-
-def make_context(settings: TlsServer, pair: Pair | None) -> tuple[ssl.SSLContext, list[Problem]]:
-    """Return the context for a pair; it must not be used if there are problems."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version, context.maximum_version = (
-        _VERSIONS[word] for word in (settings.min_version, settings.max_version)
-    )
+def make_context(given: TlsServer, folder: Path) -> tuple[ssl.SSLContext, dict[str, str]]:
+    """Read the files, with paths from the folder; return the context, and problems by key that forbid its use."""
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = getattr(ssl.TLSVersion, given.min_version.replace("S1", "Sv1_"))
+    context.maximum_version = getattr(ssl.TLSVersion, given.max_version.replace("S1", "Sv1_"))
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    if not settings.prefer_server_cipher_suites:
+    if not given.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["http/1.1"])
-    if settings.cipher_suites:
-        if of_12 := _of_12(settings.cipher_suites):
-            context.set_ciphers(":".join(of_12))
-        else:
-            context.minimum_version = ssl.TLSVersion.TLSv1_3
-    problems = _verify_clients(context, settings)
-    if pair is not None:
-        _load(context, pair)
+    if of_12 := [_CIPHERS[suite] for suite in given.cipher_suites if suite in _CIPHERS]:
+        context.set_ciphers(":".join(of_12))
+    elif given.cipher_suites:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+    verifies = given.client_auth_type in _VERIFYING
+    keys = {name: name if getattr(given, f"{name}_file") is None else f"{name}_file" for name in _PEM}
+    texts: dict[str, bytes] = {}
+    problems: dict[str, str] = {}
+    for name in _PEM if verifies else _PEM[:2]:
+        value: str | Path = getattr(given, keys[name])
+        try:
+            texts[name] = _read(folder / value) if isinstance(value, Path) else value.encode()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a path"
+            problems[keys[name]] = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
+    if "cert" in texts and not _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), texts["cert"]):
+        allowed = "the server's, followed by its chain, in PEM"
+        problems[keys["cert"]] = f"found no usable certificate; allowed: {allowed}"
+    elif "cert" in texts and "key" in texts and (reason := _load_pair(context, texts["cert"], texts["key"])):
+        allowed = "the private key of the certificate, in PEM"
+        problems[keys["key"]] = f"found an unusable key ({reason}); allowed: {allowed}"
+    if "client_ca" in texts and not _verify_clients(context, given, texts["client_ca"]):
+        allowed = "those of the clients' authorities, in PEM"
+        problems[keys["client_ca"]] = f"found no usable certificate; allowed: {allowed}"
     return context, problems
 
 
-def _of_12(suites: Sequence[str]) -> list[str]:
-    return [_CIPHERS[suite] for suite in suites if suite in _CIPHERS]
+def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file() and not path.is_dir():  # which could wait for a writer
+        raise OSError(0, "it is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(_MAX_PEM_BYTES + 1)
+    if len(content) > _MAX_PEM_BYTES:
+        raise OSError(0, f"it is longer than {_MAX_PEM_BYTES} bytes")
+    return content
 
 
-def _verify_clients(context: ssl.SSLContext, settings: TlsServer) -> list[Problem]:
-    if settings.client_auth_type in _NO_AUTH:
-        return []
-    required = settings.client_auth_type == "RequireAndVerifyClientCert"
-    context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+def _load_pair(context: ssl.SSLContext, cert: bytes, key: bytes) -> str:
+    """Load the server's certificate and key; return why the key is unusable, if it is."""
+    try:
+        with _as_path(cert) as cert_path, _as_path(key) as key_path:
+            context.load_cert_chain(cert_path, key_path, password="")  # else OpenSSL would ask at the terminal
+    except (ssl.SSLError, ValueError) as error:
+        is_other = getattr(error, "reason", None) == "KEY_VALUES_MISMATCH"
+        return "it does not belong to the certificate" if is_other else "it is not a key in PEM, or has a passphrase"
+    return ""
+
+
+@contextlib.contextmanager
+def _as_path(content: bytes) -> Iterator[str]:
+    """Yield a path from which OpenSSL can read a text: it accepts keys only as files. On Linux it is not on disk."""
+    has_memory = hasattr(os, "memfd_create")
+    made = os.fdopen(os.memfd_create("pem"), "wb") if has_memory else tempfile.NamedTemporaryFile()  # noqa: SIM115 - below
+    with made as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}" if has_memory else str(file.name)
+
+
+def _verify_clients(context: _Context, given: TlsServer, pem: bytes) -> bool:
+    """Request certificates of clients; return whether the text has an authority."""
+    context.verify_mode = (
+        ssl.CERT_REQUIRED if given.client_auth_type == "RequireAndVerifyClientCert" else ssl.CERT_OPTIONAL
+    )
     # An authority in the file is trusted, also one that another authority has signed.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # A resumed session is not verified again: there are no tickets. Sessions of TLS 1.2 that the server keeps cannot be
     # switched off; they end with the context, which is replaced when the files change.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    context.sslobject_class = _checking(settings.client_allowed_sans)
-    pem, problems = settings.read("client_ca")
-    if not problems and not _load_authorities(context, pem):
-        message = "found no usable certificate; allowed: those of the clients' authorities, in PEM"
-        problems.append(Problem((_AT, settings.key_of("client_ca")), message))
-    return problems
+    if given.client_allowed_sans is not None:
+        context.allowed_names = frozenset(map(_same, given.client_allowed_sans))
+    return _load_authorities(context, pem)
 
 
 def _load_authorities(context: ssl.SSLContext, pem: bytes) -> bool:
@@ -254,53 +200,48 @@ def _load_authorities(context: ssl.SSLContext, pem: bytes) -> bool:
     return context.cert_store_stats()["x509"] > 0
 
 
-def _pair_problems(settings: TlsServer, cert: bytes, key: bytes) -> list[Problem]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    if not _load_authorities(context, cert):
-        message = "found no usable certificate; allowed: the server's, followed by its chain, in PEM"
-        return [Problem((_AT, settings.key_of("cert")), message)]
-    try:
-        _load(context, Pair(cert, key))
-    except _EncryptedKeyError:
-        reason = "it is encrypted"
-    except ssl.SSLError as error:
-        known = {"KEY_VALUES_MISMATCH": "it does not belong to the certificate", "": "it is not a key in PEM"}
-        reason = error.reason or ""
-        reason = known.get(reason, reason.replace("_", " ").lower())
-    else:
-        return []
-    message = f"found an unusable key ({reason}); allowed: the private key of the certificate, in PEM"
-    return [Problem((_AT, settings.key_of("key")), message)]
+class _Context(ssl.SSLContext):
+    """A context whose handshakes send their alert when they fail, and check the names of clients."""
+
+    allowed_names: frozenset[str] | None = None
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        self.sslobject_class = _Handshake
+        made = super().wrap_bio(incoming, outgoing, *args, **kwargs)
+        assert isinstance(made, _Handshake)
+        made.outgoing, made.allowed_names = outgoing, self.allowed_names
+        made.socket = HANDSHAKE_SOCKET.get(None)
+        return made
 
 
-class _EncryptedKeyError(Exception):
-    """A key that only a passphrase opens."""
+class _Handshake(ssl.SSLObject):
+    outgoing: ssl.MemoryBIO
+    allowed_names: frozenset[str] | None
+    socket: socket.socket | None
 
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+            self._check_client()
+        except ssl.SSLWantReadError:
+            raise
+        except ssl.SSLError:
+            if self.socket is not None:
+                with contextlib.suppress(OSError):
+                    self.socket.send(self.outgoing.read())
+            raise
 
-def _load(context: ssl.SSLContext, pair: Pair) -> None:
-    def refuse() -> str:  # without it OpenSSL would ask at the terminal
-        raise _EncryptedKeyError
-
-    with _as_path(pair.cert) as cert, _as_path(pair.key) as key:
-        context.load_cert_chain(cert, key, password=refuse)
-
-
-@contextlib.contextmanager
-def _as_path(content: bytes) -> Iterator[str]:
-    """Yield a path from which OpenSSL can read a text once: it accepts keys only as files. On Linux, the path is not on
-    disk.
-
-    The original file is not read again, because it may have been renewed since it was checked.
-    """
-    if hasattr(os, "memfd_create"):
-        with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-            file.write(content)
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:  # pragma: no cover - where developers work, but no server
-        with tempfile.NamedTemporaryFile() as kept:
-            kept.write(content)
-            kept.flush()
-            yield kept.name
+    def _check_client(self) -> None:
+        certificate: dict[str, Any] | None = self.getpeercert()
+        problem = ""
+        if self.session_reused and certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time():
+            problem = "the client's certificate has expired"
+        elif self.allowed_names is not None and not names_of(certificate) & self.allowed_names:
+            problem = "the client's certificate has none of the allowed names"
+        if problem:
+            with contextlib.suppress(ssl.SSLError):
+                self.unwrap()  # OpenSSL's handshake is over: its only alert is that of a normal end
+            raise ssl.SSLCertVerificationError(1, problem)
 
 
 def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
@@ -310,30 +251,9 @@ def names_of(certificate: dict[str, Any] | None) -> frozenset[str]:
     return frozenset(_same(value.strip()) if kind == "IP Address" else value for kind, value in names if kind in kinds)
 
 
-def _has_expired(certificate: dict[str, Any]) -> bool:
-    return ssl.cert_time_to_seconds(certificate["notAfter"]) < time.time()
-
-
 def _same(name: str) -> str:
     """Write an address in the one way that compares equal; other names stay."""
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:
         return name
-
-
-def _checking(sans: Sequence[str] | None) -> type[ssl.SSLObject]:
-    """Return the class for connections whose handshake fails for a client with none of these alternative names, and
-    for one whose certificate has expired since its session began."""
-    allowed = None if sans is None else frozenset(map(_same, sans))
-
-    class Checking(ssl.SSLObject):
-        def do_handshake(self) -> None:
-            super().do_handshake()
-            certificate = self.getpeercert()
-            if self.session_reused and certificate and _has_expired(certificate):
-                raise ssl.SSLCertVerificationError(1, "the client's certificate has expired")
-            if allowed is not None and not names_of(certificate) & allowed:
-                raise ssl.SSLCertVerificationError(1, "the client's certificate has none of the allowed names")
-
-    return Checking

@@ -7,198 +7,185 @@ password hashes have many. Settings that this exporter does not support are erro
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainValidator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
-from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.kinds import CountFrom1, Flag
 from trainfleet_exporter.config.parse import read_document
-from trainfleet_exporter.config.scalars import Surroundings, show, text_of
+from trainfleet_exporter.config.scalars import show
 from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.translate import Problem, validate
-from trainfleet_exporter.config.tree import Document, Scalar, Table, shape
-from trainfleet_exporter.config.wording import Rule
-from trainfleet_exporter.errors import Fault
+from trainfleet_exporter.config.translate import unknown_key
+from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table
+from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
-from trainfleet_exporter.web.tls import TlsServer, tls_problems
+from trainfleet_exporter.web.tls import Strict, TlsServer, make_context, tls_problems
 
-_SETTABLE_HEADERS: Mapping[str, tuple[str, ...]] = {
-    "Content-Security-Policy": (),
-    "Strict-Transport-Security": (),
-    "X-Content-Type-Options": ("nosniff",),
-    "X-Frame-Options": ("deny", "sameorigin"),
-    "X-XSS-Protection": (),
-}
-"""The headers that may be set, and their values where these are a closed list."""
-_HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-"""The last character of the salt has only two bits; bcrypt rejects a hash with more of them."""
-_TLS = "tls_server_config"
-_COSTS = range(4, 19)
-"""Of bcrypt; each step doubles the time, and 18 takes some ten seconds."""
-_HASH_RULE = (
-    "found {found}; allowed: a bcrypt hash ($2a$, $2b$ or $2y$) with a cost of 4 to 18, "
-    "as htpasswd -nBC 10 USER prints it after the colon"
-)
+_TLS, _USERS = "tls_server_config", "basic_auth_users"
+_HASH = re.compile(r"\$2[aby]\$(0[4-9]|1[0-8])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+"""Each step of the cost doubles the time, and 18 takes some ten seconds. The last character of the salt has only two
+bits; bcrypt rejects a hash with more of them."""
 _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def _hash(value: object) -> bytes:
-    text = value.expansion.text if isinstance(value, Scalar) else ""
-    match = _HASH.fullmatch(text)
-    if match is None or int(match[1]) not in _COSTS:
-        found = "<secret>" if isinstance(value, Scalar) else shape(value)
-        raise PydanticCustomError("refused", "refused", {"message": _HASH_RULE.format(found=found)})
-    return text.encode()
+def _hash(text: object) -> object:
+    if not isinstance(text, str) or not _HASH.fullmatch(text):
+        raise ValueError(
+            "a bcrypt hash ($2a$, $2b$ or $2y$) with a cost of 4 to 18, "
+            "as htpasswd -nBC 10 USER prints it after the colon"
+        )
+    return text
 
 
-def _interval(value: object) -> float:
-    text = text_of(value, Rule.TEXT)
-    parts = _PARTS.findall(text)
-    if text == "0":
-        return 0.0
-    if not parts or "".join(map("".join, parts)) != text:
-        message = f"found {show(value, quantity=True)}; allowed: a duration such as 100ms, 1s or 1m, or 0 for no limit"
-        raise PydanticCustomError("refused", "refused", {"message": message})
+def _interval(text: object) -> float:
+    parts = _PARTS.findall(text) if isinstance(text, str) else []
+    if text != "0" and (not parts or "".join(map("".join, parts)) != text):
+        raise ValueError("a duration such as 100ms, 1s or 1m, or 0 for no limit")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
-def _mapping(value: object) -> object:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise PydanticCustomError("refused", "refused", {"message": f"found {shape(value)}; allowed: a mapping"})
-    return value
+def _header(text: object) -> object:
+    if isinstance(text, str) and not (text.isascii() and (text.isprintable() or not text)):
+        raise ValueError("printable ASCII characters, or nothing to leave it unset")
+    return text.strip() if isinstance(text, str) else text or ""
 
 
-def _header(value: object) -> str:
-    text = "" if value is None else text_of(value, Rule.TEXT)
-    if not text.isascii() or (text and not text.isprintable()):
-        message = (
-            "found characters that a header cannot contain; "
-            "allowed: printable ASCII characters, or nothing to leave it unset"
-        )
-        raise PydanticCustomError("refused", "refused", {"message": message})
-    return text.strip()
+_Hash: TypeAlias = Annotated[str, BeforeValidator(_hash)]
+_Header: TypeAlias = Annotated[str, BeforeValidator(_header)]
 
 
-_Hash: TypeAlias = Annotated[bytes, PlainValidator(_hash)]
-_Header: TypeAlias = Annotated[str, PlainValidator(_header)]
-_Headers: TypeAlias = Annotated[dict[str, _Header], BeforeValidator(_mapping)]
-_Users: TypeAlias = Annotated[dict[str, _Hash], BeforeValidator(_mapping)]
+class HeadersToSet(Strict):
+    """Headers of every response; empty ones are left unset."""
+
+    model_config = ConfigDict(alias_generator=lambda name: name.title().replace("_", "-").replace("Xss", "XSS"))
+
+    content_security_policy: _Header = ""
+    strict_transport_security: _Header = ""
+    x_content_type_options: Annotated[Literal["", "nosniff"], BeforeValidator(_header)] = ""
+    x_frame_options: Annotated[Literal["", "deny", "sameorigin"], BeforeValidator(_header)] = ""
+    x_xss_protection: _Header = ""
 
 
-class HttpServer(Section):
-    """The section about HTTP."""
+class HttpServer(Strict):
+    """The section about HTTP; http2 has no effect."""
 
-    http2: Flag | None = None
-    headers: _Headers = Field(default={})
+    http2: bool = False
+    headers: HeadersToSet = HeadersToSet()
 
 
-class RateLimit(Section):
+class RateLimit(Strict):
     """A token bucket for all requests: one each `interval` seconds, `burst` of them at once."""
 
-    interval: Annotated[float, PlainValidator(_interval)] = 0.0
-    burst: CountFrom1 | None = None
+    interval: Annotated[float, BeforeValidator(_interval)] = 0.0
+    burst: Annotated[int, Field(ge=1)] | None = None
 
 
-class WebFile(Section):
+class WebFile(Strict):
     """The file as a whole."""
 
     tls_server_config: TlsServer = TlsServer()
     http_server_config: HttpServer = HttpServer()
-    basic_auth_users: _Users = Field(default={}, repr=False)
+    basic_auth_users: Annotated[dict[str, _Hash], BeforeValidator(lambda given: given or {})] = Field({}, repr=False)
+    """bcrypt hashes by user; empty if there are no logins."""
     rate_limit: RateLimit = RateLimit()
+
+
+_ALLOWED_BY_TYPE = {
+    "bool": "true or false",
+    "dict": "a mapping",
+    "greater": "a whole number, 1 or more",
+    "int": "a whole number, 1 or more",
+    "model": "a mapping",
+    "path": "the path of a PEM file",
+    "string": "a text",
+    "tuple": "a list",
+}
+"""By the first word of the type of pydantic's error, where its own words are not clear."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebConfig(HoldsSecrets):
-    """The content of a valid file."""
+    """The content of a valid file and of the files that it names."""
 
-    tls: TlsServer | None = None
+    file: WebFile = field(repr=False)
+    context: ssl.SSLContext | None
     """None for plain HTTP."""
-    users: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
-    """bcrypt hashes by user; empty if there are no logins."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    seconds_each: float = 0.0
-    """Seconds between two requests; 0 where they are not limited."""
-    burst: int = 1
-    files: tuple[Path, ...] = ()
+    headers: Mapping[str, str]
+    files: tuple[Path, ...]
     """The files that it was read from, the web config file first."""
-    notes: tuple[str, ...] = ()
-    """Warnings about settings without effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebFileRead:
-    """A file that was read, valid or not."""
+def read_web_config(path: Path) -> WebConfig:
+    """Read a web config file and the files that it names; relative paths in it start from its folder.
 
-    document: Document
-    tls: TlsServer | None
-    """Its TLS section, if that is valid and not empty."""
-    config: WebConfig | None
-    """None if it has faults."""
-    faults: tuple[Fault, ...]
-
-
-def read_web_config(path: Path) -> WebFileRead:
-    """Read a web config file, but not the files that it names. Relative paths in it start from its folder.
-
-    Raises ConfigError if it is not a YAML mapping at all.
+    Raises ConfigError with all errors.
     """
-    document = read_document(path, None, keys=", ".join(WebFile.allowed_keys()))
-    root = document.root
-    checked = validate(WebFile, root, (), Surroundings(path.parent, {}))
-    given, problems, tls = checked.section, list(checked.problems), None
-    if given is not None:
-        section = root.get("tls_server_config")
-        written = frozenset(section) if isinstance(section, Table) else frozenset[str]()
-        spoilt = {problem.loc[1] for problem in problems if problem.loc[0] == _TLS and problem.loc[1:]}
-        problems += [*tls_problems(given.tls_server_config, written, spoilt), *_other_problems(given)]
-        # One for each place: an invalid value comes before a missing one.
-        problems = list({problem.loc: problem for problem in reversed(problems)}.values())
-        if written and not any(problem.loc[0] == _TLS for problem in problems):
-            tls = given.tls_server_config
-    found = {document.fault(problem.loc, problem.message) for problem in problems if problem.loc not in document.broken}
-    faults = tuple(found | set(document.faults))
-    config = None if faults or given is None else _config(path, given, tls)
-    return WebFileRead(document, tls, config, faults)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        message = "found a file that cannot be read (it is not a regular file); allowed: a readable YAML file"
+        raise ConfigError([Fault(str(path), None, "", message)])
+    document = read_document(path, None, keys=", ".join(WebFile.model_fields))
+    raw = _plain(document.root)
+    problems: dict[Loc, str] = dict(_contradictions(raw))
+    context = None
+    try:
+        given = WebFile.model_validate(raw)
+    except ValidationError as error:
+        problems |= {detail["loc"]: _in_words(document, detail) for detail in error.errors(include_url=False)}
+    if (tls := raw.get(_TLS)) and not any(loc[0] == _TLS for loc in problems):
+        context, found = make_context(TlsServer.model_validate(tls), path.parent)
+        problems |= {(_TLS, key): message for key, message in found.items()}
+    faults = {document.fault(loc, message) for loc, message in problems.items() if loc not in document.broken}
+    faults |= set(document.faults)
+    if faults:
+        raise ConfigError(sorted(faults, key=lambda fault: (fault.line or 0, fault.path, fault.message)))
+    headers = {
+        name: value for name, value in given.http_server_config.headers.model_dump(by_alias=True).items() if value
+    }
+    own = given.tls_server_config
+    named = [path.parent / file for file in (own.cert_file, own.key_file, own.client_ca_file) if file is not None]
+    return WebConfig(given, context, headers, (path, *named))
 
 
-def _config(path: Path, given: WebFile, tls: TlsServer | None) -> WebConfig:
-    notes = []
-    if given.http_server_config.http2:
-        notes.append("http_server_config.http2: HTTP/2 is not supported; clients are served by HTTP/1.1")
-    if tls is not None and tls.client_auth_type == "RequestClientCert":
-        notes.append("client_auth_type RequestClientCert: certificates would be optional, so none is requested")
-    return WebConfig(
-        tls=tls,
-        users={user.encode(): hashed for user, hashed in given.basic_auth_users.items()},
-        headers={name: value for name, value in given.http_server_config.headers.items() if value},
-        seconds_each=given.rate_limit.interval,
-        burst=given.rate_limit.burst or 1,
-        files=(path, *(tls.files if tls is not None else ())),
-        notes=tuple(notes),
-    )
+def _plain(node: Node) -> Any:
+    """Return a part of the file as plain values: every scalar is a text."""
+    if isinstance(node, Table):
+        return {key: _plain(value) for key, value in node.items()}
+    if isinstance(node, Row):
+        return [_plain(item) for item in node]
+    return node.expansion.text if isinstance(node, Scalar) else None
 
 
-def _other_problems(given: WebFile) -> Iterator[Problem]:
-    for name, value in given.http_server_config.headers.items():
-        at = ("http_server_config", "headers", name)
-        if name not in _SETTABLE_HEADERS:
-            yield Problem(at, f"found a header that cannot be set here; allowed: {', '.join(_SETTABLE_HEADERS)}")
-        elif _SETTABLE_HEADERS[name] and value and value not in _SETTABLE_HEADERS[name]:
-            yield Problem(at, f"found {show(value)}; allowed: {' or '.join(_SETTABLE_HEADERS[name])}")
-    for user in given.basic_auth_users:
+def _contradictions(raw: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+    tls, users, rate = raw.get(_TLS), raw.get(_USERS), raw.get("rate_limit")
+    if isinstance(tls, dict) and tls:
+        yield from (((_TLS, key), message) for key, message in tls_problems(tls).items())
+    for user in users if isinstance(users, dict) else ():
         if ":" in user or unusable(user):
-            message = "found an invalid user name; allowed: a name without : and without control characters"
-            yield Problem(("basic_auth_users", user), message)
-    if given.rate_limit.interval and given.rate_limit.burst is None:
-        yield Problem(
-            ("rate_limit", "burst"), "required, but missing; allowed: how many requests may come at once, 1 or more"
-        )
+            found = "found an invalid user name"
+            yield (_USERS, user), f"{found}; allowed: a name without : and without control characters"
+    if isinstance(rate, dict) and rate.get("interval", "0") != "0" and "burst" not in rate:
+        message = "required, but missing; allowed: how many requests may come at once, 1 or more"
+        yield ("rate_limit", "burst"), message
+
+
+def _in_words(document: Document, detail: ErrorDetails) -> str:
+    """Return the message of one of pydantic's errors, without secrets."""
+    loc = detail["loc"]
+    node = document.find(loc)
+    if detail["type"] == "extra_forbidden" and loc[-1] == "curve_preferences":
+        return "found curves, which this exporter cannot choose; allowed: no such key: remove it"
+    if detail["type"] == "extra_forbidden":
+        section: Any = WebFile
+        for step in loc[:-1]:
+            section = section.model_fields[step].annotation
+        keys = [given.alias or name for name, given in section.model_fields.items()]
+        return unknown_key(str(loc[-1]), keys, has_value=node is not None)
+    is_hidden = loc[0] == _USERS or loc[-1] in ("cert", "key", "client_ca")
+    found = "<secret>" if is_hidden and isinstance(node, Scalar) else show(node)
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")  # what is allowed
+    return f"found {found}; allowed: {_ALLOWED_BY_TYPE.get(detail['type'].partition('_')[0], message)}"

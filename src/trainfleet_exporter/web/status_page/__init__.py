@@ -1,11 +1,10 @@
 """The status page at `/`, for a person on call who has five seconds.
 
-    page store ──objects──► Fleet ────────────┐
-                                              ├── View ── page.html.jinja ──► the page, kept for a second
-    telemetry ──states, calls─────────────────┘
+    page store ──objects──► Fleet ─────┐
+                                       ├── View ── page.html.jinja ──► the page, kept for a second
+    telemetry ──states, calls──────────┘
 
-A request for it calls no cloud and waits for no poll. Work on the event loop is done in slices of about a millisecond.
-The page has a bounded number of rows.
+A request for it calls no cloud and waits for no poll. The page is made in a thread, and has a bounded number of rows.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import re
 import time
 from pathlib import Path
-from time import perf_counter
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -25,18 +23,13 @@ from starlette.responses import HTMLResponse, Response
 
 import trainfleet_exporter
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.web.pages import Pages
-from trainfleet_exporter.web.status_page import words
-from trainfleet_exporter.web.status_page.figures import IDLE_RATIO, Fleet, Health, read_fleet, read_providers
-from trainfleet_exporter.web.status_page.view import ROWS, View
+from trainfleet_exporter.web.status_page import figures, words
 
 REFRESH_SECONDS = 30
 """How often a browser loads the page again."""
 _KEPT_SECONDS = 1.0
 """Seconds to reuse a response. Nothing on the page changes faster, and many readers cost the same as one."""
-_SLICE_SECONDS = 0.001
-"""Seconds of work after which other tasks of the event loop run."""
 _RECENT_SECONDS = 3600.0
 """Seconds that the last error of a working collector stays on the page."""
 
@@ -48,8 +41,6 @@ _PAGE_HEADERS = {
     # Allow only the page itself and no script; the icon is in the page.
     "content-security-policy": f"default-src 'none'; style-src '{_STYLE_HASH}'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -63,20 +54,15 @@ _environment = Environment(
     finalize=lambda value: "" if value is None else words.harmless(value),
 )
 _environment.filters |= {
-    "ago": words.ago,
-    "amount": words.amount,
-    "cut": words.cut,
-    "percent": words.percent,
-    "several": words.several,
-    "span": words.span,
-    "utc": words.utc,
+    filter_.__name__: filter_
+    for filter_ in (words.ago, words.amount, words.cut, words.percent, words.several, words.span, words.utc)
 }
 _environment.globals = {
-    "Health": Health,
-    "idle_ratio": IDLE_RATIO,
+    "Health": figures.Health,
+    "idle_ratio": figures.IDLE_RATIO,
     "recent_seconds": _RECENT_SECONDS,
     "refresh_seconds": REFRESH_SECONDS,
-    "rows": ROWS,
+    "rows": figures.ROWS,
     "statuses": list(Status),
     "style": Markup(_STYLE),  # noqa: S704 - a file of this package
     "version": trainfleet_exporter.__version__,
@@ -89,15 +75,16 @@ class StatusPage:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
+        link = pages.telemetry_path.lstrip("/")
+        self._metrics_link = f"./{link}" if ":" in link else link  # relative, and not taken for a scheme
         self._rendering = asyncio.Lock()
         self._body = b""
         self._rendered_at = float("-inf")
-        self._fleet = Fleet()
+        self._fleet = figures.Fleet()
         self._fleet_of: tuple[int, tuple[str, ...]] | None = None
         """The store's change, and the globs of `metrics.deny`, that it was made for."""
 
     async def answer(self, _: Request) -> Response:
-        """Answer a request with the page."""
         loop = asyncio.get_running_loop()
         async with self._rendering:
             if loop.time() - self._rendered_at >= _KEPT_SECONDS:
@@ -109,22 +96,11 @@ class StatusPage:
         store, telemetry, denied = self._pages.page_store, self._pages.telemetry, tuple(self._pages.denied())
         fleet_of = store.changes, denied
         if self._fleet_of != fleet_of:
-            self._fleet = await read_fleet(store.objects(), denied)
+            self._fleet = await asyncio.to_thread(figures.read_fleet, store.objects(), denied)
             self._fleet_of = fleet_of
         now = time.time()
-        providers = read_providers(telemetry, self._pages.last_errors(), now)
-        view = View(self._fleet, providers, telemetry.started, telemetry.reload_failed, telemetry.config_loaded)
-        pieces: list[str] = []
-        began = perf_counter()
-        for piece in _template.generate(
-            view=view,
-            fleet=self._fleet,
-            now=now,
-            metrics_path=self._pages.telemetry_path,
-            notice=self._pages.notice(),
-        ):
-            pieces.append(piece)
-            if perf_counter() - began >= _SLICE_SECONDS:
-                await yield_to_loop()
-                began = perf_counter()
-        return "".join(pieces).encode()
+        providers = figures.read_providers(telemetry, self._pages.last_errors(), now)
+        view = figures.View(self._fleet, providers, telemetry)
+        facts = {"view": view, "fleet": self._fleet, "now": now, "notice": self._pages.notice()}
+        page = await asyncio.to_thread(_template.render, metrics_link=self._metrics_link, **facts)
+        return page.encode()

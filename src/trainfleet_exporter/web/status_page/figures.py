@@ -1,28 +1,27 @@
-"""The figures of the status page: jobs and accelerators, made of model objects, and how each provider is polled."""
+"""The figures of the status page: jobs and accelerators, how each provider is polled, and whether that is complete."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import NamedTuple
 
 from trainfleet_exporter.model import FINISHED, HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
 from trainfleet_exporter.page.text import is_too_long
 from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 IDLE_RATIO = 0.05
 """Accelerators whose utilization is below this are idle; the shipped alert rules say the same."""
+ROWS = 50
+"""How many rows or cards of one kind are shown; there may be any number of providers."""
 IDLE_ROWS = 15
 """The number of idle jobs on the page."""
 
-_OBJECTS_PER_SLICE = 500
-"""Objects that are read, in a millisecond at most, before other tasks of the event loop run."""
 _STALE_INTERVALS = 3.0
 """A collector is stale if no poll has ended for so many of its intervals."""
 _STALE_SECONDS = 60.0
@@ -32,18 +31,21 @@ _GOOD_OUTCOMES = frozenset({"ok", "no_data"})
 _UTILIZATION = "values.accelerator_utilization"
 
 _JOBS = "trainfleet_jobs"
-_JOB_HOLDS = "trainfleet_job_holds_resources"
-_JOB_REQUESTED = "trainfleet_job_requested_accelerators"
 _JOB_USED = "trainfleet_job_accelerator_utilization_ratio"
-_JOB_INFO = "trainfleet_job_info"
-_JOB_STATUS = "trainfleet_job_status"
-_STARTED = "trainfleet_job_started_timestamp_seconds"
 _PROVIDER = "trainfleet_provider_info"
 _PHASE_SECONDS = "trainfleet_job_phase_seconds"
-_FAMILIES = (_JOBS, _JOB_HOLDS, _JOB_REQUESTED, _JOB_USED, _JOB_INFO, _JOB_STATUS, _STARTED, _PROVIDER, _PHASE_SECONDS)
+_HELD_FAMILIES = frozenset({"trainfleet_job_holds_resources", "trainfleet_job_requested_accelerators"})
+_FAMILIES = (
+    _JOBS,
+    *sorted(_HELD_FAMILIES),
+    _JOB_USED,
+    "trainfleet_job_info",
+    "trainfleet_job_status",
+    "trainfleet_job_started_timestamp_seconds",
+    _PROVIDER,
+    _PHASE_SECONDS,
+)
 """Families that publish what the page shows. What `metrics.deny` hides there is not on the page either."""
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -66,29 +68,20 @@ class Held:
         return self.busy / measured if measured > 0 else None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class IdleJob:
-    """A job that holds accelerators of one kind and does not use them. Empty texts and None are not known."""
+    """A job that holds accelerators of one kind and does not use them."""
 
     provider: str
-    job_id: str
+    job: Job
     kind: str
     held: float
     utilization: float
-    models: list[str]
-    name: str
-    user: str
-    pool_id: str
-    status: str
-    started: float | None
 
-
-@dataclass(frozen=True, slots=True)
-class JobTotal:
-    """A number of jobs. `is_complete`: all of it is known. None and complete: the platforms have no such state."""
-
-    value: int | None
-    is_complete: bool
+    @property
+    def models(self) -> list[str]:
+        found = self.job.accelerators
+        return list(dict.fromkeys(each.model for each in found if each.kind == self.kind and each.count and each.model))
 
 
 @dataclass(slots=True)
@@ -109,72 +102,45 @@ class Fleet:
     hidden: list[str] = field(default_factory=list)
     """Families of the page that `metrics.deny` hides."""
 
-    def total(self, status: Status, providers: Collection[str], lacking: frozenset[str]) -> JobTotal:
-        """Return the number of jobs of these providers in a state. `lacking` are providers that do not show all of
-        their jobs."""
-        counts = [self.jobs.get(provider, Counter[Status]()) for provider in providers]
-        known = [found[status] for found in counts if status in found]
-        # A provider that counts any live state (or any finished one) counts all of them that its platform has.
-        is_complete = all(
-            any((other in FINISHED) == (status in FINISHED) for other in found)
-            for found in counts
-            if status not in found
-        )
-        if not known:
-            return JobTotal(None, is_complete)
-        return JobTotal(sum(known), is_complete and lacking.isdisjoint(providers))
-
     @property
     def hides_held(self) -> bool:
-        """Whether held accelerators are hidden."""
-        return _JOB_HOLDS in self.hidden or _JOB_REQUESTED in self.hidden
+        return not _HELD_FAMILIES.isdisjoint(self.hidden)
 
     @property
     def hides_idle(self) -> bool:
-        """Whether idle accelerators are hidden."""
         return self.hides_held or _JOB_USED in self.hidden
 
-    @property
-    def hides_jobs(self) -> bool:
-        """Whether the numbers of jobs are hidden."""
-        return _JOBS in self.hidden
 
-
-async def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequence[str]) -> Fleet:
-    """Make the figures of published objects, given part by part with their provider; `deny` is `metrics.deny`.
-
-    Takes about 15 ms for 5,000 jobs, and yields to the event loop each millisecond.
-    """
+def read_fleet(parts: Iterable[tuple[str, Sequence[object]]], deny: Sequence[str]) -> Fleet:
+    """Make the figures of published objects, given part by part with their provider; `deny` is `metrics.deny`."""
     fleet = Fleet(hidden=[family for family in _FAMILIES if any(fnmatchcase(family, glob) for glob in deny)])
     jobs: list[tuple[str, Job]] = []
     ratios: dict[tuple[str, str, str], float] = {}
-    async for provider, found in _slices([(provider, found) for provider, objects in parts for found in objects]):
+    for provider, found in ((provider, found) for provider, objects in parts for found in objects):
         match found:
             case Job():
                 jobs.append((provider, found))
-            case JobCount() if not fleet.hides_jobs:
+            case JobCount() if _JOBS not in fleet.hidden:
                 fleet.jobs.setdefault(provider, Counter())[found.status] += found.count
             case JobUsage(job_id=job_id, values=values) if values.accelerator_utilization is not None:
                 ratios[provider, job_id, values.accelerator] = values.accelerator_utilization
             case Readings() if found.of is JobUsage and found.field == _UTILIZATION:
-                async for subject, value in _slices(list(zip(found.subjects, found.values, strict=True))):
+                for subject, value in zip(found.subjects, found.values, strict=True):
                     ratios[provider, subject.keys[0], found.accelerator] = value
             case HeldTime() if not (fleet.hides_held or _PHASE_SECONDS in fleet.hidden):
                 fleet.held_times.append(found)
             case ProviderFacts() if _PROVIDER not in fleet.hidden:
                 fleet.places[provider] = " · ".join(filter(None, (found.platform, found.region)))
     if not fleet.hides_held:
-        await _count_held(fleet, jobs, {} if fleet.hides_idle else ratios)
+        _count_held(fleet, jobs, {} if fleet.hides_idle else ratios)
     return fleet
 
 
-async def _count_held(
-    fleet: Fleet, jobs: Sequence[tuple[str, Job]], ratios: Mapping[tuple[str, str, str], float]
-) -> None:
+def _count_held(fleet: Fleet, jobs: Sequence[tuple[str, Job]], ratios: Mapping[tuple[str, str, str], float]) -> None:
     """Count the accelerators that jobs hold, and which of them are idle. An unknown utilization never counts as 0."""
     held: dict[tuple[str, str], Held] = {}
     idle: dict[tuple[str, str, str], tuple[float, Job]] = {}
-    async for provider, job in _slices(jobs):
+    for provider, job in jobs:
         if job.holds_resources is False or is_too_long(job.job_id):
             continue
         for kind, count in _by_kind(job).items():
@@ -194,7 +160,7 @@ async def _count_held(
     fleet.held = list(held.values())
     fleet.idle_jobs = len(idle)
     largest = heapq.nlargest(IDLE_ROWS, idle, key=lambda key: (idle[key][0], -ratios[key]))
-    fleet.idle = [_idle_job(key, *idle[key], ratios[key], fleet.hidden) for key in largest]
+    fleet.idle = [IdleJob(key[0], idle[key][1], key[2], idle[key][0], ratios[key]) for key in largest]
 
 
 def _by_kind(job: Job) -> dict[str, float]:
@@ -203,33 +169,6 @@ def _by_kind(job: Job) -> dict[str, float]:
         if accelerators.count:
             counts[accelerators.kind] = counts.get(accelerators.kind, 0) + accelerators.count
     return counts
-
-
-def _idle_job(key: tuple[str, str, str], held: float, job: Job, utilization: float, hidden: Collection[str]) -> IdleJob:
-    provider, job_id, kind = key
-    has_info = _JOB_INFO not in hidden
-    models = [found.model for found in job.accelerators if found.kind == kind and found.count and found.model]
-    return IdleJob(
-        provider=provider,
-        job_id=job_id,
-        kind=kind,
-        held=held,
-        utilization=utilization,
-        models=list(dict.fromkeys(models)),
-        name=job.name if has_info else "",
-        user=job.user_name or job.user_id if has_info else "",
-        pool_id=job.pool_id if has_info else "",
-        status="" if _JOB_STATUS in hidden else job.status,
-        started=None if _STARTED in hidden else job.started,
-    )
-
-
-async def _slices(found: Sequence[T]) -> AsyncIterator[T]:
-    """Give one after another, and let other tasks run now and then."""
-    for start in range(0, len(found), _OBJECTS_PER_SLICE):
-        for one in found[start : start + _OBJECTS_PER_SLICE]:
-            yield one
-        await yield_to_loop()
 
 
 class Health(IntEnum):
@@ -248,8 +187,6 @@ class Health(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PolledCollector:
-    """One collector."""
-
     state: CollectorState
     health: Health
     error: LastError | None
@@ -267,25 +204,25 @@ class ApiCalls:
 
 @dataclass(slots=True)
 class PolledProvider:
-    """One provider."""
-
     name: str
     collectors: list[PolledCollector] = field(default_factory=list)
     """The worst first."""
     apis: dict[str, ApiCalls] = field(default_factory=dict)
-    expires: float | None = None
-    """When its credentials end, in Unix seconds."""
+    expires: float | None = None  # Unix seconds, of its credentials
 
     def count(self, health: Health) -> int:
-        """The number of its collectors with this health."""
         return sum(found.health is health for found in self.collectors)
 
     @property
     def health(self) -> Health:
-        """The health of its worst collector."""
         worst = min((found.health for found in self.collectors), default=Health.WAITING)
         succeeds = any(found.state.success for found in self.collectors)
         return Health.DOWN if worst is Health.FAILING and not succeeds else worst
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no poll of any collector has succeeded yet."""
+        return not any(found.state.last_success for found in self.collectors)
 
     @property
     def lacks_jobs(self) -> bool:
@@ -328,3 +265,102 @@ def _health(state: CollectorState, now: float) -> Health:
         return Health.FAILING
     is_late = now - state.last_success > _STALE_INTERVALS * state.interval + _STALE_SECONDS
     return Health.STALE if is_late else Health.OK
+
+
+_ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="7" fill="{colour}"/></svg>'
+)
+_APPEARANCE = {
+    Health.DOWN: ("#c62828", "down"),
+    Health.FAILING: ("#c62828", "failing"),
+    Health.STALE: ("#b26a00", "stale"),
+    Health.WAITING: ("#6b7280", "at first poll"),
+    Health.OK: ("#2e7d32", ""),
+}
+
+
+class JobTotal(NamedTuple):
+    """A number of jobs. `is_complete`: all of it is known. None and complete: the platforms have no such state."""
+
+    value: int | None
+    is_complete: bool
+
+
+class View:
+    """The figures of one page. `providers` are in the order of the config; times are Unix seconds."""
+
+    def __init__(self, fleet: Fleet, providers: Mapping[str, PolledProvider], telemetry: Telemetry) -> None:
+        self.fleet = fleet
+        self.providers = providers
+        self.names = list(providers)
+        self.started = telemetry.started
+        self.reload_failed = telemetry.reload_failed
+        self.config_loaded = telemetry.config_loaded
+
+        # How polling goes.
+        by_health = sorted(providers.values(), key=lambda provider: provider.health)
+        self.healths = Counter(provider.health for provider in by_health)
+        self.health = by_health[0].health if by_health else Health.WAITING
+        self.healthy = self.healths[Health.OK]
+        self.icon = _ICON.format(colour=_APPEARANCE[self.health][0])
+        self.in_trouble = [provider for provider in by_health[:ROWS] if provider.health < Health.WAITING]
+        self.others = [provider for provider in by_health[:ROWS] if provider.health >= Health.WAITING]
+        self.rest = Counter(provider.health for provider in by_health[ROWS:])
+        collectors = [found.health for provider in by_health for found in provider.collectors]
+        self.collectors = len(collectors)
+        self.troubled = sum(health < Health.WAITING for health in collectors)
+        self.is_all_ok = all(health is Health.OK for health in collectors)
+
+        # How far the figures of jobs can be trusted: some may be old or incomplete.
+        holders = {found.provider for found in fleet.held}
+        self.doubtful = [name for name, provider in providers.items() if provider.health is not Health.OK]
+        self.doubtful_holders = [name for name in self.doubtful if name in holders]
+        self.silent = [name for name in self.doubtful if name not in holders]
+        # Jobs are lacking where polls fail; a doubtful provider that shows no job at all may have some.
+        self.lacking = {name for name, provider in providers.items() if provider.lacks_jobs}
+        self.lacking |= set(self.silent) - fleet.jobs.keys()
+
+        # Jobs and accelerators.
+        place = {name: number for number, name in enumerate(providers)}
+        self.held_rows = sorted(fleet.held, key=lambda found: (place.get(found.provider, len(place)), found.kind))
+        kinds = Counter[str]()
+        for found in fleet.held:
+            kinds[found.kind] += found.held  # type: ignore[assignment]  # a count may be a fraction
+        self.held_by_kind = sorted((kind, count) for kind, count in kinds.items() if count)
+        self.held = sum(found.held for found in fleet.held)
+        self.idle = sum(found.idle for found in fleet.held)
+        self.unmeasured = sum(found.unmeasured for found in fleet.held)
+        # While no provider works, an empty list means nothing.
+        self.is_held_known = (bool(fleet.held) or self.healthy > 0) and not fleet.hides_held
+        # 0 is not complete where jobs may hold the accelerators that they request.
+        is_zero_sure = self.held > 0 or not any(found.unknown for found in fleet.held)
+        self.is_held_complete = not self.lacking and is_zero_sure
+        self.is_idle_known = not fleet.hides_idle and not 0 < self.held == self.unmeasured
+        self.goodput: HeldTime | None = None
+        """What all providers' jobs have held and run lately, since the earliest start of a count; None if unknown."""
+        if times := fleet.held_times:
+            since = min(each.since for each in times)
+            self.goodput = HeldTime(since, sum(each.held for each in times), sum(each.running for each in times))
+
+    def verdict(self, noun: str) -> str:
+        """Sum the health up in a few words: without a noun they fit a browser's tab."""
+        if not self.providers:
+            return "No providers"
+        if self.health is Health.OK:
+            return "OK"
+        return f"{self.healths[self.health]} of {len(self.providers)} {noun}{_APPEARANCE[self.health][1]}"
+
+    def total(self, status: Status, providers: Sequence[str] | None = None) -> JobTotal:
+        """Return the number of jobs of these providers, or of all of them, in a state."""
+        chosen = self.names if providers is None else providers
+        counts = [self.fleet.jobs.get(provider, Counter[Status]()) for provider in chosen]
+        known = [found[status] for found in counts if status in found]
+        # A provider that counts any live state (or any finished one) counts all of them that its platform has.
+        is_complete = all(
+            any((other in FINISHED) == (status in FINISHED) for other in found)
+            for found in counts
+            if status not in found
+        )
+        if not known:
+            return JobTotal(None, is_complete)
+        return JobTotal(sum(known), is_complete and self.lacking.isdisjoint(chosen))

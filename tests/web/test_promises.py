@@ -1,0 +1,401 @@
+"""What the web server promises whatever its clients do, in stepped time; `-m long` attacks a whole process instead."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import signal
+import socket
+import ssl
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import bcrypt
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from tests.e2e.processes import COMMAND, ExporterProcess, running_cloud, running_exporter
+from tests.support.certificates import Authority
+from tests.support.clock import run_stepped
+from tests.web.secured import ANNA, ANNAS, BERT, Served, basic, later, serve, trusting, write
+from trainfleet_exporter.app.demo import CLOUDS
+from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.page import PageStore
+from trainfleet_exporter.page.blocks import CHUNK_BYTES
+from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.web.app import MetricsEndpoint
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import WebServer
+from trainfleet_simulator import Simulator
+
+ASK = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"
+HEAD_SECONDS = 10
+READERS, GONE_SECONDS = 300, 60
+WRONG = 64
+MB = 1_000_000
+
+
+async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+def _run(
+    visit: Callable[[WebServer, int], Awaitable[None]], app: Any = _hello, *, sock: socket.socket | None = None
+) -> None:
+    """Run the steps of a test against a server, which get it and its port."""
+
+    async def main() -> None:
+        sockets = [sock] if sock else listen("127.0.0.1:0")
+        server = WebServer(app, sockets)
+        await server.start()
+        try:
+            await visit(server, sockets[0].getsockname()[1])
+        finally:
+            await server.stop()
+
+    run_stepped(main)
+
+
+async def _ask(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "drops", [b"", b"\r\n" * 50, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100], ids=["silence", "blank lines", "headers"]
+)
+@pytest.mark.parametrize("before", [b"", ASK], ids=["first request", "later request"])
+def test_no_head_stays_open_longer_than_10_seconds(drops: bytes, before: bytes) -> None:
+    async def visit(server: WebServer, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        if before:
+            writer.write(before)
+            await reader.readuntil(b"hi")
+            await asyncio.sleep(60)  # as Prometheus does
+        rest, began = asyncio.create_task(reader.read()), loop.time()
+        for drop in drops:
+            writer.write(bytes((drop,)))
+            await asyncio.wait([rest], timeout=1)
+            if rest.done():
+                break
+        await asyncio.wait([rest])
+        seconds = loop.time() - began
+        allowed = 75 - 60 if before and not drops else HEAD_SECONDS
+        assert allowed <= seconds <= allowed + 2
+        writer.close()
+
+    _run(visit)
+
+
+def test_300_readers_that_do_not_read_are_gone_in_a_minute() -> None:
+    """A page of 1 MB changes every second meanwhile; 8 MB of old pages may be kept."""
+    store = PageStore()
+    lasted: list[float] = []
+    peak = 0
+
+    def publish(version: int) -> None:
+        for part in range(8):
+            family = FAMILIES[part].name
+            line = b'%s{version="%d",part="%d",pad="%s"} 1\n' % (family.encode(), version, part, b"x" * 900)
+            store.put(part, {family: [line * 130]})
+
+    async def visit(server: WebServer, port: int) -> None:
+        nonlocal peak
+        loop = asyncio.get_running_loop()
+        publish(-1)
+        with ExitStack() as stack:
+            tracemalloc.start()
+            for version in range(READERS):
+                if version % 15 == 0:
+                    publish(version)
+                    await asyncio.sleep(1)
+                sock = stack.enter_context(socket.socket())
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+                sock.setblocking(False)
+                await loop.sock_connect(sock, ("127.0.0.1", port))
+                await loop.sock_sendall(sock, ASK)
+                await asyncio.sleep(0.01)
+                peak = max(peak, tracemalloc.get_traced_memory()[0])
+            tracemalloc.stop()
+            began = loop.time()
+            while server.connections and loop.time() - began < 400:  # noqa: ASYNC110 - no event says when
+                await asyncio.sleep(1)
+            lasted.append(loop.time() - began)
+
+    (sock,) = listen("127.0.0.1:0")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)  # connections have it from here
+    _run(visit, MetricsEndpoint(store, Telemetry(), 8 * MB), sock=sock)
+    print(f"{READERS} readers: the last one gone after {lasted[0]:.0f} s; peak {peak / MB:.0f} MB")
+    assert lasted[0] <= GONE_SECONDS + 2
+    # Old pages, the newest one, and the chunk that each client has begun to read.
+    assert peak < 8 * MB + 2 * MB + READERS * CHUNK_BYTES * 1.1
+
+
+def test_64_wrong_logins_never_lock_out_a_verified_user(tmp_path: Path) -> None:
+    cost = bcrypt.hashpw(b"annas-secret", bcrypt.gensalt(8)).decode()
+    write(tmp_path / "web.yaml", f"basic_auth_users: {{anna: {cost}, bert: {BERT}}}\n")
+    waited: list[float] = []
+
+    async def visit(served: Served) -> None:
+        assert (await served.get(ANNAS)).status == 200
+        ended = False
+
+        async def attack(number: int) -> None:
+            while not ended:
+                user = "anna" if number % 2 else f"nobody-{number}"
+                assert (await served.get(basic(user, f"wrong-{number}"))).status in (401, 503)
+
+        attackers = [asyncio.create_task(attack(number)) for number in range(WRONG)]
+        for _ in range(12):
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+            assert (await served.get(ANNAS)).status == 200
+            waited.append(time.perf_counter() - began)
+        assert (await served.get(basic("bert", "berts-secret"))).status in (200, 503)
+        ended = True
+        await asyncio.gather(*attackers)
+
+    serve(tmp_path / "web.yaml", visit)
+    print(f"logins: verified user {len(waited)} of 12, longest {max(waited) * 1000:.0f} ms")
+    assert len(waited) == 12
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own, following = authority.issue("server"), authority.issue("next")
+    write(tmp_path / "web.yaml", f"tls_server_config: {{cert_file: {own[0].name}, key_file: {own[1].name}}}\n")
+
+    async def shown(served: Served) -> str:
+        _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=trusting(authority.file))
+        found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.transport.abort()
+        return ssl.DER_cert_to_PEM_cert(found)
+
+    async def visit(served: Served) -> None:
+        before = own[0].read_text(encoding="utf-8")
+        assert await shown(served) == before
+        own[0].write_bytes(following[0].read_bytes())  # half way: the key is another one's
+        await later()
+        assert await shown(served) == before
+        own[1].write_bytes(following[1].read_bytes())
+        await later()
+        assert await shown(served) == own[0].read_text(encoding="utf-8") != before
+
+    serve(tmp_path / "web.yaml", visit)
+
+
+class _Denying(socket.socket):
+    """A listening socket of a system without a descriptor while `denies`: it refuses before it looks who waits."""
+
+    denies = False
+    tries = 0
+
+    def accept(self) -> Any:
+        self.tries += 1
+        if self.denies:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return super().accept()
+
+
+def test_no_descriptor_left_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+    (plain,) = listen("127.0.0.1:0")
+    sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
+
+    async def visit(server: WebServer, port: int) -> None:
+        assert (await _ask(port)).endswith(b"hi")
+        sock.denies, sock.tries = True, 0
+        asked = [asyncio.create_task(_ask(port)) for _ in range(3)]
+        await asyncio.sleep(50)
+        assert not any(task.done() for task in asked)
+        assert 45 <= sock.tries <= 55  # once a second
+        sock.denies = False
+        assert all(answer.endswith(b"hi") for answer in await asyncio.gather(*asked))
+
+    _run(visit, sock=sock)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "cannot accept connections; retrying every second"
+    ]
+
+
+# The same attacks on a whole process, in real time.
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with running_cloud(seed=1, clouds=CLOUDS) as (_, address):
+        path = tmp_path_factory.mktemp("promises") / "config.yaml"
+        path.write_text(Simulator(clouds=CLOUDS).config_yaml(address), encoding="utf-8")
+        yield path
+
+
+def _resident(exporter: ExporterProcess) -> float:
+    """The exporter's memory in MB."""
+    pages = int(Path(f"/proc/{exporter.process.pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / MB
+
+
+class _Scraper:
+    """Scrapes twice a second by a kept connection and by new ones, as long as an attack lasts."""
+
+    def __init__(self, exporter: ExporterProcess, auth: tuple[str, str] | None = None) -> None:
+        self._exporter = exporter
+        self._auth = auth
+        self.statuses: list[int] = []
+        self.seconds: list[float] = []
+        self.resident: list[float] = []
+
+    async def scrape(self, while_: Callable[[], bool]) -> None:
+        async with httpx.AsyncClient(base_url=self._exporter.url, trust_env=False, timeout=30, auth=self._auth) as kept:
+            while while_():
+                for client in (kept, None):
+                    began = time.perf_counter()
+                    if client is None:
+                        async with httpx.AsyncClient(trust_env=False, timeout=30, auth=self._auth) as new:
+                            answer = await new.get(f"{self._exporter.url}/metrics")
+                    else:
+                        answer = await client.get("/metrics")
+                    self.seconds.append(time.perf_counter() - began)
+                    self.statuses.append(answer.status_code)
+                self.resident.append(_resident(self._exporter))
+                await asyncio.sleep(0.5)
+
+    def __str__(self) -> str:
+        good, p90 = self.statuses.count(200), quantiles(self.seconds, n=10)[-1]
+        return (
+            f"scrapes {good} of {len(self.statuses)}, p90 {p90 * 1000:.0f} ms, longest {max(self.seconds) * 1000:.0f}"
+            f" ms, RSS {self.resident[0]:.0f} to {max(self.resident):.0f} MB"
+        )
+
+
+async def _slow_head(port: int) -> float:
+    """Send a byte of a head each second; the seconds until the server has had enough."""
+    began = time.perf_counter()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        rest = asyncio.create_task(reader.read())
+        for byte in ASK * 5:
+            writer.write(bytes((byte,)))
+            await asyncio.wait([rest], timeout=1)
+            if rest.done():
+                break
+        await rest
+        writer.close()
+    except ConnectionError:
+        pass
+    return time.perf_counter() - began
+
+
+@pytest.mark.long
+def test_490_slow_heads_do_not_disturb_a_scraper(config: Path, tmp_path: Path) -> None:
+    with running_exporter([f"--config.file={config}"], tmp_path / "log") as exporter:
+        exporter.wait_until_ready()
+        scraper = _Scraper(exporter)
+
+        async def main() -> list[float]:
+            attack = asyncio.gather(*(_slow_head(int(exporter.url.rpartition(":")[2])) for _ in range(490)))
+            await scraper.scrape(lambda: not attack.done())
+            return await attack
+
+        seconds = asyncio.run(main())
+        print(f"\n490 slow heads: closed after {min(seconds):.1f} to {max(seconds):.1f} s; {scraper}")
+        assert max(seconds) < HEAD_SECONDS + 5
+        assert set(scraper.statuses) == {200}
+        assert exporter.end(signal=signal.SIGTERM) == 0
+
+
+@pytest.mark.long
+def test_300_readers_of_a_process_are_gone_in_a_minute(config: Path, tmp_path: Path) -> None:
+    with running_exporter([f"--config.file={config}"], tmp_path / "log") as exporter, ExitStack() as stack:
+        exporter.wait_until_ready()
+        address = ("127.0.0.1", int(exporter.url.rpartition(":")[2]))
+        descriptors = Path(f"/proc/{exporter.process.pid}/fd")
+        before = len(list(descriptors.iterdir()))
+        scraper, began, lasted = _Scraper(exporter), time.perf_counter(), [0.0]
+        for _ in range(READERS):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+            sock.connect(address)
+            sock.sendall(ASK)
+        most = 0
+
+        def goes_on() -> bool:
+            nonlocal most
+            lasted[0] = time.perf_counter() - began
+            left = len(list(descriptors.iterdir())) - before
+            most = max(most, left)
+            return (most < READERS * 0.9 or left > READERS // 20) and lasted[0] < 120
+
+        asyncio.run(scraper.scrape(goes_on))
+        print(f"\n300 readers: {most} at once, gone after {lasted[0]:.1f} s; {scraper}")
+        assert lasted[0] < GONE_SECONDS + 5
+        assert set(scraper.statuses) == {200}
+        assert max(scraper.resident) < scraper.resident[0] + 100
+        assert exporter.end(signal=signal.SIGTERM) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("who", ["verified", "new"])
+def test_64_wrong_logins_do_not_keep_a_user_out(config: Path, tmp_path: Path, who: str) -> None:
+    web = tmp_path / "web.yaml"
+    write(web, f"basic_auth_users: {{prom: {bcrypt.hashpw(b'right', bcrypt.gensalt(10)).decode()}, anna: {ANNA}}}\n")
+    with running_exporter([f"--config.file={config}", f"--web.config.file={web}"], tmp_path / "log") as exporter:
+        scraper, first = _Scraper(exporter, ("prom", "right")), list[float]()
+        if who == "verified":
+            assert httpx.get(f"{exporter.url}/metrics", auth=("prom", "right"), trust_env=False).status_code == 200
+
+        async def main() -> None:
+            ended = False
+
+            async def attack(number: int) -> None:
+                auth = ("prom", f"wrong-{number}")
+                async with httpx.AsyncClient(base_url=exporter.url, trust_env=False, timeout=60, auth=auth) as client:
+                    while not ended:
+                        assert (await client.get("/metrics")).status_code in (401, 503)
+
+            attackers = [asyncio.create_task(attack(number)) for number in range(WRONG)]
+            await asyncio.sleep(2)
+            began = time.perf_counter()
+            async with httpx.AsyncClient(trust_env=False, timeout=60, auth=("prom", "right")) as client:
+                assert (await client.get(f"{exporter.url}/metrics")).status_code == 200
+            first.append(time.perf_counter() - began)
+            end = time.perf_counter() + 15
+            await scraper.scrape(lambda: time.perf_counter() < end)
+            ended = True
+            await asyncio.gather(*attackers)
+
+        asyncio.run(main())
+        print(f"\n64 wrong logins, {who} user: first scrape after {first[0]:.1f} s; then {scraper}")
+        assert set(scraper.statuses) == {200}
+        assert exporter.end(signal=signal.SIGTERM) == 0
+
+
+@pytest.mark.long
+def test_a_process_without_descriptors_recovers(config: Path, tmp_path: Path) -> None:
+    limit = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", *COMMAND]
+    arguments = [f"--config.file={config}", "--web.max-connections=1000"]
+    with running_exporter(arguments, tmp_path / "log", command=limit) as exporter:
+        exporter.wait_until_ready()
+        resource.prlimit(exporter.process.pid, resource.RLIMIT_NOFILE, (60, 200))
+        address = ("127.0.0.1", int(exporter.url.rpartition(":")[2]))
+        with ExitStack() as stack:
+            for _ in range(300):
+                stack.enter_context(socket.create_connection(address))
+            time.sleep(HEAD_SECONDS + 3)
+        answer = httpx.get(f"{exporter.url}/metrics", trust_env=False, timeout=30)
+        assert answer.status_code == 200
+        print(f"\nno descriptors: {exporter.log.count('cannot accept connections')} warnings, then HTTP 200")
+        assert 1 <= exporter.log.count("cannot accept connections") <= 3
+        assert exporter.end(signal=signal.SIGTERM) == 0
