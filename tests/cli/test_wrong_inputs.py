@@ -139,8 +139,8 @@ WRONG = (
         "access_key_secret: $KEY",
     ),
     _config("config.yaml:4: invalid YAML", "a colon and a space after it", "region: cn", "region:cn"),
-    _config("config.yaml:5: invalid YAML", "quote is closed", "hunter2}", '"hunter2}'),
-    _config("config.yaml:4: found a tab", "allowed: spaces", "region: cn", "region: \tcn"),
+    _config("config.yaml:5: invalid YAML", "close the quote", "hunter2}", '"hunter2}'),
+    _config("config.yaml:4: invalid YAML", "indent with spaces", "region: cn", "region: \tcn"),
     _config('unknown key "ak" here', "put access_key_id under credentials", "    cred", "    ak: hunter2\n    cred"),
     _config('unknown key "jobs_v1"', "leave it out", "    cred", "    collectors: {jobs_v1: {}}\n    cred"),
     _config(

@@ -12,7 +12,7 @@ from deploy.generator import docs, docs_config, docs_metrics, out_of_step
 
 from tests.docs.pages import prose
 from trainfleet_exporter import cli
-from trainfleet_exporter.config.schema import Config, Section
+from trainfleet_exporter.config.schema import Config, Section, meanings
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import PoolStatus, Status
@@ -54,7 +54,7 @@ _SECTIONS = sorted({found for model in _MODELS for found in _sections(model)}, k
 @pytest.mark.parametrize("section", _SECTIONS, ids=lambda section: f"{section.__module__}.{section.__name__}")
 def test_every_config_key_has_a_meaning_and_is_on_the_page(section: type[Section]) -> None:
     page = docs_config.reference()
-    said = docs_config.meanings(section)
+    said = meanings(section)
     for key, field in section.model_fields.items():
         assert said.get(key, "").endswith("."), f"{section.__name__}.{key}"
         names = rf"`(?:[a-z_0-9.]+\.)?{field.alias or key}(?:`|\[|\.)|#* `providers\[\]\.{key}`"

@@ -17,6 +17,8 @@ from trainfleet_exporter.config.schema import (
     Sharding,
 )
 from trainfleet_exporter.config.secrets import Secret
+from trainfleet_exporter.config.source import Source, load_yaml
+from trainfleet_exporter.config.validate import faults, validate
 
 __all__ = [
     "AccountKey",
@@ -33,6 +35,10 @@ __all__ = [
     "Secret",
     "Section",
     "Sharding",
+    "Source",
+    "faults",
     "load_config",
+    "load_yaml",
     "redacted",
+    "validate",
 ]

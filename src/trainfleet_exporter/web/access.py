@@ -223,10 +223,10 @@ def _load(path: Path, pair: Pair | None) -> _State:
     faults, own, context = list(read.faults), [], None
     if read.tls is not None:
         fresh, problems = read_pair(read.tls)
-        own = [read.document.fault(problem.loc, problem.message) for problem in problems]
+        own = [read.source.fault(problem.loc, problem.message) for problem in problems]
         pair = fresh or pair
         context, problems = make_context(read.tls, pair)
-        faults += [read.document.fault(problem.loc, problem.message) for problem in problems]
+        faults += [read.source.fault(problem.loc, problem.message) for problem in problems]
     if faults or (pair is None and own) or read.config is None:
         raise ConfigError(sorted([*faults, *own], key=lambda fault: (fault.line or 0, fault.path, fault.message)))
     return _State(read.config, context, pair, stamps, _are_settled(stamps), faults=tuple(own))

@@ -12,20 +12,19 @@ import os
 import ssl
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, PlainValidator, ValidationInfo
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo
 
 from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.kinds import Flag, Text, choice
-from trainfleet_exporter.config.scalars import Surroundings, show, text_of
+from trainfleet_exporter.config.kinds import Flag, Surroundings, Text
+from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.translate import Problem
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config.source import Loc
+from trainfleet_exporter.config.validate import near_word
 from trainfleet_exporter.process.redaction import HoldsSecrets
 
 _AT = "tls_server_config"
@@ -52,42 +51,56 @@ _UNVERIFIED = ("RequireAnyClientCert", "RequireClientCert")
 _MAX_PEM_BYTES = 1_000_000
 
 
-def _client_auth(value: object) -> str:
-    text = text_of(value, Rule.CHOICE, choices=", ".join(_AUTH))
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A fault before its line is known."""
+
+    loc: Loc
+    message: str
+
+
+def _client_auth(text: str) -> str:
+    allowed = ", ".join(_AUTH)
     if text in _UNVERIFIED:
-        message = (
-            f"found {text!r}, which is not supported: it would accept certificates "
-            f"of any authority; allowed: {', '.join(_AUTH)}"
-        )
-        raise PydanticCustomError("refused", "refused", {"message": message})
+        accepted = "which is not supported: it would accept certificates of any authority"
+        raise ValueError(f"found {text!r}, {accepted}; allowed: {allowed}")
     if text not in _AUTH:
-        message = Rule.CHOICE.format(found=show(value), choices=", ".join(_AUTH))
-        raise PydanticCustomError("refused", "refused", {"message": message})
+        raise ValueError(f"found {show(text)}; allowed: {allowed}")
     return text
 
 
 def _path(value: object, info: ValidationInfo) -> Path:
-    text = text_of(value, Rule.TEXT)
-    if unusable(text):
-        raise PydanticCustomError(
-            "refused", "refused", {"message": "found a text that is not a path; allowed: the path of a PEM file"}
-        )
-    return Surroundings.of(info).folder / text
+    if not isinstance(value, str) or unusable(value):
+        raise ValueError("found a text that is not a path; allowed: the path of a PEM file")
+    return Surroundings.of(info).folder / value
 
 
 def _pem(value: object) -> bytes:
-    text = text_of(value, Rule.TEXT)
-    if "-----BEGIN " not in text:
-        message = "found <secret>; allowed: a text in PEM, or the path of its file under the key that ends in _file"
-        raise PydanticCustomError("refused", "refused", {"message": message})
-    return text.encode("utf-8", errors="replace")
+    if not isinstance(value, str) or "-----BEGIN " not in value:
+        raise ValueError(
+            "found <secret>; allowed: a text in PEM, or the path of its file under the key that ends in _file"
+        )
+    return value.encode("utf-8", errors="replace")
+
+
+def _choice(words: Iterable[str]) -> AfterValidator:
+    known = tuple(words)
+
+    def validate(text: str) -> str:
+        if text not in known:
+            near = near_word(text, known)
+            hint = f'did you mean "{near}"? ' if near else ""
+            raise ValueError(f"{hint}allowed: {', '.join(known)}")
+        return text
+
+    return AfterValidator(validate)
 
 
 _Path: TypeAlias = Annotated[Path, PlainValidator(_path)]
 _Pem: TypeAlias = Annotated[bytes, PlainValidator(_pem)]
-_Version: TypeAlias = Annotated[str, choice(tuple(_VERSIONS))]
-_Curve: TypeAlias = Annotated[str, choice(tuple(_CURVES))]
-_Cipher: TypeAlias = Annotated[str, choice((*_CIPHERS, *_CIPHERS_OF_13))]
+_Version: TypeAlias = Annotated[str, _choice(_VERSIONS)]
+_Curve: TypeAlias = Annotated[str, _choice(_CURVES)]
+_Cipher: TypeAlias = Annotated[str, _choice((*_CIPHERS, *_CIPHERS_OF_13))]
 
 
 class TlsServer(Section):
@@ -97,7 +110,7 @@ class TlsServer(Section):
     key_file: _Path | None = None
     cert: _Pem | None = Field(default=None, repr=False)
     key: _Pem | None = Field(default=None, repr=False)
-    client_auth_type: Annotated[str, PlainValidator(_client_auth)] = "NoClientCert"
+    client_auth_type: Annotated[str, AfterValidator(_client_auth)] = "NoClientCert"
     client_ca_file: _Path | None = None
     client_ca: _Pem | None = Field(default=None, repr=False)
     client_allowed_sans: tuple[Text, ...] | None = None

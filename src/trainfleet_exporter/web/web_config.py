@@ -13,19 +13,14 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainValidator
-from pydantic_core import PydanticCustomError
 
-from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.kinds import CountFrom1, Flag
-from trainfleet_exporter.config.parse import read_document
-from trainfleet_exporter.config.scalars import Surroundings, show, text_of
+from trainfleet_exporter.config import Section, Source, load_yaml, validate
+from trainfleet_exporter.config.kinds import CountFrom1, Flag, Surroundings
+from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.translate import Problem, validate
-from trainfleet_exporter.config.tree import Document, Scalar, Table, shape
-from trainfleet_exporter.config.wording import Rule
-from trainfleet_exporter.errors import Fault
+from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.redaction import HoldsSecrets
-from trainfleet_exporter.web.tls import TlsServer, tls_problems
+from trainfleet_exporter.web.tls import Problem, TlsServer, tls_problems
 
 _SETTABLE_HEADERS: Mapping[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
@@ -49,22 +44,22 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _hash(value: object) -> bytes:
-    text = value.expansion.text if isinstance(value, Scalar) else ""
+    text = value if isinstance(value, str) else ""
     match = _HASH.fullmatch(text)
     if match is None or int(match[1]) not in _COSTS:
-        found = "<secret>" if isinstance(value, Scalar) else shape(value)
-        raise PydanticCustomError("refused", "refused", {"message": _HASH_RULE.format(found=found)})
+        raise ValueError(_HASH_RULE.format(found="<secret>" if isinstance(value, str) else show(value)))
     return text.encode()
 
 
 def _interval(value: object) -> float:
-    text = text_of(value, Rule.TEXT)
+    text = value if isinstance(value, str) else ""
     parts = _PARTS.findall(text)
     if text == "0":
         return 0.0
     if not parts or "".join(map("".join, parts)) != text:
-        message = f"found {show(value, quantity=True)}; allowed: a duration such as 100ms, 1s or 1m, or 0 for no limit"
-        raise PydanticCustomError("refused", "refused", {"message": message})
+        raise ValueError(
+            f"found {show(value, quantity=True)}; allowed: a duration such as 100ms, 1s or 1m, or 0 for no limit"
+        )
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
@@ -72,18 +67,17 @@ def _mapping(value: object) -> object:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise PydanticCustomError("refused", "refused", {"message": f"found {shape(value)}; allowed: a mapping"})
+        raise ValueError(f"found {show(value, shape_only=True)}; allowed: a mapping")
     return value
 
 
 def _header(value: object) -> str:
-    text = "" if value is None else text_of(value, Rule.TEXT)
-    if not text.isascii() or (text and not text.isprintable()):
-        message = (
+    text = "" if value is None else value
+    if not isinstance(text, str) or not text.isascii() or (text and not text.isprintable()):
+        raise ValueError(
             "found characters that a header cannot contain; "
             "allowed: printable ASCII characters, or nothing to leave it unset"
         )
-        raise PydanticCustomError("refused", "refused", {"message": message})
     return text.strip()
 
 
@@ -138,7 +132,7 @@ class WebConfig(HoldsSecrets):
 class WebFileRead:
     """A file that was read, valid or not."""
 
-    document: Document
+    source: Source
     tls: TlsServer | None
     """Its TLS section, if that is valid and not empty."""
     config: WebConfig | None
@@ -151,23 +145,25 @@ def read_web_config(path: Path) -> WebFileRead:
 
     Raises ConfigError if it is not a YAML mapping at all.
     """
-    document = read_document(path, None, keys=", ".join(WebFile.allowed_keys()))
-    root = document.root
-    checked = validate(WebFile, root, (), Surroundings(path.parent, {}))
-    given, problems, tls = checked.section, list(checked.problems), None
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
+        raise ConfigError([Fault(str(path), None, "", message)]) from None
+    source = load_yaml(text, str(path))
+    given, tls = validate(WebFile, source.data, source, (), Surroundings(path.parent, {})), None
     if given is not None:
-        section = root.get("tls_server_config")
-        written = frozenset(section) if isinstance(section, Table) else frozenset[str]()
-        spoilt = {problem.loc[1] for problem in problems if problem.loc[0] == _TLS and problem.loc[1:]}
-        problems += [*tls_problems(given.tls_server_config, written, spoilt), *_other_problems(given)]
-        # One for each place: an invalid value comes before a missing one.
-        problems = list({problem.loc: problem for problem in reversed(problems)}.values())
-        if written and not any(problem.loc[0] == _TLS for problem in problems):
+        section = source.data.get(_TLS)
+        written = frozenset(section) if isinstance(section, dict) else frozenset[str]()
+        spoilt = {key for key in written if not source.is_sound(_TLS, key)}
+        for problem in [*tls_problems(given.tls_server_config, written, spoilt), *_other_problems(given)]:
+            if source.is_sound(*problem.loc):  # one for each place: an invalid value comes before a missing one
+                source.fault(problem.loc, problem.message)
+        if written and source.is_sound(_TLS):
             tls = given.tls_server_config
-    found = {document.fault(problem.loc, problem.message) for problem in problems if problem.loc not in document.broken}
-    faults = tuple(found | set(document.faults))
+    faults = tuple(source.faults)
     config = None if faults or given is None else _config(path, given, tls)
-    return WebFileRead(document, tls, config, faults)
+    return WebFileRead(source, tls, config, faults)
 
 
 def _config(path: Path, given: WebFile, tls: TlsServer | None) -> WebConfig:

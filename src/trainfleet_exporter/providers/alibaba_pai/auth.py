@@ -30,8 +30,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.plain import is_plain
-from trainfleet_exporter.config.scalars import show
+from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.alibaba_pai import payloads

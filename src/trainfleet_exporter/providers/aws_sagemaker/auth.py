@@ -20,8 +20,7 @@ from typing import Never, TypeAlias
 from urllib.parse import urlencode
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.plain import is_plain
-from trainfleet_exporter.config.scalars import show
+from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.urls import is_link_local, is_loopback
 from trainfleet_exporter.errors import AccessDenied, BadAnswer
