@@ -39,7 +39,6 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.jobs.histories": "histories of all jobs, counted once",
     "trainfleet_exporter.providers.jobs.filters": "the choice of jobs that have their own series",
     "trainfleet_exporter.providers.jobs.past": "past jobs from lists; base of a history",
-    "trainfleet_exporter.providers.jobs.workspace_assignment": "large workspaces, divided job by job among shards",
     "trainfleet_exporter.providers.history": "past values of a cloud, for the backfill",
     "trainfleet_exporter.providers.usage.table": "families of usage, and the choices of the config",
     "trainfleet_exporter.providers.usage.quantities": "units, and limits of plausible values",

@@ -108,8 +108,6 @@ class _StateGauges(Collector):
     def __init__(self) -> None:
         self.states: list[CollectorState] = []
         self.standings: Sequence[CollectorState] | None = None
-        self.elsewhere: set[str] = set()
-        """Providers whose trainfleet_provider_up another shard shows."""
         self.budgets: dict[tuple[str, str], BudgetFigures] = {}
         self.expiries: dict[str, Callable[[], float | None]] = {}
         self.leads: Callable[[], bool] | None = None
@@ -118,8 +116,7 @@ class _StateGauges(Collector):
         states = self.states if self.standings is None else self.standings
         yield _gauge(
             "trainfleet_provider_up",
-            "1 if the latest poll of at least one collector of the provider succeeded, else 0. With shards, only the "
-            "primary shard has it.",
+            "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
             ("provider",),
             self._providers_up(states).items(),
         )
@@ -152,8 +149,7 @@ class _StateGauges(Collector):
     def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
         up: dict[tuple[str], bool] = {}
         for state in states:
-            if state.provider not in self.elsewhere:
-                up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
+            up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
         return up
 
 
@@ -258,15 +254,8 @@ class Telemetry:
         states.budgets = {key: budget for key, budget in states.budgets.items() if key[0] != provider}
         forget_label_texts()
 
-    def set_primary(self, provider: str, *, is_primary: bool) -> None:
-        """Set whether this shard shows if a provider is up, or the provider's primary shard does."""
-        self._states.elsewhere.discard(provider)
-        if not is_primary:
-            self._states.elsewhere.add(provider)
-
     def forget_provider(self, provider: str) -> None:
         """Remove the counters of a provider that was deleted."""
-        self._states.elsewhere.discard(provider)
         for metric in (self._requests, self._latency, self._errors, self._dropped):
             metric.remove_by_labels({"provider": provider})
 

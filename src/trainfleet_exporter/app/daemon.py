@@ -178,7 +178,7 @@ def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) ->
 
 
 def _shard_in_words(shard: Shard) -> dict[str, str]:
-    return {} if shard.total == 1 else {"shard": f"{shard.ordinal} of {shard.total}"}
+    return {} if shard.total == 1 else {"shard": str(shard)}
 
 
 def _in_words(exporter: Exporter) -> str:

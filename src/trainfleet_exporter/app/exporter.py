@@ -11,7 +11,7 @@ import msgspec
 
 from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
 from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
-from trainfleet_exporter.config import Config, ProviderConfig
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
 from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
@@ -20,7 +20,7 @@ from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
-from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of
+from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.telemetry import Telemetry
 from trainfleet_exporter.transport import Attempt
 
@@ -51,6 +51,9 @@ class Exporter:
         self.stands_by = stands_by
         """Whether it polls and shows no provider, because another exporter holds the lease."""
         self.shard = shard
+        if not config.providers:
+            facts = fields(shard=str(shard))
+            log.info("no provider of the config belongs to this shard; it polls nothing", extra=facts)
         self.telemetry = Telemetry(shard)
         self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
         self.state = StateFile(None if stands_by else config.global_.state_file)
@@ -80,10 +83,6 @@ class Exporter:
     def runners(self) -> list[Runner]:
         """Their runners."""
         return [runner for member in self._members.values() for runner in member.runners]
-
-    def is_primary(self, config: ProviderConfig) -> bool:
-        """Return whether this is the primary shard of a provider, which polls what belongs to the whole account."""
-        return self._assignment(config).is_primary
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
@@ -249,18 +248,13 @@ class Exporter:
             account=account,
             observe=partial(self._attempted, config.name),
             record_end=partial(self._ended, config.name),
-            shard=self._assignment(config),
         )
         member = Member(basis, self._platforms[config.platform].build(config, context), account)
         plan.members.append(member)
         plan.fresh.append(member)
 
-    def _assignment(self, config: ProviderConfig) -> ShardAssignment:
-        return assignment_of(config, self.shard, splits=self._platforms[config.platform].splits)
-
     def _start(self, member: Member) -> None:
         provider, account, settings = member.provider, member.account, self.config.global_
-        self.telemetry.set_primary(provider.name, is_primary=self.is_primary(member.basis.config))
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
             if api in account.budgets:
@@ -290,7 +284,7 @@ class Exporter:
         learn their project from the cloud.
         """
         facts = member.provider.facts
-        if member.shown != facts and self.is_primary(member.basis.config):
+        if member.shown != facts:
             member.shown = facts
             lines = self._renderer.render_at_once(member.name, [facts]).lines
             self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])

@@ -68,9 +68,8 @@ class Accounts:
     def _draft(self, key: AccountKey, members: Sequence[ProviderConfig]) -> BudgetedAccount:
         config, present = members[0], self._accounts.get(key)
         calls, limits = config.limits.monthly_calls, _limits(config.limits)
-        apart = {api: of for api in config.apis if (of := _limits(config.limits.of(api))) != limits}
-        if present is None or (present.limits, present.apart) != (limits, apart):
-            return BudgetedAccount(key.name, limits, self._budgets(key, members), apart, self._may_call)
+        if present is None or present.limits != limits:
+            return BudgetedAccount(key.name, limits, self._budgets(key, members), self._may_call)
         if {api: budget.calls for api, budget in present.budgets.items()} != dict(calls):
             return present.with_budgets(self._budgets(key, members))
         return present

@@ -10,11 +10,9 @@ from trainfleet_exporter.config.schema import (
     JobFilter,
     JobsScope,
     Limits,
-    LimitsOfShard,
     Metrics,
     ProviderConfig,
     Section,
-    Sharding,
 )
 from trainfleet_exporter.config.secrets import Secret
 from trainfleet_exporter.config.source import Source, load_yaml
@@ -29,12 +27,10 @@ __all__ = [
     "JobFilter",
     "JobsScope",
     "Limits",
-    "LimitsOfShard",
     "Metrics",
     "ProviderConfig",
     "Secret",
     "Section",
-    "Sharding",
     "Source",
     "faults",
     "load_config",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -155,21 +155,6 @@ class Limits(Section):
     monthly_calls: MonthlyCalls = {}
     """Budget of calls to each API for a billing month of the cloud. The exporter polls less often to stay within it."""
 
-    def of(self, api: str) -> Limits:
-        """The limits of one API."""
-        return self
-
-
-class LimitsOfShard(Limits):
-    """The part of the limits that one shard may use."""
-
-    whole: Mapping[str, Limits] = {}
-    """By API, the limits of APIs that only some shards call, and whose part therefore differs from the rest."""
-
-    def of(self, api: str) -> Limits:
-        """The limits of one API."""
-        return self.whole.get(api, self)
-
 
 class JobFilter(Section):
     """Jobs that match one entry of every list that is not empty. A filter without entries has no effect."""
@@ -206,18 +191,6 @@ class Collector(Section):
         return poll_interval if self.interval is None else self.interval
 
 
-class Sharding(Section):
-    """How shards divide a provider (`--total-shards`)."""
-
-    spread: CountFrom1 | None = None
-    """Largest number of shards that poll a provider. 1 keeps it on one shard and costs no extra calls.
-    Default: 4 if there are fewer than four providers per shard, else 1. Always 1 on AWS."""
-    split_workspaces_above: CountFrom1 | None = None
-    """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the
-    workspace and publishes a part of them. The 30 days end one day before the last midnight (UTC). Not
-    allowed on AWS. Default: never."""
-
-
 @dataclass(frozen=True, slots=True)
 class AccountKey:
     """An account with a name (kind `account`), or the account of a single provider (kind `provider`)."""
@@ -236,9 +209,6 @@ class ProviderConfig(Section):
     them."""
     known_regions: ClassVar[tuple[str, ...]] = ()
     """The regions in the cloud's documentation. A misspelling of one is an error; other unknown regions are allowed."""
-    splits_workspaces: ClassVar[bool] = False
-    """Whether the platform's providers can divide a workspace job by job. If not, `sharding.split_workspaces_above` is
-    an error."""
 
     name: Name
     """The label `provider` of its series. Each provider needs a different name."""
@@ -260,8 +230,6 @@ class ProviderConfig(Section):
     """`trainfleet_jobs` counts finished jobs that were created within this time."""
     limits: Limits = Limits()
     """Limits of calls."""
-    sharding: Sharding = Sharding()
-    """How shards divide the provider."""
 
     @property
     def account_key(self) -> AccountKey:
@@ -283,10 +251,6 @@ class ProviderConfig(Section):
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         """By its key, each collector that others need, and those others."""
         return {}
-
-    def primary_apis(self) -> Collection[str]:
-        """The APIs with calls about the whole account only. With several shards, only the primary shard calls them."""
-        return ()
 
 
 class Config(Section):

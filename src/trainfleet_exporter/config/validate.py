@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.plain import NOT_SHOWN, show, show_key, word_of
+from trainfleet_exporter.config.removed import instead_of
 from trainfleet_exporter.config.schema import Section, is_secret, meanings
 from trainfleet_exporter.config.source import Loc, Source
 
@@ -74,7 +75,9 @@ def faults(model: type[Section], error: ValidationError, source: Source, at: Loc
             loc = (*loc[:-1], f"{loc[-1]}_file")
         # A misspelt key is one fault, not two.
         if loc not in source.broken and (detail["type"] != "missing" or detail["loc"] not in meant):
-            yield loc, _message(model, detail, source, loc)
+            instead = instead_of(loc, str(detail["input"]))
+            removed = f'found "{loc[-1] if loc else ""}", which this version does not have; allowed: {instead}'
+            yield loc, removed if instead else _message(model, detail, source, loc)
 
 
 def unknown_key(key: str, allowed: Collection[str], hint: str = "", *, alone: bool = False) -> str:

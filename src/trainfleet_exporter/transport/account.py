@@ -13,8 +13,8 @@ from trainfleet_exporter.transport.limiter import Limiter
 class Account:
     """One cloud account: a limiter for each API at each host, shared by all providers, and the monthly budgets.
 
-    `budgets` are by API; an API without an entry has no budget. `apart` are the limits of APIs to which `limits` does
-    not apply. `may_call` returns whether a call may begin now; a standby exporter makes none.
+    `budgets` are by API; an API without an entry has no budget. `may_call` returns whether a call may begin now; a
+    standby exporter makes none.
     """
 
     def __init__(
@@ -22,12 +22,10 @@ class Account:
         name: str,
         limits: CallLimits,
         budgets: Mapping[str, CallBudget] | None = None,
-        apart: Mapping[str, CallLimits] | None = None,
         may_call: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
         self.limits = limits
-        self.apart: Mapping[str, CallLimits] = apart or {}
         self.budgets: Mapping[str, CallBudget] = budgets or {}
         self.may_call = may_call
         self._limiters: dict[tuple[str, str], Limiter] = {}
@@ -36,7 +34,7 @@ class Account:
         """Return the limiter of one API at one host."""
         key = (host, api)
         if key not in self._limiters:
-            self._limiters[key] = Limiter(host, self.apart.get(api, self.limits))
+            self._limiters[key] = Limiter(host, self.limits)
         return self._limiters[key]
 
     def with_budgets(self, budgets: Mapping[str, CallBudget]) -> Self:
