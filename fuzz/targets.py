@@ -21,6 +21,7 @@ from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
+from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
@@ -112,12 +113,13 @@ def accept(data: bytes) -> None:
 def quantity(data: bytes) -> None:
     """Parse a text as a Kubernetes quantity, and as any field of a cloud's JSON."""
     text = data.decode("utf-8", "replace")
-    found = json_fields.parse_quantity(text)
-    assert found is None or found >= 0
+    for parse in (values.quantity, values.gibibytes):
+        found = parse(text)
+        assert found is None or 0 <= found <= values.LARGEST
     decoded = decode_json(data)
     for value in (text, decoded):
         fields = {"key": value}
-        for read in (json_fields.quantity, json_fields.number, json_fields.whole):
+        for read in (json_fields.number, json_fields.whole):
             amount = read(fields, "key")
             assert amount is None or (math.isfinite(amount) and amount >= 0), (read, value)
         for moment in (json_fields.utc_time(fields, "key"), json_fields.unix_time(fields, "key")):

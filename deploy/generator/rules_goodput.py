@@ -46,6 +46,10 @@ def _or_zero(part: str, whole: str) -> str:
     return f"({part} or 0 * {whole})"
 
 
+def _at_least_zero(expr: str) -> str:
+    return f"clamp_min(\n{indented(expr)},\n  0\n)"
+
+
 def _gained(labels: str, series: str, known_before: str) -> str:
     """Return the gain of `series` within the last minute, by `labels`.
 
@@ -70,6 +74,25 @@ def _counted(labels: str, series: str, known_before: str) -> str:
     return f"(\n{indented(_gained(labels, series, known_before))}\n) > 0"
 
 
+def _gained_or_moved(gained: str) -> str:
+    """Return the gains of phases without the losses of jobs whose total time shrank.
+
+    The total stays if a late report moves time to another phase. If it shrinks, the platform trimmed the history, or a
+    new job has the name of an old one. The lost time was counted when it passed.
+    """
+    before = f"sum by ({JOB}) (last_over_time({_PHASE}[<bridge>] offset 1m))"
+    return f"""\
+(
+{indented(gained)}
+)
+>= {_ON} group_left ()
+-1e18 * (
+  {_ELAPSED}
+  >= bool
+  {before}
+)"""
+
+
 _JOB_KNOWN = f"{_ON}\nmax by ({JOB}) (last_over_time({_PHASE}[<bridge>] offset 1m))"
 _NODE_KNOWN = "on (provider)\nmax by (provider) (last_over_time(trainfleet_provider_info[<bridge>] offset 1m))"
 
@@ -91,8 +114,9 @@ _JOB_RATIOS = (
     ),
     Record(
         _PHASE_GAIN,
-        _gained(f"{JOB}, phase", _PHASE, _JOB_KNOWN),
-        "Seconds that the last minute added to each phase. Below 0 if a late report moved time to another phase.",
+        _gained_or_moved(_gained(f"{JOB}, phase", _PHASE, _JOB_KNOWN)),
+        "Seconds that the last minute added to each phase. Below 0 if a late report moved time to another phase. "
+        "Absent for a phase that shrank together with the job's total time.",
         (*_JOB, "phase"),
     ),
     Record(
@@ -167,8 +191,11 @@ def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
 _FLEET = (
     Record(
         _PHASES,
-        f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerators of jobs in the last minute, by phase. Accelerators of `queued` jobs are requested, not held.",
+        _at_least_zero(
+            f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)"
+        ),
+        "Accelerators of jobs in the last minute, by phase. Accelerators of `queued` jobs are requested, not held. At "
+        "least 0, also if a late report moved more time than the minute had.",
         ("provider", "phase"),
     ),
     Record(
@@ -287,15 +314,20 @@ sum by ({JOB}, cause) (
     ),
     Record(
         "provider:trainfleet_badput_accelerators:sum",
-        f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerator-minutes without useful work that the last minute added, by cause.",
+        _at_least_zero(
+            f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)"
+        ),
+        "Accelerator-minutes without useful work that the last minute added, by cause. At least 0.",
         ("provider", "cause"),
     ),
     Record(
         "provider:trainfleet_badput_cost:per_hour",
-        f"sum by (provider, cause, currency) (\n  {_BADPUT} / 60\n  * {_ON} group_left (currency)\n"
-        f"{indented(_JOB_PRICE)}\n)",
-        "Cost for an hour of the accelerators without useful work, by cause. Models without a price do not count.",
+        _at_least_zero(
+            f"sum by (provider, cause, currency) (\n  {_BADPUT} / 60\n  * {_ON} group_left (currency)\n"
+            f"{indented(_JOB_PRICE)}\n)"
+        ),
+        "Cost for an hour of the accelerators without useful work, by cause. At least 0. Models without a price do not "
+        "count.",
         ("provider", "cause", "currency"),
     ),
 )

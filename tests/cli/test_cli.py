@@ -56,6 +56,19 @@ def test_a_bad_config_prints_every_fault(tmp_path: Path, capsys: pytest.CaptureF
     assert printed[0].startswith(f'{path}:1: global.poll_interval: found "5x"; allowed: ')
 
 
+def test_check_warns_of_patterns_for_ascii_only(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = example.read_text(encoding="utf-8")
+    names = r"""    jobs: {exclude: {name: ['[\pL\pN]+', '\\w', '\w+-\d']}}"""
+    before, platform, after = text.partition("    platform: alibaba_pai")
+    example.write_text(f"{before}{names}\n{platform}{after}", encoding="utf-8")
+    assert main([f"--config.file={example}", "--config.check"]) == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if "ASCII characters only" in line]
+    assert len(warned) == 2
+    assert all(f"place={example}:" in line and "jobs.exclude.name[2]" in line for line in warned)
+    assert r'found="\\w" use="[\\pL\\pN_]"' in warned[0]
+    assert r'found="\\d" use="\\pN"' in warned[1]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -143,7 +156,7 @@ def test_version_imports_nothing_slow(arguments: list[str]) -> None:
     assert re.fullmatch(rf"trainfleet-exporter {trainfleet_exporter.__version__} \(Python 3\.\S+\)", version)
     code, *modules = rest.split()
     assert code == "0"
-    assert {"asyncio", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "logging", "ssl"}.isdisjoint(modules)
+    assert {"asyncio", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "logging", "ssl", "re2"}.isdisjoint(modules)
 
 
 _INTERRUPTED = """

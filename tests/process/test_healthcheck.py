@@ -243,5 +243,6 @@ def test_asking_loads_nothing_heavy() -> None:
         "http",
         "logging",
         "yaml",
+        "re2",
     }
     assert heavy.isdisjoint(modules), heavy & set(modules)

@@ -10,7 +10,6 @@ import math
 import os
 import re
 import ssl
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from pydantic import (
 )
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
+from trainfleet_exporter.config.patterns import UnquotedReason, compile_pattern
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable, unusable_secret
 from trainfleet_exporter.config.source import PLACEHOLDER
@@ -125,19 +125,15 @@ def _meant(text: str, unit: str) -> str:
 
 
 def _regex(text: str) -> str:
+    _text(text)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # re warns of what a later Python may read differently; it compiles today
-            re.compile(_text(text))
-            re.compile(f"(?:{text})")  # lists of them are joined, which flags for the whole expression do not survive
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(
-            f"which is no regular expression ({str(error) or 'nested too deeply'}); allowed: {_RE}"
-        ) from None
+        compile_pattern(text)
+    except ValueError as error:
+        # What quotes the pattern stands in parentheses: it is hidden with a value that may be a secret.
+        reason = f": {error}" if isinstance(error, UnquotedReason) else f" ({error})"
+        allowed = "a pattern for RE2 that matches the whole name, such as train-.* or (?i:test)-[0-9]+"
+        raise ValueError(f"which is not a usable regular expression{reason}; allowed: {allowed}") from None
     return text
-
-
-_RE = "one of Python's re, with flags around parts only, such as (?i:...)"
 
 
 def _glob(text: str) -> str:
@@ -251,7 +247,7 @@ MonthlyCalls: TypeAlias = Annotated[
 ]
 """A number of calls for each of some APIs, which are checked later; null means none."""
 Regex: TypeAlias = Annotated[str, AfterValidator(_regex)]
-"""To be matched whole, as Prometheus does: `re.fullmatch(pattern, text)`."""
+"""To be matched whole, as Prometheus does: `compile_pattern(pattern)(text)`."""
 Glob: TypeAlias = Annotated[str, AfterValidator(_glob)]
 """A pattern of `fnmatch` for family names."""
 if TYPE_CHECKING:

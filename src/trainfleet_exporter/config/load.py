@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,16 @@ import yaml
 
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.kinds import Surroundings
+from trainfleet_exporter.config.patterns import ascii_classes
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
 from trainfleet_exporter.config.source import Loc, Source, load_yaml
 from trainfleet_exporter.config.urls import is_loopback
 from trainfleet_exporter.config.validate import found, meant_key, near_word, unknown_key, validate
 from trainfleet_exporter.errors import ConfigError, Fault
+from trainfleet_exporter.process.logs import fields
 
+log = logging.getLogger(__name__)
 _REGION_WORD = re.compile("[0-9]+|north|south|east|west|central")
 """The words in names of new regions: `cn-north-12` is not a misspelt `cn-north-1`."""
 Platforms: TypeAlias = Mapping[str, type[ProviderConfig]]
@@ -52,8 +56,20 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Platforms)
     for loc, message in [*_names(source, rows), *_checks(source, settings, providers)]:
         source.fault(loc, message)
     source.raise_faults()
+    _warn_of_ascii_patterns(source, providers)
     assert settings is not None
     return Config.model_validate({"global": settings, "providers": _shared_limits(list(providers.values()))})
+
+
+def _warn_of_ascii_patterns(source: Source, providers: Mapping[int, ProviderConfig]) -> None:
+    for index, provider in providers.items():
+        for part, filters in (("include", provider.jobs.include), ("exclude", provider.jobs.exclude)):
+            for position, pattern in enumerate(filters.name):
+                loc: Loc = ("providers", index, "jobs", part, "name", position)
+                for ascii_class, wider in ascii_classes(pattern).items():
+                    place = f"{source.name}:{source.lines[loc]}"
+                    facts = fields(place=place, key=source.path(loc), found=ascii_class, use=wider)
+                    log.warning("pattern matches ASCII characters only; job names may have others", extra=facts)
 
 
 def redacted(config: Config) -> str:

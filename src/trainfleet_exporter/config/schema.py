@@ -160,7 +160,7 @@ class JobFilter(Section):
     """Jobs that match one entry of every list that is not empty. A filter without entries has no effect."""
 
     name: tuple[Regex, ...] = ()
-    """Regular expressions. One of them must match the whole name."""
+    """Regular expressions in the syntax of RE2. One of them must match the whole name."""
     user_id: tuple[Text, ...] = ()
     """User ids, as in the label `user_id`."""
     job_type: tuple[Text, ...] = ()

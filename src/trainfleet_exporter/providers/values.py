@@ -9,12 +9,14 @@ read it as zero. Unusable values are counted: see json_fields.UNUSABLE.
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import ValidationError, convert
 
 from trainfleet_exporter.model import PoolStatus
-from trainfleet_exporter.transport.json_fields import parse_quantity, unusable
+from trainfleet_exporter.transport.json_fields import unusable
 
 POOL_STATUS = {
     "Ready": PoolStatus.READY,
@@ -37,6 +39,15 @@ LARGEST = 1e18
 """Above every count, size and rate of a cloud; and a product of such amounts is still finite."""
 _LONGEST_NUMBER = 40
 """Characters of a number given as text."""
+_GIB = 2.0**30
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,4}))?",
+    re.ASCII,
+)
+"""https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
+_EXPONENTS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
 
 
 def amount(value: float | None) -> float | None:
@@ -72,13 +83,31 @@ def whole(value: float | None) -> int | None:
 
 
 def quantity(value: str | float | None) -> float | None:
-    """An amount of base units, given as a number, or as text with or without a suffix (`558080Mi`, `8`, `500m`)."""
+    """An amount of base units, given as a number or as a quantity of Kubernetes (`558080Mi`, `8`, `500m`, `64e9`)."""
     if not isinstance(value, str):
         return amount(value)
-    found = parse_quantity(value)
+    found = _parse_quantity(value)
     if found is None:
-        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
-    return found
+        unusable(value, "malformed")
+    return amount(found)
+
+
+@lru_cache(maxsize=4096)
+def _parse_quantity(text: str) -> float | None:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        return None
+    suffix = match["suffix"] or ""
+    exponent = match["exponent"] or _EXPONENTS.get(suffix, 0)
+    return float(f"{match['number']}e{exponent}") * _BINARY.get(suffix, 1.0) or 0.0  # not -0
+
+
+def gibibytes(value: str | float | None) -> float | None:
+    """Bytes of an amount whose bare number counts GiB, also as text. A text with a suffix or exponent is a quantity."""
+    if isinstance(value, str) and any(map(str.isalpha, value)):
+        return quantity(value)
+    bare = number(value)
+    return None if bare is None else amount(bare * _GIB)
 
 
 def utc_time(value: str | None) -> float | None:

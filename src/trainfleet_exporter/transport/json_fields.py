@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes writes them, and tolerant reading of the fields of a cloud's JSON.
+"""Tolerant reading of the fields of a cloud's JSON.
 
 Clouds send the same number as `8`, `8.0` and `"8"`, leave fields out, or fill them with null and "". Every function
 here returns `None` for a missing or invalid field, so that a caller cannot mistake it for zero. `UNUSABLE` counts
@@ -14,10 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
-
-GIB = 2.0**30
 
 UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", default=None)
 """Counts the invalid fields: `malformed`, or `out_of_range`."""
@@ -26,47 +23,7 @@ _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 mean "not set"."""
 
-_SUFFIXES = {
-    "": 1.0,
-    "m": 1e-3,
-    "k": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "P": 1e15,
-    "E": 1e18,
-    "Ki": 2.0**10,
-    "Mi": 2.0**20,
-    "Gi": 2.0**30,
-    "Ti": 2.0**40,
-    "Pi": 2.0**50,
-    "Ei": 2.0**60,
-}
-_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)", re.ASCII)
-
-
-@lru_cache(maxsize=4096)
-def parse_quantity(text: str) -> float | None:
-    """`"558080Mi"`, `"7200Gi"`, `"8"`, `"500m"` in base units; None for anything else.
-
-    A bare number counts base units, as in Kubernetes. Negative amounts do not exist for what is measured here.
-    """
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None:
-        return None
-    return float(match[1]) * _SUFFIXES[match[2] or ""]
-
-
-def quantity(fields: Mapping[str, Any], key: str) -> float | None:
-    """A quantity given as text with or without suffix, or as a plain number of base units."""
-    value = fields.get(key)
-    if not isinstance(value, str):
-        return number(fields, key)
-    found = parse_quantity(value)
-    if found is None:
-        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
-    return found
 
 
 def number(fields: Mapping[str, Any], key: str) -> float | None:

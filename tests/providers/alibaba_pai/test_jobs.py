@@ -11,6 +11,7 @@ import pytest
 from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, at, job
 from tests.support.clock import START
 from tests.support.fleet import Fleet
+from tests.support.hang import at_most
 
 
 def test_how_a_job_ends_is_learned_by_its_finish_time(run: Run) -> None:
@@ -159,6 +160,11 @@ FILTERS = """    jobs:
 """
 
 
+BACKTRACKING = """    jobs:
+      include: {name: ["([a-z0-9]+-?)+"]}
+"""
+
+
 def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [
@@ -175,6 +181,18 @@ def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
         assert [query["path"] for query in cloud.called("GetJob")] == ["/api/v1/jobs/a"]
 
     run(cloud, steps, CONFIG.replace("    limits", FILTERS + "    limits"))
+
+
+def test_pattern_that_backtracks_does_not_stop_the_process(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", DisplayName="a" * 34 + "_"), job("b", DisplayName="train-1"), job("c", DisplayName="\ud800")]
+
+    async def steps(fleet: Fleet) -> None:
+        with at_most(seconds=20):
+            assert await fleet.exporter.poll_once()
+        assert [line.split('job_id="')[1][0] for line in await fleet.lines("job_info")] == ["b"]
+
+    run(cloud, steps, CONFIG.replace("    limits", BACKTRACKING + "    limits"))
 
 
 def test_pods_stop_at_max_jobs_those_that_hold_resources_first(run: Run) -> None:

@@ -73,7 +73,6 @@ def _job(text: str) -> tuple[Job | None, Counter[str]]:
             {"nodes": 2, "cpu_cores": 92, "memory_bytes": 2.0**39},
         ),
         ('"RequestMemory":512.0', {"memory_bytes": 2.0**39}),
-        ('"RequestMemory":"much"', {}),
         (
             '"RequestGPU":"8","ResourceId":"q"',
             {"pool_id": "q", "payment_type": "PrePaid", "accelerators": (Accelerators("gpu", "", 8.0),)},
@@ -102,6 +101,7 @@ def test_a_field_is_read_in_each_of_its_forms(fields: str, expected: dict[str, A
         ('"RestartTimes":"often/10"', {"malformed": 1}),
         ('"RestartTimes":"-2"', {"out_of_range": 1}),
         ('"RequestCPU":"many","RequestMemory":true', {"malformed": 2}),
+        ('"RequestMemory":"much"', {"malformed": 1}),
         ('"GmtCreateTime":"soon","GmtRunningTime":"2026-02-30T00:00:00Z"', {"malformed": 2}),
         (
             '"JobSpecs":[{"PodCount":"many","ResourceConfig":{"CPU":"x","GPU":"-2"}}]',

@@ -326,6 +326,40 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert fleet.own("dropped_readings_total", collector="pods", reason="duplicate") == 1
 
 
+@trap("7.2 amounts are quantities of Kubernetes, with every suffix and exponent")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    memory = {"64e9": 64e9, "1.5E3": 1500, "+2Gi": 2 * 2**30, "512000000k": 512e9, "1P": 1e15, "2e+3": 2000, "0": 0}
+    cores = {"1e1": 10, "500m": 0.5, "2500000u": 2.5, "4000000000n": 4, "20e-1": 2, "8.": 8, ".5k": 500}
+    cloud.jobs = [
+        job(f"j{number}", RequestMemory=size, RequestCPU=count)
+        for number, (size, count) in enumerate(zip(memory, cores, strict=True))
+    ]
+    await fleet.exporter.poll_once()
+    shown = [await fleet.value(f'job_requested_memory_bytes{{job_id="j{number}"}}') for number in range(len(memory))]
+    assert shown == list(memory.values())
+    shown = [await fleet.value(f'job_requested_cpu_cores{{job_id="j{number}"}}') for number in range(len(cores))]
+    assert shown == list(cores.values())
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 0
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="out_of_range") == 0
+
+
+@trap("7.2 what is no quantity is absent and counted, for each field")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    malformed = ["1e", "e3", "64GiB", "1 Gi", "1ee3", "--1", "1K", "inf", "NaN", "0x10", "1" * 41, "1e99999"]
+    out_of_range = ["-1Gi", "-5", "1e300", "1e999", "20Ei"]
+    fields = ("RequestMemory", "RequestCPU", "RequestGPU")
+    cloud.jobs = [job(str(n), **dict.fromkeys(fields, text)) for n, text in enumerate([*malformed, *out_of_range])]
+    cloud.jobs.append(job("none", **dict.fromkeys(fields, "-1")))  # means "none"
+    cloud.jobs.append(job("large", RequestMemory=1e12, RequestCPU=1e30))  # a bare number of memory counts GiB
+    await fleet.exporter.poll_once()
+    assert await fleet.lines("job_requested_memory", "job_requested_cpu", "job_requested_accelerators") == []
+    lost = {
+        reason: fleet.own("dropped_readings_total", collector="jobs", reason=reason)
+        for reason in ("malformed", "out_of_range")
+    }
+    assert lost == {"malformed": 3 * len(malformed), "out_of_range": 3 * len(out_of_range) + 2}
+
+
 @trap("7.13 a parent's figures include its children's; oversold jobs are jobs")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.quotas = [{"QuotaId": "root", "ParentQuotaId": ""}, {"QuotaId": "child", "ParentQuotaId": "root"}]

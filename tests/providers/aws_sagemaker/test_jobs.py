@@ -103,6 +103,22 @@ def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
     run(cloud, steps)
 
 
+@pytest.mark.parametrize("status", ["Completed", "Failed", "Stopped"])
+def test_job_with_a_warm_pool_is_counted_once(run: Run, status: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"j{number}", status, status, LastModifiedTime=START) for number in range(5)]
+    cloud.jobs[0]["WarmPoolStatus"] = {"Status": "Available"}
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        counts = [line for line in await fleet.lines("jobs{") if f'platform_status="{status}"' in line]
+        assert [line.rpartition(" ")[2] for line in counts] == ["5"]
+        assert await fleet.value('job_holds_resources{job_id="j0"}') == 1
+        assert await fleet.value('job_holds_resources{job_id="j1"}') == 0
+
+    run(cloud, steps)
+
+
 def test_without_search_jobs_are_described_when_they_change(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b"), job("c", "Starting")]

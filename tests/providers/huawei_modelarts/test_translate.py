@@ -14,7 +14,7 @@ from tests.support.payloads import payload
 from trainfleet_exporter.model import Accelerators, JobPods, NodeCount, Pod, PoolAmounts, Status
 from trainfleet_exporter.providers.huawei_modelarts import past, payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
-from trainfleet_exporter.transport.json_fields import GIB, counting_unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable
 from trainfleet_exporter.transport.payload import decode
 
 _RETRIES = "fault-tolerance/job-retry-num"
@@ -115,12 +115,12 @@ def test_what_a_job_asks_for() -> None:
     }
     assert _resource(main_container_allocated_resources=container) == (
         384,
-        3072 * GIB,
+        3072 * 2**30,
         (Accelerators("npu", "ascend-snt9b", 16),),
     )
     assert _resource(flavor_detail={"flavor_type": "Ascend", "flavor_info": flavor}) == (
         16,
-        128 * GIB,
+        128 * 2**30,
         (Accelerators("npu", "D", 2),),
     )
     assert _resource(flavor_detail={"flavor_type": "CPU"}) == (None, None, (Accelerators("gpu", "", 0),))

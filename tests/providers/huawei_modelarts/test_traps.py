@@ -12,6 +12,7 @@ import pytest
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job, ms
 from tests.support.clock import START
 from tests.support.fleet import Fleet
+from tests.support.hang import at_most
 from tests.support.traps import Traps
 
 trap = Traps(CONFIG)
@@ -363,6 +364,21 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_queue_position{job_id="a"}') == 1
     assert await fleet.value('job_queue_position{job_id="b"}') is None
     assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="npu"}') == 8
+
+
+@trap("4.3 an amount with a long gap is malformed, and read in no time")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.pools = [{"metadata": {"name": "pool-1"}}]
+    cloud.workloads["pool-1"] = {"statics": {"items": [{"type": "train", "status": {"Queue": "2"}}]}}
+    amounts = ["1" + " " * 200_000 + "x", "1e1 Cards", "-2 Cards"]
+    cloud.queued["pool-1"] = [
+        {"uid": str(number), "pendingPosition": number, "resourceRequirement": {"huawei.com/ascend-1980": amount}}
+        for number, amount in enumerate(amounts)
+    ]
+    with at_most(seconds=20):
+        assert await fleet.exporter.poll_once()
+    assert fleet.own("dropped_readings_total", collector="pool_workloads", reason="malformed") == 1
+    assert fleet.own("dropped_readings_total", collector="pool_workloads", reason="out_of_range") == 1
 
 
 @trap("4.5 the monitor: its own name for memory, -1 and empty lists, averages by request, megabytes of 2^20")

@@ -47,6 +47,24 @@ def test_late_record_moves_time_out_of_running() -> None:
     assert times.total(BEGAN + 120) == HeldTime(BEGAN, 8 * 120, 8 * 40)
 
 
+def test_history_that_shrinks_takes_no_counted_time() -> None:
+    times = HeldTimes(BEGAN)
+    _add(times, 0, queued=300, running=10)
+    _add(times, 60, queued=300, running=70)
+    _add(times, 120, running=40)  # trimmed
+    _add(times, 180, queued=5)  # another job of this name
+    _add(times, 240, queued=5, running=60)
+    assert times.total(BEGAN + 240) == HeldTime(BEGAN, 8 * 120, 8 * 120)
+
+
+def test_late_record_moves_held_time_into_the_queue() -> None:
+    times = HeldTimes(BEGAN)
+    _add(times, 0, running=10)
+    _add(times, 60, running=70)
+    _add(times, 120, running=50, queued=80)
+    assert times.total(BEGAN + 120) == HeldTime(BEGAN, 8 * 40, 8 * 40)
+
+
 def test_what_is_older_than_a_day_is_forgotten() -> None:
     times = HeldTimes(BEGAN)
     for hour in range(31):

@@ -26,8 +26,8 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import gpus
-from trainfleet_exporter.providers.values import amount, number, quantity, utc_time, whole
-from trainfleet_exporter.transport.json_fields import GIB, parse_quantity, unusable
+from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole
+from trainfleet_exporter.transport.json_fields import unusable
 
 JOB_STATUS = {
     "Created": Status.CREATING,
@@ -116,10 +116,9 @@ _NO_MACHINES: Final[Mapping[str, EcsSpec]] = MappingProxyType({})
 
 def ecs_spec(row: payloads.EcsSpec) -> EcsSpec:
     """A row of ListEcsSpecs. Its Memory counts GiB by the documented sample (unproven)."""
-    memory = amount(row.memory)
     return EcsSpec(
         cpu_cores=amount(row.cpu),
-        memory_bytes=None if memory is None else memory * GIB,
+        memory_bytes=gibibytes(row.memory),
         gpus=amount(row.gpu),
         gpu_model=row.gpu_type or "",
     )
@@ -304,10 +303,7 @@ def _sum(by_role: list[float | None]) -> float | None:
 
 def _memory(given: str | float | None) -> float | None:
     """List answers give a quantity with its suffix, GetJob a bare number that counts GiB (unproven)."""
-    if isinstance(given, str):
-        return parse_quantity(given)
-    bare = amount(given)
-    return None if bare is None else bare * GIB
+    return quantity(given) if isinstance(given, str) else gibibytes(given)
 
 
 def _gpu_model(roles: list[EcsSpec], pool_model: str) -> str:

@@ -15,8 +15,8 @@ from typing import Final
 from trainfleet_exporter.model import Accelerators, Node, Pool, PoolAmounts, PoolStatus, PoolUser, QueuePlace
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.jobs.history import checked_code, code
-from trainfleet_exporter.providers.values import POOL_STATUS, number, quantity, utc_time, whole
-from trainfleet_exporter.transport.json_fields import GIB, unusable
+from trainfleet_exporter.providers.values import POOL_STATUS, gibibytes, quantity, utc_time, whole
+from trainfleet_exporter.transport.json_fields import unusable
 
 JOBS = "dlc"
 """The type of training jobs in the queue of a quota."""
@@ -197,10 +197,10 @@ def node(row: payloads.Node, quota_id: str) -> Node | None:
         reason=reason,
         expires=utc_time(row.gmt_expired_time or None),
         capacity_cpu_cores=quantity(row.cpu),
-        capacity_memory_bytes=_node_memory(row.memory),
+        capacity_memory_bytes=gibibytes(row.memory),
         capacity_accelerators=gpus(quantity(row.gpu), model),
         allocated_cpu_cores=quantity(row.request_cpu),
-        allocated_memory_bytes=_node_memory(row.request_memory),
+        allocated_memory_bytes=gibibytes(row.request_memory),
         allocated_accelerators=gpus(quantity(row.request_gpu), model),
     )
 
@@ -208,11 +208,3 @@ def node(row: payloads.Node, quota_id: str) -> Node | None:
 def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
     """PAI reports only GPUs. Other accelerators would be under GPU, too, with a different GPUType."""
     return () if count is None else (Accelerators("gpu", model, count),)
-
-
-def _node_memory(given: str | float | None) -> float | None:
-    """Bytes of an amount that has a suffix, or else counts GiB."""
-    if isinstance(given, str) and given[-1:].isalpha():
-        return quantity(given)
-    bare = number(given)
-    return None if bare is None else bare * GIB

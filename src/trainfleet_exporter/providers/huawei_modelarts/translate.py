@@ -29,8 +29,8 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, whole
-from trainfleet_exporter.transport.json_fields import GIB, unusable
+from trainfleet_exporter.providers.values import POOL_STATUS, amount, gibibytes, number, quantity, unix_time, whole
+from trainfleet_exporter.transport.json_fields import unusable
 
 JOB_STATUS = {
     "Creating": Status.CREATING,
@@ -118,7 +118,7 @@ def job(row: payloads.Job, workspace_id: str = "") -> Job | None:
         # Runs after the first. start_type does not mark them: a run on another node has that of a first one.
         restarts=len(records) - 1 if records else None,
         cpu_cores=_total((role.nodes, role.cpu) for role in roles),
-        memory_bytes=None if memory is None else memory * GIB,  # GiB by habit (unproven)
+        memory_bytes=gibibytes(memory),  # GiB by habit (unproven)
         nodes=None if gone else amount(resource.node_count),
         accelerators=_accelerators(roles),
         tags=_tags(row, metadata, spec),

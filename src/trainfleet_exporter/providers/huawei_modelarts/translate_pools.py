@@ -28,7 +28,7 @@ from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, 
 from trainfleet_exporter.transport.json_fields import unusable
 
 _KINDS = {"train": "training", "notebook": "notebook", "infer": "service", "x-infer": "service"}
-_AMOUNT = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*(?:Cores?|Cards?|Units?)?\s*", re.ASCII | re.IGNORECASE)
+_UNIT = re.compile(r"(?<=[0-9])\s*(?:cores?|cards?|units?)\s*\Z", re.ASCII | re.IGNORECASE)
 
 
 def node(pool_id: str, row: payloads.Node) -> Node | None:
@@ -156,9 +156,4 @@ def _taken(capacity: float | None, free: str | float | None) -> float | None:
 
 def _amount(value: str | float | None) -> float | None:
     """A number with or without its unit: `16`, `"16"`, `"2 Cores"`."""
-    if not isinstance(value, str):
-        return amount(value)
-    match = _AMOUNT.fullmatch(value)
-    if match is None:
-        unusable(value, "out_of_range" if value[:1] == "-" else "malformed")
-    return float(match[1]) if match else None
+    return quantity(_UNIT.sub("", value)) if isinstance(value, str) else amount(value)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from trainfleet_exporter.config import JobFilter, JobsScope
+from trainfleet_exporter.config.patterns import compile_pattern
 from trainfleet_exporter.model import Job
 
 
@@ -38,8 +38,8 @@ def _criteria(given: JobFilter) -> list[Callable[[Job], bool]]:
 
 
 def _name_test(names: Sequence[str]) -> Callable[[Job], bool]:
-    patterns = [re.compile(name) for name in names]
-    return lambda job: any(pattern.fullmatch(job.name) for pattern in patterns)
+    patterns = [compile_pattern(name) for name in names]
+    return lambda job: any(matches(job.name) for matches in patterns)
 
 
 def _text_test(field: Callable[[Job], str], allowed: Sequence[str]) -> Callable[[Job], bool]:

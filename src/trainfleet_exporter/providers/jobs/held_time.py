@@ -1,11 +1,13 @@
 """For the status page: for how long jobs held accelerators, and ran on them, in the last 24 hours.
 
 As in the recording rules, a job counts by its accelerators, and by what its phases have grown since they were last
-read. What happened before a job was first read is not counted.
+read. What happened before a job was first read is not counted. If the total time of a job shrinks, its history was
+trimmed or a new job has its name: the counted time stays.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Set
 
 from trainfleet_exporter.model import HeldTime, Job, PhaseTime
@@ -21,30 +23,34 @@ class HeldTimes:
         self._began = began
         self._hours: dict[int, list[float]] = {}
         """By hour, the held accelerator time and its running part."""
-        self._seen: dict[str, tuple[float, float]] = {}
-        """By job, the seconds for which it has held its accelerators and run, as of the latest reading."""
+        self._seen: dict[str, tuple[float, float, float]] = {}
+        """By job, the seconds of all phases, of those that hold its accelerators, and of running, as of the latest
+        reading."""
 
     def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
         """Count what a job's phases have grown."""
         if not job.accelerators:
             return
-        held = running = 0.0
+        waited = held = running = 0.0
         for found in phases:
             if found.phase == "running":
                 running = found.seconds
-            elif found.phase != "queued":
+            elif found.phase == "queued":
+                waited = found.seconds
+            else:
                 held += found.seconds
         held += running
-        seen = self._seen.get(job.job_id)
-        self._seen[job.job_id] = held, running
-        if seen is None or seen == (held, running):
+        seen, now_seen = self._seen.get(job.job_id), (waited + held, held, running)
+        self._seen[job.job_id] = now_seen
+        if seen is None or seen == now_seen:
             return
+        least = 0.0 if now_seen[0] < seen[0] else -math.inf  # a late report may move time between phases
         count = 0.0
         for accelerators in job.accelerators:
             count += accelerators.count
         hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
-        hour[0] += count * (held - seen[0])
-        hour[1] += count * (running - seen[1])
+        hour[0] += count * max(held - seen[1], least)
+        hour[1] += count * max(running - seen[2], least)
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget other jobs, and hours that are over for a day."""

@@ -36,7 +36,10 @@ class JobReader(ABC, Generic[SharedT, Row]):
     """The jobs of one workspace in one poll. A cloud derives from it and adds its calls and its translation."""
 
     live_states: ClassVar[Sequence[tuple[Status, str]]] = ()
-    """Status and platform status of live jobs. Each pair has a count from the start, 0 included."""
+    """Status and platform status of live jobs. Each pair has a count from the start, 0 included.
+
+    They include the words of ended jobs that hold resources, if no finished total counts these jobs.
+    """
     lists_ended: ClassVar[bool] = False
     """Whether the cloud can list jobs by the time of their end (`read_ended`). Otherwise ids are looked up."""
 

@@ -152,8 +152,11 @@ class WorkspaceJobs:
         yield from self.live.values()
         yield from (job for job, _ in self.ended.values())
 
-    def live_counts(self, known: Iterable[tuple[Status, str]]) -> list[JobCount]:
-        """The live jobs tallied by state. Every `known` pair of words has a count, 0 included."""
+    def live_counts(self, known: Collection[tuple[Status, str]]) -> list[JobCount]:
+        """The live jobs tallied by state. Every `known` pair of words has a count, 0 included.
+
+        The finished total counts a job that has ended under any other word, such as one with a warm pool.
+        """
         counts = Counter(dict.fromkeys(known, 0))
         by_word: dict[str, list[Status]] = {}
         for job in self.live.values():
@@ -161,7 +164,7 @@ class WorkspaceJobs:
         for word, statuses in by_word.items():
             for status in Status:
                 here = statuses.count(status)
-                if here:
+                if here and ((status, word) in counts or not _is_over(status)):
                     counts[status, word] += here
         return [JobCount(self.workspace_id, status, word, count) for (status, word), count in counts.items()]
 
