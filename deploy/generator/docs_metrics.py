@@ -89,6 +89,7 @@ def own_metrics() -> Iterator[Metric]:
     telemetry.watch_credentials("p", lambda: 0.0)
     telemetry.watch_budget("p", "a", _Budget())
     telemetry.watch_lease(lambda: True)
+    telemetry.watch_writes("lease", lambda: 0)
     yield from telemetry.registry.collect()
 
 

@@ -112,7 +112,7 @@ def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
 
     shard = options.shard
     numbered = shard.ordinal if shard.total > 1 else None
-    lease = None if options.lease is None else open_lease(options.lease, shard=numbered)
+    lease = None if options.lease is None else open_lease(shard=numbered)
 
     async def run(stopped: asyncio.Event) -> None:
         daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=shard, lease=lease)

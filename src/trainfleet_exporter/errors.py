@@ -225,4 +225,8 @@ class LeaseConflict(LeaseError):
 
 
 class LeaseUnavailable(LeaseError):
-    """The place where the lease is kept does not answer, or not as it should."""
+    """The lease could not be read or written. `kind` groups errors of one cause, such as `HTTP 403`."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        self.kind = kind
+        super().__init__(message)

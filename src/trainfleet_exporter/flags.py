@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.lease import FILE as LEASE_FILE
 from trainfleet_exporter.process.arguments import Parser, file_name, found, number, one_of, version, whole_number
 from trainfleet_exporter.process.logs import LOG_FORMATS, LOG_LEVELS
 from trainfleet_exporter.sharding import MOST_SHARDS, WHOLE, Shard, ordinal_of
@@ -173,22 +171,22 @@ def daemon_parser() -> Parser:
     )
     parser.add_argument(
         "--lease",
-        metavar="{kubernetes,file:PATH}",
+        metavar="{kubernetes}",
         type=_lease,
         default=None,
-        help="poll only while this exporter holds the lease: one of Kubernetes, or an absolute path on a shared volume;"
-        " default: poll always",
+        help="poll only while this exporter holds the lease, an object of Kubernetes; default: poll always",
     )
     parser.add_argument("--version", action="version", version=version())
     return parser
 
 
 def _lease(value: str) -> str:
-    path = Path(value.removeprefix(LEASE_FILE))
-    is_path = value.startswith(LEASE_FILE) and path.is_absolute() and path.name not in ("", "..")
-    if value != "kubernetes" and not is_path:
-        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: kubernetes, or file: with an absolute path")
-    return value
+    if value.startswith("file:"):
+        raise argparse.ArgumentTypeError(
+            f"{found(value)}: leases in files were removed; on Kubernetes use --lease=kubernetes, elsewhere leave out "
+            "--lease and run one exporter, under systemd with Restart=always"
+        )
+    return one_of(("kubernetes",))(value)
 
 
 def once_parser() -> Parser:

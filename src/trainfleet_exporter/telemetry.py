@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import NamedTuple, Protocol, Self, cast
 
 import prometheus_client as prometheus
-from prometheus_client.core import GaugeMetricFamily, Metric, Sample
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
@@ -111,8 +111,9 @@ class _StateGauges(Collector):
         self.budgets: dict[tuple[str, str], BudgetFigures] = {}
         self.expiries: dict[str, Callable[[], float | None]] = {}
         self.leads: Callable[[], bool] | None = None
+        self.write_errors: dict[str, Callable[[], int]] = {}
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         states = self.states if self.standings is None else self.standings
         yield _gauge(
             "trainfleet_provider_up",
@@ -145,6 +146,11 @@ class _StateGauges(Collector):
         if self.leads is not None:
             text = "1 if this exporter holds the lease and polls, 0 if it is on standby. Absent without --lease."
             yield _gauge("trainfleet_exporter_leader", text, (), [((), self.leads())])
+        text = "Failed writes of the lease, or of the ledger of jobs. A job that the ledger lost counts as one, too."
+        writes = CounterMetricFamily("trainfleet_exporter_write_errors", text, labels=("target",))
+        for target, errors in self.write_errors.items():
+            writes.add_metric((target,), errors())
+        yield writes
 
     def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
         up: dict[tuple[str], bool] = {}
@@ -287,6 +293,10 @@ class Telemetry:
     def watch_lease(self, leads: Callable[[], bool]) -> None:
         """Show whether this exporter holds the lease."""
         self._states.leads = leads
+
+    def watch_writes(self, target: str, errors: Callable[[], int]) -> None:
+        """Show how many writes of `target` have failed since the start."""
+        self._states.write_errors[target] = errors
 
     def watch_budget(self, provider: str, api: str, budget: BudgetFigures) -> None:
         """Show the monthly budget of a provider's calls of one API."""

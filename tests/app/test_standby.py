@@ -15,11 +15,12 @@ import pytest
 from tests.app.reload_rig import SmallConfig, World
 from tests.budgets.rig import DAY, JANUARY
 from tests.budgets.test_reload import config, limited
+from tests.lease.api_server import ApiServer, stepped
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.budgets import Budget, StateFile
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.lease import FileLease, elector
+from trainfleet_exporter.lease import elector
 
 ELAPSED = 322_581
 """Ten of 31 days of a million calls."""
@@ -35,10 +36,10 @@ def _stepped_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 class Exporter:
     """A daemon of its own folder or of a shared one, with the lease of the site."""
 
-    def __init__(self, folder: Path, lease: Path) -> None:
+    def __init__(self, folder: Path, server: ApiServer) -> None:
         self.path = folder / "config.yaml"
         self.world = World()
-        self.lease = FileLease(lease)
+        self.lease = stepped(server)
         self.daemon = Daemon(
             self.load(),
             {"small": self.world.platform},
@@ -86,12 +87,13 @@ class Exporter:
 async def site(tmp_path: Path, text: str, exporters: int = 2, *, shared: bool = True) -> AsyncIterator[list[Exporter]]:
     """Daemons that were started one after the other: the first one leads."""
     found: list[Exporter] = []
+    server = ApiServer()
     try:
         for number in range(exporters):
             folder = tmp_path if shared else tmp_path / str(number)
             folder.mkdir(exist_ok=True)
             (folder / "config.yaml").write_text(text, encoding="utf-8")
-            found.append(Exporter(folder, tmp_path / "lease"))
+            found.append(Exporter(folder, server))
             await found[-1].daemon.start()
             await asyncio.sleep(0.5)
         yield found

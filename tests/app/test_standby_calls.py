@@ -8,11 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.lease.api_server import ApiServer, stepped
 from tests.support.clock import run_stepped
 from tests.support.sharded import fleet_yaml
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.lease import FileLease, elector
+from trainfleet_exporter.lease import elector
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 
@@ -29,10 +30,9 @@ def _calls(folder: Path, exporters: int, *, leased: bool, ends: float | None = N
             platforms = installed_platforms()
             configs = {name: platform.config for name, platform in platforms.items()}
             config = load_config(folder / "config.yaml", environ={}, platforms=configs)
-            web = WebSettings(addresses=("127.0.0.1:0",))
+            web, server = WebSettings(addresses=("127.0.0.1:0",)), ApiServer()
             daemons = [
-                Daemon(config, platforms, web, lease=FileLease(folder / "lease") if leased else None)
-                for _ in range(exporters)
+                Daemon(config, platforms, web, lease=stepped(server) if leased else None) for _ in range(exporters)
             ]
             for daemon in daemons:
                 await daemon.start()

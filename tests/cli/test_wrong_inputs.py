@@ -57,9 +57,8 @@ WRONG = (
     Wrong('unknown command "help"', 'did you mean "--help"?', "help"),
     Wrong('unknown command "config.yaml"', 'did you mean "--config.file=config.yaml"?', "config.yaml"),
     Wrong('unexpected argument "demo"', "one command at a time", "once demo"),
-    Wrong('"file:lease"', "an absolute path", "--config.file=config.yaml --lease=file:lease"),
-    Wrong('"file:."', "an absolute path", "--config.file=config.yaml --lease=file:."),
-    Wrong('"file:/"', "an absolute path", "--config.file=config.yaml --lease=file:/"),
+    Wrong('"file:/mnt/lease"', "use --lease=kubernetes", "--config.file=config.yaml --lease=file:/mnt/lease"),
+    Wrong('"etcd"', "allowed: kubernetes", "--config.file=config.yaml --lease=etcd"),
     Wrong('unknown flag "--confg.file"', 'did you mean "--config.file"?', "--confg.file=config.yaml"),
     Wrong('unknown flag "-config.file"', 'did you mean "--config.file"?', "-config.file config.yaml"),
     Wrong(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from tests.lease.api_server import ApiServer, kubernetes
 from tests.lease.processes import Process, World
-from tests.lease.stores import ApiServer, file, kubernetes
-from trainfleet_exporter.lease import Elector, LeaseStore
+from trainfleet_exporter.lease import Elector, KubernetesLease
 
 SECONDS = 80.0
 """Simulated seconds of one schedule."""
@@ -32,10 +30,10 @@ class Verdict:
 class Exporter:
     """An exporter in a simulated process: its elector, and polls as long as that allows them."""
 
-    def __init__(self, world: World, process: Process, store: LeaseStore, judge: Judge) -> None:
+    def __init__(self, world: World, process: Process, lease: KubernetesLease, judge: Judge) -> None:
         self.process = process
         self.healthy_since: float | None = 0.0
-        self.elector = Elector(store, process.name, self._changed, clock=lambda: world.now)
+        self.elector = Elector(lease, process.name, self._changed, clock=lambda: world.now)
         self._judge = judge
         self._election = process.start(self.elector.run())
         process.start(self._poll())
@@ -88,29 +86,23 @@ class Judge:
             self.verdict.blind = max(self.verdict.blind, now - begin)
 
 
-def play(seed: int, kind: str, exporters: int, folder: Path) -> Verdict:
+def play(seed: int, exporters: int) -> Verdict:
     """Play one schedule."""
-    chance = random.Random(f"{kind} {exporters} {seed}")
+    chance = random.Random(f"kubernetes {exporters} {seed}")
     world = World()
     judge = Judge(world)
-    server = ApiServer(world)
-    path = folder / f"{kind}-{exporters}-{seed}"
+    server = ApiServer(world.note_holder)
 
     def start(name: str) -> None:
         process = Process(world, name)
-        process_chance = random.Random(f"{seed} {name}")
-        store: LeaseStore = (
-            kubernetes(world, process, server, process_chance)
-            if kind == "kubernetes"
-            else file(world, process, path, process_chance)
-        )
-        exporter = Exporter(world, process, store, judge)
-        exporter.healthy_since = None if server.rejects else world.now
+        lease = kubernetes(world, process, server, random.Random(f"{seed} {name}"))
+        exporter = Exporter(world, process, lease, judge)
+        exporter.healthy_since = None if server.rejects or server.rejects_writes else world.now
         judge.exporters.append(exporter)
 
     for number in range(exporters):
         start(f"e{number}")
-    trouble = _Trouble(judge, server, chance, start, path)
+    trouble = _Trouble(judge, server, chance, start)
     when = chance.uniform(5, 20)
     while when < SECONDS - 20:
         world.at(when, trouble.strike)
@@ -119,18 +111,15 @@ def play(seed: int, kind: str, exporters: int, folder: Path) -> Verdict:
         world.run(SECONDS, judge.look)
     finally:
         world.close()
-        shutil.rmtree(path, ignore_errors=True)
     return judge.verdict
 
 
 class _Trouble:
     """What happens to exporters and to the place of the lease."""
 
-    def __init__(
-        self, judge: Judge, server: ApiServer, chance: random.Random, start: Callable[[str], None], path: Path
-    ) -> None:
+    def __init__(self, judge: Judge, server: ApiServer, chance: random.Random, start: Callable[[str], None]) -> None:
         self._world, self._judge, self._server, self._chance = judge.world, judge, server, chance
-        self._start, self._path = start, path
+        self._start = start
         self._born = 10
 
     def strike(self) -> None:
@@ -151,6 +140,7 @@ class _Trouble:
             self._cut,
             self._jump,
             self._refuse,
+            self._refuse_writes,
             self._delete,
         ]
         self._chance.choice(kinds)(victim)
@@ -194,7 +184,7 @@ class _Trouble:
 
     def _heal(self, victim: Exporter) -> None:
         process = victim.process
-        if process.is_running and not process.is_cut_off and not self._server.rejects:
+        if process.is_running and not process.is_cut_off and not self._server.rejects | self._server.rejects_writes:
             victim.healthy_since = self._world.now
 
     def _jump(self, victim: Exporter) -> None:
@@ -203,11 +193,19 @@ class _Trouble:
     def _refuse(self, victim: Exporter) -> None:
         """The API server rejects everything for a while, as it does with a right that was taken away."""
         self._server.rejects = self._chance.choice([403, 500, 503, 429])
+        self._relent_later()
+
+    def _refuse_writes(self, victim: Exporter) -> None:
+        """The API server lets exporters read for a while, and rejects writes. With 409 it names no other writer."""
+        self._server.rejects_writes = self._chance.choice([403, 409, 500])
+        self._relent_later()
+
+    def _relent_later(self) -> None:
         for each in self._judge.exporters:
             each.healthy_since = None
 
         def relent() -> None:
-            self._server.rejects = 0
+            self._server.rejects = self._server.rejects_writes = 0
             for each in self._judge.exporters:
                 self._heal(each)
 
@@ -216,7 +214,6 @@ class _Trouble:
     def _delete(self, victim: Exporter) -> None:
         """Delete the lease. Exporters wait from then on."""
         self._server.leases.clear()
-        shutil.rmtree(self._path, ignore_errors=True)
         for each in self._judge.exporters:
             if each.healthy_since is not None:
                 each.healthy_since = self._world.now

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lease.api_server import ApiServer, kubernetes
 from tests.lease.processes import Process, World
-from tests.lease.stores import ApiServer, kubernetes
 from tests.support.logs import lines_of
 from trainfleet_exporter.lease import Elector, Role
 
@@ -20,7 +20,7 @@ class Site:
 
     def __init__(self) -> None:
         self.world = World()
-        self.server = ApiServer(self.world)
+        self.server = ApiServer(self.world.note_holder)
         self.changes: list[tuple[float, str, bool]] = []
         self.electors: list[Elector] = []
 
@@ -134,10 +134,10 @@ def test_a_holder_that_is_cut_off_stops_in_time(site: Site, caplog: pytest.LogCa
     with caplog.at_level(logging.WARNING):
         site.run(28.1)
     assert site.role(first) is Role.STANDBY
-    assert {record.message for record in caplog.records} == {"cannot reach the lease", "lease lost; all polls end"}
+    assert {record.message for record in caplog.records} == {"cannot use the lease", "lease lost; all polls end"}
     lines = lines_of(caplog.records)
     assert len(lines) == len({*lines})  # each error once
-    assert "cannot reach the lease error=no answer in time" in [line.replace('"', "") for line in lines]
+    assert "cannot use the lease error=the API server: no answer in time" in [line.replace('"', "") for line in lines]
     process.is_cut_off = False
     site.run(40)
     assert first.may_poll
@@ -164,7 +164,7 @@ def test_another_error_is_logged_again(site: Site, caplog: pytest.LogCaptureFixt
         for status in (403, 500):
             site.server.rejects = status
             site.run(site.world.now + 15)
-    errors = [line for line in lines_of(caplog.records) if line.startswith("cannot reach the lease")]
+    errors = [line for line in lines_of(caplog.records) if line.startswith("cannot use the lease")]
     assert [status for line in errors for status in ("403", "500") if f"HTTP {status}" in line] == ["403", "500"]
 
 

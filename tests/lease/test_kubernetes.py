@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.lease.processes import World
-from tests.lease.stores import NAMESPACE, ApiServer
+from tests.lease.api_server import NAMESPACE, ApiServer
 from tests.support.certificates import Authority
 from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable, StartError
-from trainfleet_exporter.lease import Record, open_lease
-from trainfleet_exporter.lease.kubernetes import KubernetesLease, in_cluster
+from trainfleet_exporter.lease import KubernetesLease, Record, identity, kubernetes, open_lease
 
 
 def _lease(
@@ -26,24 +25,24 @@ def _lease(
         server="https://10.0.0.1",
         namespace=NAMESPACE,
         token=token,
-        send=httpx.MockTransport(answer),
+        connect=lambda: httpx.MockTransport(answer),
         wall=lambda: 1.8e9,
     )
 
 
 def test_a_lease_is_made_taken_and_released() -> None:
-    server, sent = ApiServer(World()), []
+    server, sent = ApiServer(), []
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent.append((request.method, request.url.path))
-        return server.answer(request.method, request.url.path, request.content, request.headers["authorization"])
+        return server.answer(request)
 
     async def main() -> None:
         lease = _lease(answer)
         assert await lease.read() == Record()
-        await lease.create()
-        seen = await lease.read()
-        assert (seen.holder, seen.term) == ("", 0)
+        seen = await lease.create()
+        assert await lease.read() == seen == Record("", 0, seen.version)
+        assert await lease.write(seen, "pod-0_1", 1, dry_run=True) == await lease.read() == seen
         held = await lease.write(seen, "pod-0_1", 1)
         assert (held.holder, held.term) == ("pod-0_1", 1)
         assert server.leases["exporter"]["spec"] == {
@@ -74,7 +73,11 @@ def test_a_lease_is_made_taken_and_released() -> None:
         (httpx.Response(403, json={"message": "leases is forbidden"}), "HTTP 403 leases is forbidden"),
         (httpx.Response(500, text="<html>"), "HTTP 500"),
         (httpx.Response(200, text="<html>"), "HTTP 200, and the answer is not a Lease"),
-        (httpx.Response(200, json={"metadata": {"resourceVersion": 7}}), "HTTP 200, and the answer is not a Lease"),
+        (httpx.Response(200, text='{"metadata": {"x": ' + 100_000 * "["), "HTTP 200, and the answer is not a Lease"),
+        (
+            httpx.Response(200, json={"metadata": {"resourceVersion": 7}}),
+            "the lease exporter is not valid: Expected `str`, got `int` - at `.*resourceVersion`; delete it",
+        ),
     ],
 )
 def test_bad_answers_are_reported(answer: httpx.Response, words: str) -> None:
@@ -130,8 +133,9 @@ def test_a_token_that_is_no_text_is_reported(tmp_path: Path) -> None:
         asyncio.run(lease.read())
 
 
-def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path) -> None:
-    """The second request after Kubernetes has replaced the file connects."""
+def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request after Kubernetes has replaced the file connects."""
+    monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     (tmp_path / "ca.crt").write_bytes(old.file.read_bytes())
     (tmp_path / "namespace").write_text(NAMESPACE, encoding="utf-8")
@@ -147,13 +151,11 @@ def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path) -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=new.server())
         port = str(server.sockets[0].getsockname()[1])
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
-        lease = in_cluster("exporter", environ, tmp_path)
+        lease = open_lease(environ=environ)
         for _ in range(2):
             with pytest.raises(LeaseUnavailable, match="certificate not trusted"):
                 await lease.read()
         (tmp_path / "ca.crt").write_bytes(new.file.read_bytes())
-        with pytest.raises(LeaseUnavailable, match="certificate not trusted"):
-            await lease.read()
         assert await lease.read() == Record()
         await lease.aclose()
         server.close()
@@ -167,9 +169,36 @@ def test_an_unreadable_token_is_reported(tmp_path: Path) -> None:
         asyncio.run(lease.read())
 
 
-def test_it_needs_a_pod_with_a_service_account(tmp_path: Path) -> None:
+def test_it_needs_a_pod_with_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
     with pytest.raises(StartError, match="KUBERNETES_SERVICE_HOST is not set"):
-        open_lease("kubernetes", environ={})
+        open_lease(environ={})
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
     with pytest.raises(StartError, match="automountServiceAccountToken: true"):
-        in_cluster("exporter", environ, tmp_path)
+        open_lease(environ=environ)
+
+
+def test_identities_differ_and_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "pod/1 ä." + 300 * "x")
+    first, second = identity(), identity()
+    assert first != second
+    assert re.fullmatch("[A-Za-z0-9_.-]{10,80}", first)
+
+
+def test_a_shard_has_a_lease_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
+    (tmp_path / "ca.crt").write_bytes(Authority(tmp_path, "ca").file.read_bytes())
+    (tmp_path / "namespace").write_text(NAMESPACE, encoding="utf-8")
+    (tmp_path / "token").write_text("token", encoding="utf-8")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "TRAINFLEET_LEASE_NAME": "prod"}
+    paths: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path.rpartition("/")[2])
+        return httpx.Response(404)
+
+    for shard in (None, 3):
+        lease = open_lease(shard=shard, environ=environ)
+        lease._connect = lambda: httpx.MockTransport(answer)
+        assert asyncio.run(lease.read()) == Record()
+    assert paths == ["prod", "prod-3"]

@@ -2,54 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.lease.schedules import Verdict, play
 from trainfleet_exporter.lease import elector
 
-KINDS = ("kubernetes", "file")
 MOST_BLIND = 15.0
 
 
-def _play(seeds: range, kind: str, folder: Path) -> list[Verdict]:
+def _play(seeds: range) -> list[Verdict]:
     """Schedules with two exporters, or with three."""
-    return [play(seed, kind, 2 + seed % 2, folder) for seed in seeds]
+    return [play(seed, 2 + seed % 2) for seed in seeds]
 
 
-def _check(verdicts: list[Verdict], kind: str) -> None:
+def _check(verdicts: list[Verdict]) -> None:
     assert [verdict.overlaps[0] for verdict in verdicts if verdict.overlaps] == []
     blind = max(verdict.blind for verdict in verdicts)
     takeovers = sum(verdict.takeovers for verdict in verdicts)
-    print(f"{kind}: {len(verdicts)} schedules, {takeovers} takeovers, nobody polled for {blind:.1f} s at most")
+    print(f"{len(verdicts)} schedules, {takeovers} takeovers, no exporter polled for {blind:.1f} s at most")
     assert blind <= MOST_BLIND
     assert takeovers > 2 * len(verdicts)
     assert sum(verdict.polls for verdict in verdicts) > 50 * len(verdicts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_exporter_polls_at_a_time(kind: str, tmp_path: Path) -> None:
-    _check(_play(range(50), kind, tmp_path), kind)
+def test_one_exporter_polls_at_a_time() -> None:
+    _check(_play(range(50)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_exporter_polls_at_a_time_in_1000_schedules(kind: str, tmp_path: Path) -> None:
-    _check(_play(range(1000), kind, tmp_path), kind)
+def test_one_exporter_polls_at_a_time_in_1000_schedules() -> None:
+    _check(_play(range(1000)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_judge_sees_an_election_that_waits_too_short(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_sees_an_election_that_waits_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elector, "MARGIN", -4.0)  # the holder goes on until another may have begun
-    assert any(verdict.overlaps for verdict in _play(range(20), kind, tmp_path))
+    assert any(verdict.overlaps for verdict in _play(range(20)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_judge_sees_an_election_that_waits_too_long(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_judge_sees_an_election_that_waits_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elector, "DURATION", 15.0)
-    assert max(verdict.blind for verdict in _play(range(20), kind, tmp_path)) > MOST_BLIND
+    assert max(verdict.blind for verdict in _play(range(20))) > MOST_BLIND

@@ -16,7 +16,7 @@ from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.app.standby import Standby
 from trainfleet_exporter.config import Config, redacted
 from trainfleet_exporter.job_ledger import check_writable
-from trainfleet_exporter.lease import LeaseStore, Role
+from trainfleet_exporter.lease import KubernetesLease, Role
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
@@ -65,7 +65,7 @@ class Daemon:
         *,
         load: Callable[[], Config] | None = None,
         shard: Shard = WHOLE,
-        lease: LeaseStore | None = None,
+        lease: KubernetesLease | None = None,
     ) -> None:
         check_writable(config.global_.ledger_file)
         self._standby = None if lease is None else Standby(lease)
@@ -75,6 +75,7 @@ class Daemon:
             elector = self._standby.elector
             self.exporter = Exporter(config, platforms, shard=shard, stands_by=True, may_call=lambda: elector.may_poll)
             self.exporter.telemetry.watch_lease(lambda: elector.may_poll)
+            self.exporter.telemetry.watch_writes("lease", lambda: elector.write_errors)
         self._schedule = Schedule(self.exporter.runners)
         self._manager = ServiceManager(lambda: _in_words(self.exporter))
         self._turn = asyncio.Lock()
@@ -97,6 +98,7 @@ class Daemon:
             denied=lambda: self.exporter.config.global_.metrics.deny,
             notice=lambda: " ".join(filter(None, (web.notice, self._standby.words if self._standby else ""))),
             role=lambda: self._role,
+            may_take=lambda: self._standby is None or self._standby.elector.may_take,
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
         sockets = listen(*web.addresses)

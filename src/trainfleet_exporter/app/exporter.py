@@ -58,6 +58,7 @@ class Exporter:
         self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
         self.state = StateFile(None if stands_by else config.global_.state_file)
         self._job_ledger = LedgerFile(config.global_.ledger_file)
+        self.telemetry.watch_writes("ledger", lambda: self._job_ledger.write_errors)
         self._use = UseWatch(self.page_store)
         self._platforms = platforms
         self._observe = observe

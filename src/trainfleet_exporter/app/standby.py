@@ -15,7 +15,7 @@ from typing import Any
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.plan import Basis, Member, bases
 from trainfleet_exporter.budgets import Spent, StateFile, read_state, read_term
-from trainfleet_exporter.lease import Elector, LeaseStore, Role, identity
+from trainfleet_exporter.lease import Elector, KubernetesLease, Role, identity
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
@@ -31,9 +31,9 @@ _READ_SECONDS = 30.0
 class Standby:
     """One exporter's part in the election for a lease, and what follows from it."""
 
-    def __init__(self, store: LeaseStore) -> None:
-        self.elector = Elector(store, identity(), self._changed)
-        self._store = store
+    def __init__(self, lease: KubernetesLease) -> None:
+        self.elector = Elector(lease, identity(), self._changed)
+        self._lease = lease
         self._election: asyncio.Task[None] | None = None
         self._begins: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[None]] = set()
@@ -46,7 +46,8 @@ class Standby:
             return ""
         if self.elector.role is Role.UNDECIDED:
             return "This exporter waits for the lease. It does not poll yet."
-        return f"This exporter is on standby and does not poll. The lease is held by {self.elector.holder or 'none'}."
+        words = f"This exporter is on standby and does not poll. The lease is held by {self.elector.holder or 'none'}."
+        return words if self.elector.may_take else f"{words} This exporter cannot take the lease; see its log."
 
     def start(
         self, exporter: Exporter, schedule: Schedule, *, turn: asyncio.Lock, end: Callable[[], Awaitable[None]]
@@ -69,7 +70,7 @@ class Standby:
         if self._ends:
             await asyncio.wait(self._ends)
         await self.elector.resign()
-        await self._store.aclose()
+        await self._lease.aclose()
 
     def _changed(self, leads: bool) -> None:
         if leads:

@@ -58,11 +58,13 @@ class LedgerFile:
     """Appends ended jobs to the file at `path`, in their order; without a path it does nothing.
 
     A job that the end of the file already has is not written again. While the file cannot be written, the log says so
-    once, and the lines wait for the next one.
+    once, and the lines wait for the next one. The log also says once that lines were lost, because too many waited.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.write_errors = 0
+        """Writes that failed, and lines that were lost."""
         self._waiting: deque[tuple[_Key, bytes]] = deque()
         self._lost = 0
         self._busy = False
@@ -78,7 +80,10 @@ class LedgerFile:
         self._waiting.append(((job.provider, job.job_id, job.ended), msgspec.json.encode(job) + b"\n"))
         if len(self._waiting) > _MOST_WAITING:
             self._waiting.popleft()
+            self.write_errors += 1
             self._lost += 1
+            if self._lost == 1:
+                log.error("ended jobs are lost: too many wait for the ledger", extra=fields(**self._facts()))
         self._write_soon()
 
     def close(self) -> None:
@@ -106,13 +111,15 @@ class LedgerFile:
         if done.cancelled():
             return
         if (error := done.exception()) is not None:
+            self.write_errors += 1
             log.error("cannot write the ledger: internal error", exc_info=error)
             return
         failure = done.result()
+        self.write_errors += bool(failure)
         if failure and not self._fails:
             facts = fields(**self._facts(), error=failure)
             log.error("cannot write ended jobs to the ledger; the next write retries", extra=facts)
-        elif self._fails and not failure:
+        elif not failure and (self._fails or self._lost):
             log.info("ended jobs are written to the ledger again", extra=fields(**self._facts()))
             self._lost = 0
         self._fails = bool(failure)

@@ -31,6 +31,8 @@ def make_app(pages: Pages) -> ASGIApp:
         role = pages.role()
         if role is Role.UNDECIDED:
             return PlainTextResponse("waiting for the lease, or for an exporter that holds it\n", status_code=503)
+        if role is Role.STANDBY and not pages.may_take():
+            return PlainTextResponse("on standby, and cannot take the lease; see the log\n", status_code=503)
         if role is Role.STANDBY:
             return PlainTextResponse("trainfleet-exporter is ready and stands by.\n")
         waiting = pages.waiting_for()

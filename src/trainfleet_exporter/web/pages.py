@@ -38,5 +38,7 @@ class Pages:
     """Returns a warning for the top of the status page, or an empty text."""
     role: Callable[[], Role] = lambda: Role.LEADER
     """Returns whether this exporter polls, another one does, or that is not certain yet."""
+    may_take: Callable[[], bool] = lambda: True
+    """Returns whether this exporter may take the lease when its holder is lost."""
     reload: Callable[[], Awaitable[ReloadResult]] | None = None
     """Reloads the config; None if requests may not do that."""

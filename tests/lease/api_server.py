@@ -1,4 +1,4 @@
-"""Places where a lease is kept, in a simulated world: an API server of Kubernetes, and a file server."""
+"""A simulated API server of Kubernetes that keeps leases, and the network to it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests.lease.processes import Process, World
-from trainfleet_exporter.errors import LeaseConflict
-from trainfleet_exporter.lease import FileLease, LeaseStore, Record
-from trainfleet_exporter.lease.kubernetes import KubernetesLease
+from trainfleet_exporter.lease import KubernetesLease
 
 NAMESPACE = "monitoring"
 _PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -23,28 +20,35 @@ _PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 class ApiServer:
     """The Leases of a namespace, with optimistic concurrency as the API server has it.
 
-    `rejects` is a status that it answers for a while, whatever is asked.
+    `rejects` is a status that it answers for a while, whatever is asked; `rejects_writes` one that only writes get.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, note_holder: Callable[[str], None] = lambda holder: None) -> None:
+        self._note_holder = note_holder
         self.leases: dict[str, dict[str, Any]] = {}
         self.rejects = 0
+        self.rejects_writes = 0
+        self.refusal = "leases.coordination.k8s.io is forbidden"
+        """The message with either."""
         self.requests: list[tuple[str, int]] = []
         """Method and status of each."""
         self._version = 100
 
-    def answer(self, method: str, path: str, content: bytes, token: str) -> httpx.Response:
+    def answer(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
-        status, body = self._answer(method, path, content, token)
-        self.requests.append((method, status))
+        is_dry = request.url.params.get("dryRun") == "All"
+        token = request.headers["authorization"]
+        status, body = self._answer(request.method, request.url.path, request.content, token, is_dry=is_dry)
+        self.requests.append((f"{request.method} dry run" if is_dry else request.method, status))
         return httpx.Response(status, json=body)
 
-    def _answer(self, method: str, path: str, content: bytes, token: str) -> tuple[int, dict[str, Any]]:
+    def _answer(
+        self, method: str, path: str, content: bytes, token: str, *, is_dry: bool
+    ) -> tuple[int, dict[str, Any]]:
         if token != "Bearer token":
             return self._refusal(401, "Unauthorized")
-        if self.rejects:
-            return self._refusal(self.rejects, "leases.coordination.k8s.io is forbidden")
+        if status := self.rejects or (self.rejects_writes if method != "GET" else 0):
+            return self._refusal(status, self.refusal)
         name = path.removeprefix(_PATH).lstrip("/")
         assert path.startswith(_PATH)
         if method == "POST":
@@ -62,14 +66,14 @@ class ApiServer:
         given = json.loads(content)
         if given["metadata"]["resourceVersion"] != self.leases[name]["metadata"]["resourceVersion"]:
             return self._refusal(409, "the object has been modified")
-        return 200, self._store(name, given)
+        return 200, self.leases[name] if is_dry else self._store(name, given)
 
     def _store(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         spec = given["spec"]
         assert spec["leaseDurationSeconds"] > 0
         assert spec["leaseTransitions"] >= 0
         assert spec.get("holderIdentity") != ""
-        self._world.note_holder(spec.get("holderIdentity", ""))
+        self._note_holder(spec.get("holderIdentity", ""))
         self._version += 1
         self.leases[name] = {**given, "metadata": {**given["metadata"], "resourceVersion": str(self._version)}}
         return self.leases[name]
@@ -92,12 +96,11 @@ class Wire(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         world, process, chance = self._world, self._process, self._chance
         future: asyncio.Future[httpx.Response] = process.loop.create_future()
-        content, token = request.content, request.headers["authorization"]
 
         def arrive() -> None:
             if process.is_cut_off:
                 return
-            answer = self._server.answer(request.method, request.url.path, content, token)
+            answer = self._server.answer(request)
             world.after(chance.uniform(0, self.slowest), lambda: back(answer))
 
         def back(answer: httpx.Response) -> None:
@@ -118,36 +121,17 @@ def kubernetes(world: World, process: Process, server: ApiServer, chance: random
         server="https://10.0.0.1:443",
         namespace=NAMESPACE,
         token=lambda: "token",
-        send=Wire(world, process, server, chance),
+        connect=lambda: Wire(world, process, server, chance),
         wall=lambda: 1.8e9 + world.now + world.wall_offset,
     )
 
 
-def file(world: World, process: Process, path: Path, chance: random.Random, slowest: float = 0.3) -> LeaseStore:
-    """The lease of a process, in a folder of a file server: while that is out of reach, calls wait until it is back.
-
-    A call that was begun goes on in the file server although its process is stopped, or waits for the process.
-    """
-
-    async def run(work: Callable[[], Record]) -> Record:
-        future: asyncio.Future[Record] = process.loop.create_future()
-        waits_for_process = chance.random() < 0.5
-
-        def reach() -> None:
-            if not process.is_alive:
-                return
-            if process.is_cut_off or (process.is_stopped and waits_for_process):
-                world.after(0.5, reach)
-                return
-            try:
-                record = work()
-                world.note_holder(record.holder)
-                result: Record | Exception = record
-            except (OSError, LeaseConflict) as error:
-                result = error
-            world.after(chance.uniform(0, slowest), lambda: process.answer(future, result))
-
-        world.after(chance.uniform(0, slowest), reach)
-        return await future
-
-    return FileLease(path, run)
+def stepped(server: ApiServer) -> KubernetesLease:
+    """The lease of an exporter in the event loop of the test, without a network."""
+    return KubernetesLease(
+        "trainfleet-exporter",
+        server="https://10.0.0.1:443",
+        namespace=NAMESPACE,
+        token=lambda: "token",
+        connect=lambda: httpx.MockTransport(server.answer),
+    )

@@ -1,0 +1,258 @@
+"""A hostile or broken API server in, text out: what the log, the pages and the number of requests show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.app.reload_rig import SmallConfig, World
+from tests.lease.api_server import NAMESPACE, ApiServer
+from tests.support.clock import run_stepped
+from tests.support.logs import line_of
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.config import load_config
+from trainfleet_exporter.lease import KubernetesLease, elector
+from trainfleet_exporter.process.logs import set_up_logs
+
+TOKENS = [f"eyJhbGciOiJSUzI1NiIs{letter}ImtpZCI6InBsYW50ZWQi.{40 * letter}.c2lnbmF0dXJl{letter}" for letter in "xyz"]
+CONFIG = "providers:\n  - {platform: small, region: cn-x, name: a}\n"
+HOLDER = {"holderIdentity": "other-0_1", "leaseDurationSeconds": 10, "leaseTransitions": 1}
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture(autouse=True)
+def _stepped_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elector, "steady_clock", lambda: asyncio.get_running_loop().time())
+
+
+class Site:
+    """One daemon whose lease is kept by `answer`."""
+
+    def __init__(self, daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+        self.daemon = daemon
+        self._caplog = caplog
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines of the log about the lease."""
+        return [line_of(record) for record in self._caplog.records if "lease" in record.name]
+
+    async def get(self, path: str) -> httpx.Response:
+        address = self.daemon.server.addresses[0]
+        async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client:
+            return await client.get(path)
+
+    async def write_errors(self, target: str = "lease") -> float:
+        start = f'trainfleet_exporter_write_errors_total{{target="{target}"}} '
+        (line,) = [each for each in (await self.get("/metrics")).text.splitlines() if each.startswith(start)]
+        return float(line.removeprefix(start))
+
+
+@contextlib.asynccontextmanager
+async def site(
+    folder: Path, caplog: pytest.LogCaptureFixture, answer: Answer, token: Callable[[], str] = lambda: "token"
+) -> AsyncIterator[Site]:
+    caplog.set_level(logging.INFO)
+    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    config = load_config(folder / "config.yaml", environ={}, platforms={"small": SmallConfig})
+    lease = KubernetesLease(
+        "trainfleet-exporter",
+        server="https://10.0.0.1",
+        namespace=NAMESPACE,
+        token=token,
+        connect=lambda: httpx.MockTransport(answer),
+    )
+    web = WebSettings(addresses=("127.0.0.1:0",))
+    daemon = Daemon(config, {"small": World().platform}, web, lease=lease)
+    await daemon.start()
+    try:
+        yield Site(daemon, caplog)
+    finally:
+        await daemon.stop()
+
+
+def _held(server: ApiServer, spec: dict[str, object] = HOLDER) -> None:
+    """Have another exporter hold the lease, which renews it every two seconds."""
+    version = server.leases.get("trainfleet-exporter", {"metadata": {"resourceVersion": "1"}})["metadata"]
+    number = int(version["resourceVersion"]) + 1
+    server.leases["trainfleet-exporter"] = {"metadata": {"resourceVersion": str(number)}, "spec": dict(spec)}
+
+
+async def _renew(server: ApiServer, seconds: float) -> None:
+    for _ in range(int(seconds / 2)):
+        _held(server)
+        await asyncio.sleep(2)
+
+
+@pytest.mark.parametrize("quote", ["whole request", "truncated", "as JSON"])
+def test_a_quoted_token_never_reaches_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], quote: str
+) -> None:
+    """Kubernetes renews the token, and a proxy quotes the former one."""
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        token = request.headers["authorization"].removeprefix("Bearer ")
+        sent.append(token)
+        shown = sent[-2] if len(sent) > 1 else token
+        shown = {
+            "whole request": f"GET /apis authorization: {shown}",
+            "truncated": f"token={shown[:40]}...",
+            "as JSON": "",
+        }[quote] or json.dumps({"authorization": shown})
+        return httpx.Response(400 + len(sent), json={"message": f"cannot route {shown}"})
+
+    async def main() -> None:
+        tokens = iter(TOKENS)
+        set_up_logs("info", "logfmt")
+        async with site(tmp_path, caplog, answer, lambda: next(tokens, TOKENS[-1])) as here:
+            await asyncio.sleep(20)
+            pages = [(await here.get(path)).text for path in ("/", "/-/ready", "/metrics")]
+        shown = capsys.readouterr().err + "".join(pages)
+        assert "HTTP 401 cannot route" in shown
+        for token in TOKENS:
+            assert not [part for part in token.split(".") if part[:16] in shown]
+
+    root = logging.getLogger()
+    before = list(root.handlers)
+    try:
+        run_stepped(main)
+    finally:
+        root.handlers[:] = before
+
+
+def test_a_body_is_read_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    given = [0]
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(2000):
+                given[0] += 65536
+                yield bytes(65536)
+
+    async def main() -> None:
+        async with site(tmp_path, caplog, lambda request: httpx.Response(200, stream=Endless())) as here:
+            await asyncio.sleep(0.5)
+            assert here.lines == ['cannot use the lease error="the API server: the response is over 512 KiB"']
+        assert given[0] <= 600 * 1024
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("transitions", ["-5", "9" * 4000, "2147483647", "1.5", '"7"'])
+def test_an_invalid_number_of_terms_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, transitions: str
+) -> None:
+    body = f'{{"metadata": {{"resourceVersion": "7"}}, "spec": {{"leaseTransitions": {transitions}}}}}'
+    methods: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        methods.append(request.method)
+        return httpx.Response(200, text=body)
+
+    async def main() -> None:
+        async with site(tmp_path, caplog, answer) as here:
+            await asyncio.sleep(30)
+            (line,) = here.lines
+            assert line.startswith(
+                'cannot use the lease error="the lease trainfleet-exporter is not valid: Expected `int'
+            )
+            assert line.endswith('at `$.spec.leaseTransitions`; delete it"')
+            assert {*methods} == {"GET"}
+            assert (await here.get("/-/ready")).status_code == 503
+
+    run_stepped(main)
+
+
+def test_constant_conflicts_are_retried_at_the_period(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = ApiServer()
+
+    async def main() -> None:
+        async with site(tmp_path, caplog, server.answer) as here:
+            await asyncio.sleep(20)
+            assert here.daemon.exporter.telemetry.registry.get_sample_value("trainfleet_exporter_leader") == 1
+            server.rejects_writes = 409
+            server.requests.clear()
+            await asyncio.sleep(12)
+            assert len(server.requests) <= 20
+            await asyncio.sleep(60)
+            lines = [line for line in here.lines if "cannot use" in line]
+            reason = "the API server: HTTP 409: another client has written the lease trainfleet-exporter"
+            assert lines == [f'cannot use the lease error="{reason}"']
+            assert await here.write_errors() > 10
+            assert (await here.get("/-/ready")).status_code == 503
+
+    run_stepped(main)
+
+
+def test_a_long_holder_is_cut_and_redacted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = ApiServer()
+    _held(server, HOLDER | {"holderIdentity": f"Bearer {TOKENS[0]} " + 20_000 * "h"})
+
+    async def main() -> None:
+        async with site(tmp_path, caplog, server.answer) as here:
+            await asyncio.sleep(1)
+            (line,) = here.lines
+            assert line.startswith('standing by: another exporter holds the lease holder="Bearer <secret> hhh')
+            assert len(line) < 300
+            page = (await here.get("/")).text
+            assert "The lease is held by Bearer &lt;secret&gt; hhh" in page
+            assert 300 * "h" not in page
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_lease_that_cannot_be_written_is_one_problem(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    server = ApiServer()
+    server.rejects_writes = status
+
+    async def main() -> None:
+        async with site(tmp_path, caplog, server.answer) as here:
+            await _renew(server, 30)
+            problem = (
+                f'cannot use the lease error="the API server: HTTP {status} leases.coordination.k8s.io is forbidden"'
+            )
+            standing = "standing by: another exporter holds the lease holder=other-0_1"
+            assert here.lines == [standing, problem]
+            ready = await here.get("/-/ready")
+            assert (ready.status_code, ready.text) == (503, "on standby, and cannot take the lease; see the log\n")
+            assert "This exporter cannot take the lease; see its log." in (await here.get("/")).text
+            assert await here.write_errors() == server.requests.count(("PUT dry run", status)) >= 15
+            assert await here.write_errors("ledger") == 0
+
+            server.rejects_writes = 0
+            await _renew(server, 4)
+            assert here.lines == [standing, problem, "the lease can be written again"]
+            ready = await here.get("/-/ready")
+            assert (ready.status_code, ready.text) == (200, "trainfleet-exporter is ready and stands by.\n")
+            assert await here.write_errors() == server.requests.count(("PUT dry run", status))
+
+    run_stepped(main)
+
+
+def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server = ApiServer()
+
+    async def main() -> None:
+        async with site(tmp_path, caplog, server.answer) as here:
+            await _renew(server, 10)
+            assert (await here.get("/-/ready")).status_code == 200
+            assert server.requests.count(("PUT dry run", 200)) == 1
+            assert ("PUT", 200) not in server.requests
+            server.rejects_writes = 403
+            await _renew(server, 62)
+            assert (await here.get("/-/ready")).status_code == 503
+            assert len([line for line in here.lines if "cannot use" in line]) == 1
+
+    run_stepped(main)
