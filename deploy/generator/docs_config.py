@@ -66,8 +66,7 @@ def reference() -> str:
         (
             "## `global`\n\n" + _table(Global, without=("metrics",)),
             "### `global.metrics`\n\n" + _table(Metrics),
-            "## `providers[]`\n\nFor every platform:\n\n"
-            + _table(ProviderConfig, without=("http", "jobs", "limits")),
+            "## `providers[]`\n\nFor every platform:\n\n" + _table(ProviderConfig, without=("http", "jobs", "limits")),
             "### `providers[].http`\n\n" + _table(Http),
             "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nBoth have these keys:\n\n" + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),

@@ -26,6 +26,7 @@ ENVIRON = {
     "ZONE": "cn-north-4a",
     "MISSPELT_REGION": "cn-hangzou",
     "YOURS": "YOUR_ACCOUNT",
+    "NO_BREAK_SPACE": "hunter2\u00a0",
     "SECRET_OF_TWO_LINES": "hunter2\nhunter2",
     "HOME": str(BAD / "files" / "home"),
     "HUAWEICLOUD_SDK_AK": "hunter2",

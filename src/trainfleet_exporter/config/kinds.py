@@ -30,7 +30,7 @@ from trainfleet_exporter.config.durations import format_duration, parse_duration
 from trainfleet_exporter.config.patterns import UnquotedReason, compile_pattern
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable, unusable_secret
-from trainfleet_exporter.config.source import PLACEHOLDER
+from trainfleet_exporter.config.source import PLACEHOLDER, EnvironmentText
 from trainfleet_exporter.config.urls import parse_endpoint, parse_proxy
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.process.files import read_regular_file
@@ -157,7 +157,7 @@ def _secret(value: object, info: ValidationInfo) -> Secret:
     reason = unusable_secret(value) if isinstance(value, str) else f"it is {show(value)}"
     if reason:
         raise ValueError(f"found <secret>, which cannot be used ({reason}); allowed: a text of one line, not empty")
-    return Secret(str(value))
+    return Secret(str(value), source="environment" if isinstance(value, EnvironmentText) else "config file")
 
 
 def _secret_of_file(path: object, folder: Path) -> Secret:

@@ -39,6 +39,10 @@ _FIXES = {
 """By the parser's problem, or by what it was doing."""
 
 
+class EnvironmentText(str):
+    """A text with a value of the environment."""
+
+
 class Source:
     """The parsed text, as `load_yaml` describes it. Faults that leave a mapping are in `faults`."""
 
@@ -199,7 +203,7 @@ class Source:
             self._no_value(loc, f"{found}; allowed: a variable that is set, or $$ for a dollar")
         elif placeholder := PLACEHOLDER.search(filled):
             self._no_value(loc, f'found the placeholder "{placeholder[0]}"; allowed: your own value in its place')
-        return filled
+        return EnvironmentText(filled) if loc in self.written else filled
 
 
 def load_yaml(

@@ -10,11 +10,13 @@ from typing import TypeAlias
 
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
-READ_SECONDS = 5.0
-"""Longest time for reading a file."""
+READ_SECONDS = 2.0
+"""Longest time for reading a file. The event loop may wait for it."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Time, size and inode of a file, by which a change shows."""
+_hanging: dict[Path, concurrent.futures.Future[tuple[Stamp, bytes]]] = {}
+"""The attempts that were given up, by file."""
 
 
 def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> tuple[Stamp, bytes]:
@@ -23,9 +25,13 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes within `READ_SECONDS`. Raises OSError, whose `strerror` says why the file is
     unusable, and ValueError for what is not a path.
     """
+    if path in _hanging and not _hanging[path].done():  # the caller waits for a file only once
+        raise OSError(None, "an earlier attempt to read it has not ended")
+    reading = DaemonThreadExecutor().submit(_read, path, most, unless)
     try:
-        return DaemonThreadExecutor().submit(_read, path, most, unless).result(READ_SECONDS)
+        return reading.result(READ_SECONDS)
     except concurrent.futures.TimeoutError:
+        _hanging[path] = reading
         raise OSError(None, f"it could not be read within {READ_SECONDS:g} seconds") from None
 
 

@@ -12,7 +12,7 @@ from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.credentials.sources import FirstOf, GivenKeys, KeysUri, MachineRole
+from trainfleet_exporter.providers.credentials.sources import FirstOf, GivenKeys, KeysUri, MachineRole, is_swapped
 
 _TARGET = re.compile(r"/[!-~]*", re.ASCII)
 
@@ -50,6 +50,8 @@ class Environment:
         """The keys of these variables. Permanent keys have no token."""
         if not self.has_all(key_id, secret):
             return None
+        if is_swapped(self.get(key_id), self.get(secret)):
+            refuse_chain(f"{secret} holds a key id, and {key_id} the secret: swap them")
         return GivenKeys(*(self.secret(name) for name in (key_id, secret, token) if self.get(name)))
 
     def secret(self, name: str) -> Secret:
