@@ -22,7 +22,6 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.config.secrets": "secrets whose `repr` and `str` never contain the value",
     "trainfleet_exporter.config.plain": "keys that look like secrets but are not secret",
     "trainfleet_exporter.config.urls": "URLs of endpoints and proxies",
-    "trainfleet_exporter.budgets.billing": "billing months of a cloud",
     "trainfleet_exporter.polling": "collectors, parts, and topics that collectors share",
     "trainfleet_exporter.transport": "calls, signed and limited",
     "trainfleet_exporter.transport.payload": "decoding of responses into structs",

@@ -30,11 +30,6 @@ class Shard:
     def __str__(self) -> str:
         return f"{self.ordinal} of {self.total}"
 
-    @property
-    def part(self) -> str:
-        """How its state file is marked; empty for an exporter that is alone."""
-        return "" if self.total == 1 else str(self)
-
 
 WHOLE = Shard()
 """An exporter that is alone."""

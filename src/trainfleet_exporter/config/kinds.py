@@ -240,7 +240,7 @@ Endpoint: TypeAlias = Annotated[str, AfterValidator(parse_endpoint)]
 Proxy: TypeAlias = Annotated[ProxyUrl, PlainValidator(parse_proxy), PlainSerializer(str)]
 """May hold a password, so it is a secret that shows as the address without its user."""
 CaFile: TypeAlias = Annotated[Path, _path(_authorities, "a readable file of PEM certificates"), PlainSerializer(str)]
-StateFile: TypeAlias = Annotated[Path, _path(_place, "a file in a writable folder"), PlainSerializer(str)]
+WritableFile: TypeAlias = Annotated[Path, _path(_place, "a file in a writable folder"), PlainSerializer(str)]
 """A file to be written, which need not exist."""
 MonthlyCalls: TypeAlias = Annotated[
     dict[str, CountFrom1], BeforeValidator(lambda given: {} if given is None else given)

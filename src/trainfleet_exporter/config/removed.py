@@ -19,6 +19,10 @@ class Removed:
 
 REMOVED = (
     Removed(
+        ("global", "state_file"),
+        "leave the key out; limits.monthly_calls sets a steady pace now and needs no file",
+    ),
+    Removed(
         ("providers", "*", "sharding"),
         "leave the key out; one shard polls all of a provider, and two providers with disjoint workspaces and the same "
         "account divide a large account",

@@ -30,8 +30,8 @@ from trainfleet_exporter.config.kinds import (
     Rate,
     Regex,
     Region,
-    StateFile,
     Text,
+    WritableFile,
 )
 from trainfleet_exporter.config.secrets import Secret
 
@@ -122,10 +122,7 @@ class Global(Section):
     """How long a finished job keeps its own series after it has released its resources."""
     metrics: Metrics = Metrics()
     """Which families and tags the exporter publishes."""
-    state_file: StateFile | None = None
-    """File that keeps spent monthly budgets over a restart. Its folder must be writable. Without a lease, only one
-    process may use it."""
-    ledger_file: StateFile | None = None
+    ledger_file: WritableFile | None = None
     """File that gets one line of JSON for each finished job, for `trainfleet-exporter report`. Its folder must be
     writable. The flag `--ledger` overrides it."""
 
@@ -153,7 +150,8 @@ class Limits(Section):
     concurrency: CountFrom1 = 4
     """Largest number of calls to one API at the same time."""
     monthly_calls: MonthlyCalls = {}
-    """Budget of calls to each API for a billing month of the cloud. The exporter polls less often to stay within it."""
+    """Largest number of calls to each API in 30 days. The exporter makes the intervals of all collectors that call the
+    API longer by one factor, to keep a steady pace."""
 
 
 class JobFilter(Section):
@@ -217,7 +215,7 @@ class ProviderConfig(Section):
     region: Region
     """The cloud's id of the region. The exporter derives the addresses of the APIs from it."""
     account: Text | None = None
-    """Name of the account. Providers with the same account share budgets, and rate limits of the same host. Set
+    """Name of the account. Providers with the same account share `monthly_calls`, and rate limits of the same host. Set
     `limits` in one of these providers, or the same in all of them. Default: the provider has its own account."""
     http: Http = Http()
     """How the exporter reaches the cloud."""

@@ -53,22 +53,20 @@ def _is_dead(row: EndpointReport) -> bool:
 
 
 def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
-    """Report each reason why the cloud rejects the credentials, once. Also spent budgets."""
+    """Report each reason why the cloud rejects the credentials, once."""
     said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
     for message in dict.fromkeys(said):  # once for all operations
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:
             yield f"fix the credentials (from {origin}): {message}"
-    for message in dict.fromkeys(problem.message for problem in problems if problem.reason == "budget"):
-        yield f"raise limits.monthly_calls, or wait for the next month: {message}"
 
 
 def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
     """Report what no other advice explains. Leave out consequences of a problem that is already reported."""
     said = anything_said
     for problem in problems:
-        if problem.reason in ("auth", "budget"):
+        if problem.reason == "auth":
             said = True
         elif problem.reason not in ("not_ready", "circuit_open", "network", "timeout", "throttled", "deadline"):
             said = True
@@ -112,8 +110,9 @@ def _months(calls: Iterable[CallsReport]) -> Iterator[str]:
         whose = "" if month == found.month else " (with the other providers of the account)"
         if found.budget is not None and month > found.budget:
             yield (
-                f"{found.api} needs {more}{month:,.0f} calls a month{whose}, and the budget is {found.budget:,}: the "
-                f"exporter stretches intervals to about {month / found.budget:.1f} times their length"
+                f"{found.api} needs {more}{month:,.0f} calls in 30 days{whose}, and limits.monthly_calls is "
+                f"{found.budget:,}: the exporter stretches intervals to about {month / found.budget:.1f} times their "
+                f"length"
             )
         elif found.budget is None and found.free is not None and month > found.free / 2:
             yield (

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
@@ -86,9 +85,6 @@ class Platform:
     """By API, how many calls a month an account has without paying, where the cloud says so."""
     history: Callable[[Any, BuildContext], History] | None = None
     """Opens the history of a provider by its config; None if the cloud keeps none."""
-    billing: BillingPeriod = field(default_factory=BillingPeriod)
-    """When the cloud's billing months begin, which are the months of `limits.monthly_calls`; left out, on the first day
-    at midnight UTC."""
 
 
 def installed_platforms() -> dict[str, Platform]:
