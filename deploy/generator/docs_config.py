@@ -1,15 +1,8 @@
-"""The reference of the config file: keys, kinds and defaults from the models, and the docstring of each field.
-
-Python does not keep the docstrings of fields, so they are read from the source.
-"""
+"""The reference of the config file: keys, kinds and defaults from the models, and the docstring of each field."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic.fields import FieldInfo
@@ -27,7 +20,7 @@ from trainfleet_exporter.config import (
 )
 from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.durations import format_duration
-from trainfleet_exporter.config.schema import Section, is_secret
+from trainfleet_exporter.config.schema import Section, is_secret, meanings
 from trainfleet_exporter.providers.alibaba_pai import config as pai
 from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
 from trainfleet_exporter.providers.aws_sagemaker import config as sagemaker
@@ -45,7 +38,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.Rate, "number above 0"),
     (kind.Name, "text of at most 64 characters"),
     (kind.Region, "region id"),
-    (kind.ProjectId, "project id"),
+    (modelarts.ProjectId, "project id"),
     (kind.Text, "text"),
     (kind.SecretText, "secret"),
     (kind.Endpoint, "`scheme://host[:port]`"),
@@ -64,28 +57,6 @@ _KINDS: tuple[tuple[Any, str], ...] = (
 )
 _LISTS = {"text": "texts", "pattern": "patterns", "regular expression": "regular expressions"}
 _HEADS = ("key", "kind", "default", "meaning")
-
-
-def meanings(section: type[Section]) -> dict[str, str]:
-    """Return the docstring of each field of a section and of its base classes."""
-    found: dict[str, str] = {}
-    for base in reversed(section.__mro__):
-        if base is not Section and issubclass(base, Section):
-            found |= _written(base)
-    return found
-
-
-@cache
-def _written(section: type[Section]) -> dict[str, str]:
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for statement, after in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else None
-            if isinstance(text, str):
-                found[statement.target.id] = " ".join(text.split())
-    return found
 
 
 def reference() -> str:

@@ -1,270 +1,261 @@
-"""The command line: commands and exit codes.
+"""The commands and their flags. What they do is in `commands`, which is slow to import.
 
-0: stopped by a signal, or a check passed. 1: could not run. 2: bad flags or bad config.
+Exit codes: 0 stopped by a signal, or a check passed. 1 could not run. 2 bad flags or bad config.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import errno
-import json
-import logging
-import os
 import sys
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, TypeVar
 
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.errors import ConfigError, Fault, OperatorError
-from trainfleet_exporter.flags import (
-    backfill_parser,
-    daemon_parser,
-    demo_parser,
-    diagnose_parser,
-    find_shard,
-    once_parser,
-    report_parser,
-    simulate_parser,
-)
-from trainfleet_exporter.lease import open_lease
-from trainfleet_exporter.process.arguments import Parser, split
-from trainfleet_exporter.process.logs import set_up_logs
-from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
-from trainfleet_exporter.process.signals import Signals
-from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.sharding import Shard, apportioned
-from trainfleet_exporter.web.access import Access
+import click
 
-log = logging.getLogger(__name__)
+from trainfleet_exporter.process.arguments import Commands, checked, found, version
+from trainfleet_exporter.process.signals import ignore_hangups
 
-_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of a disk behind the standard output."""
+F = TypeVar("F", bound=Callable[..., Any])
+_SHORT_COMMANDS = ("once", "diagnose")
+"""Commands that end when their terminal closes, like any other command-line tool."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code. Without arguments, print the help, as promtool and amtool do."""
-    words = sys.argv[1:] if argv is None else argv
-    if not words:
-        daemon_parser().print_help()
-        return 0
-    arguments = split(words)
-    if arguments.command not in _COMMANDS:
-        daemon_parser().refuse_command(arguments.command)
-    parse, run = _COMMANDS[arguments.command]
-    parser = parse()
-    options = parser.read(arguments, {command: other for command, (other, _) in _COMMANDS.items()})
-    find_shard(parser, options)
-    set_up_logs(options.log_level, options.log_format)
+    """Run one command; the exit code."""
+    code = cli.main(sys.argv[1:] if argv is None else argv)
+    return code if isinstance(code, int) else 0
+
+
+def _run(command: str, options: dict[str, Any]) -> int:
+    # Nothing slow is imported before SIGHUP can do no harm.
+    restore_hangups = ignore_hangups()
+    from trainfleet_exporter import commands  # noqa: PLC0415 - slow
+
+    if command in _SHORT_COMMANDS:
+        restore_hangups()
+    return commands.run(command, options)
+
+
+def _later(module: str, function: str, *, keep: bool = False) -> Callable[[str], Any]:
+    """A check of a flag's value by a module that is slow to import. `keep` keeps the text instead of the result."""
+
+    def check(value: str) -> Any:
+        result = getattr(import_module(f"trainfleet_exporter.{module}"), function)(value)
+        return value if keep else result
+
+    return check
+
+
+def _file(value: str) -> str:
+    if not value:
+        raise ValueError("a value is required, but missing")
+    return value
+
+
+def _telemetry_path(value: str) -> str:
+    # With two strokes in front it would be another host in the links of pages.
+    if not value.startswith("/") or value == "/" or value.startswith("//") or any(char in value for char in "{}?# "):
+        raise ValueError(f"{found(value)}; allowed: a path such as /metrics")
+    if value == "/config" or value.startswith("/-/"):
+        raise ValueError(f"{found(value)}, which is another page; allowed: a path such as /metrics")
+    return value
+
+
+def _lease(value: str) -> str:
+    if value != "kubernetes":
+        instead = "use --lease=kubernetes, or run one exporter without --lease, under systemd with Restart=always"
+        raise ValueError(f"{found(value)}; allowed: kubernetes. In place of a file, {instead}")
+    return value
+
+
+def _ordinal(value: str) -> int:
+    ordinal: int | None = _later("sharding", "ordinal_of")(value)
+    if ordinal is None:
+        raise ValueError(f"{found(value)}; allowed: 0 or more, or a name that ends with -NUMBER")
+    return ordinal
+
+
+def _moment(value: str) -> int:
     try:
-        check_descriptors()
-        with Signals() as signals:
-            code = run(options, signals)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # errors of the flush are reported below
-        return code
-    except ConfigError as error:
-        for fault in error.faults:
-            print(fault, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("trainfleet-exporter: interrupted", file=sys.stderr)
-        return 1
-    except OperatorError as error:
-        print(f"trainfleet-exporter: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # The reader of our output has gone. Python would fail once more when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        print("trainfleet-exporter: cannot write the output: its reader has closed it", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if error.errno not in _OUTPUT_LOST:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        print(f"trainfleet-exporter: cannot write the output: {error.strerror}", file=sys.stderr)
-        return 1
+        return int(_later("backfill.days", "moment")(value))
+    except (ValueError, OverflowError):
+        allowed = "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
+        raise ValueError(f"{found(value[:40])}; allowed: {allowed}") from None
 
 
-def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
-    if options.config_check:
-        config, access = _load_both(options)
-        whose = "" if options.shard.total == 1 else f" of shard {options.shard}"
-        print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s){whose}")
-        if access is not None:
-            print(f"{options.web_config_file}: the web config is good")
-        return 0
-    signals.accept_hangups()
-    config, access = _load_both(options)
-    web = WebSettings(
-        addresses=_addresses(options),
-        telemetry_path=options.web_telemetry_path,
-        enable_lifecycle=options.web_enable_lifecycle,
-        max_connections=affordable_connections(options.web_max_connections),
-        access=access,
-        notice=_notice(options.shard),
+def _flag(name: str, text: str, check: Callable[[str], Any] | None = None, **settings: Any) -> Callable[[F], F]:
+    """A flag with its help text. `check` returns its value, or refuses it."""
+    variable = name.removeprefix("--").replace(".", "_").replace("-", "_")
+    settings |= {"callback": checked(check)} if check else {}
+    settings = {"show_default": settings.get("default") not in (None, "")} | settings
+    return click.option(name, variable, help=text, **settings)
+
+
+def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(version())
+        ctx.exit()
+
+
+def _flags(*flags: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return decorate
+
+
+def _logs(level: str = "info") -> Callable[[F], F]:
+    levels, forms = click.Choice(("debug", "info", "warn", "error")), click.Choice(("logfmt", "json"))
+    return _flags(
+        _flag("--log.level", "level of log lines on stderr", type=levels, default=level),
+        _flag("--log.format", "format of log lines on stderr", type=forms, default="logfmt"),
     )
 
-    shard = options.shard
-    numbered = shard.ordinal if shard.total > 1 else None
-    lease = None if options.lease is None else open_lease(shard=numbered)
 
-    async def run(stopped: asyncio.Event) -> None:
-        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=shard, lease=lease)
-        tune_memory()
-        try:
-            await daemon.start()
-            signals.on_hangup(daemon.request_reload)
-            await stopped.wait()
-        finally:
-            await daemon.stop()
-
-    return signals.serve(run)
-
-
-def _notice(shard: Shard) -> str:
-    """Return the notice for readers of a shard's status page."""
-    if shard.total == 1:
-        return ""
-    return f"This is shard {shard} (counted from 0): it shows its providers only."
-
-
-def _run_once(options: argparse.Namespace, signals: Signals) -> int:
-    config = _load(options)
-
-    async def run() -> bool:
-        exporter = Exporter(config, installed_platforms(), shard=options.shard)
-        try:
-            succeeded = await exporter.poll_once()
-            text = await exporter.text()
-            if sys.stdout is not None:  # closed where only the exit code is wanted
-                sys.stdout.buffer.write(text)
-                sys.stdout.buffer.flush()
-        finally:
-            await exporter.aclose()
-        return succeeded
-
-    return 0 if signals.finish(run()) else 1
-
-
-def _run_diagnose(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
-
-    def progress(text: str) -> None:
-        print(f"diagnose: {text}", file=sys.stderr, flush=True)
-
-    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=options.shard))
-    if options.json:
-        print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
-    else:
-        print("\n".join(map(show, reports)), end="")
-    return 0 if all(report.success for report in reports) else 1
-
-
-def _run_backfill(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.backfill.command import Wish, backfill, fault_in  # noqa: PLC0415 - likewise
-    from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
-
-    config, platforms = _load(options), installed_platforms()
-    wish = Wish(
-        provider=options.provider,
-        wanted=Range(options.from_, options.to),
-        out=Path(options.out),
-        job_id=options.job,
-        labels=dict(options.label),
+def _web(default: str) -> Callable[[F], F]:
+    listens, several = _later("web.listeners", "split_address", keep=True), {"multiple": True, "default": (default,)}
+    words = "address to listen on; may be repeated"
+    return _flags(
+        _flag("--web.listen-address", words, listens, metavar="HOST:PORT", **several),
+        _flag("--web.telemetry-path", "path of the metrics", _telemetry_path, metavar="PATH", default="/metrics"),
     )
-    if fault := fault_in(wish, config, platforms, time.time()):
-        backfill_parser().error(fault)
-
-    def say(text: str) -> None:
-        print(f"backfill: {text}", file=sys.stderr, flush=True)
-
-    outcome, words = signals.finish(backfill(wish, config, platforms, say=say, stream=sys.stderr))
-    print(words, file=sys.stderr if outcome.missing else sys.stdout)
-    return 1 if outcome.missing else 0
 
 
-def _run_report(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.job_ledger import report  # noqa: PLC0415 - likewise
-
-    until = datetime.now(UTC)
-    since = until - timedelta(days=options.days)
-    jobs, invalid = report.read_ledger(Path(options.ledger), since)
-    if invalid:
-        shown = ", ".join(map(str, invalid[:20])) + (", …" if len(invalid) > 20 else "")
-        print(f"report: {options.ledger}: skipped {len(invalid)} invalid line(s): {shown}", file=sys.stderr)
-    rows = report.report_rows(jobs)
-    print(report.as_csv(rows) if options.format == "csv" else report.as_text(rows, since, until), end="")
-    return 0
-
-
-def _run_demo(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
-
-    web = WebSettings(addresses=_addresses(options), telemetry_path=options.web_telemetry_path)
-    return _run_without_file(signals, lambda stopped: run_demo(stopped, web=web, seed=options.seed))
+_ORDINAL = "number of this shard from 0, or the name of its StatefulSet pod, such as exporter-3"
+_TOTAL = "number of exporters that share the work of this config"
+_TIMES = "an ISO date (0:00 UTC) or a time with its time zone"
+_config = _flag("--config.file", "the config file (YAML)", _file, metavar="FILE", required=True)
+_shards = _flags(
+    _flag("--shard", _ORDINAL, _ordinal, metavar="N"),
+    _flag("--total-shards", _TOTAL, type=click.IntRange(1, 1000), metavar="M", default=1),
+)
+_seed = _flag("--seed", "seed of the simulated clouds", type=int, metavar="N", default=1)
+_switch: dict[str, Any] = {"is_flag": True, "show_default": False}
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 
-def _run_simulate(options: argparse.Namespace, signals: Signals) -> int:
-    from trainfleet_exporter.app.demo import run_simulator  # noqa: PLC0415 - likewise
+@click.group(cls=Commands, invoke_without_command=True, context_settings=_SETTINGS)
+@_flag("--config.file", "the config file (YAML); required without a command", _file, metavar="FILE")
+@_shards
+@_flag("--config.check", "check the config file and the web config file, then exit", **_switch)
+@_web(":10075")
+@_flag("--web.config.file", "TLS, users and headers, as for the official exporters (YAML)", metavar="FILE", default="")
+@_flag("--web.enable-lifecycle", "reload the config on SIGHUP, and on POST or PUT to /-/reload", **_switch)
+@_flag("--web.max-connections", "limit of open connections", type=click.IntRange(2, 65535), metavar="N", default=512)
+@_flag("--ledger", "append each finished job to this file, instead of global.ledger_file", _file, metavar="FILE")
+@_flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", _lease, metavar="{kubernetes}")
+@_logs()
+@_flag("--version", "show the version and exit", is_eager=True, callback=_show_version, **_switch)
+@click.pass_context
+def cli(ctx: click.Context, /, **options: Any) -> int:
+    """Prometheus exporter for training jobs on rented clouds.
 
-    return _run_without_file(signals, lambda stopped: run_simulator(stopped, address=options.listen, seed=options.seed))
-
-
-def _run_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-    """Run a command without a config file until a signal ends it."""
-    signals.accept_hangups()
-
-    async def listening(stopped: asyncio.Event) -> None:
-        signals.on_hangup(lambda: log.warning("SIGHUP ignored: this command has no config file"))
-        await run(stopped)
-
-    return signals.serve(listening)
-
-
-def _load(options: argparse.Namespace) -> Config:
-    platforms = installed_platforms()
-    configs = {name: platform.config for name, platform in platforms.items()}
-    config = load_config(Path(options.config_file), environ=os.environ, platforms=configs)
-    if ledger := getattr(options, "ledger", None):
-        config = config.model_copy(update={"global_": config.global_.model_copy(update={"ledger_file": Path(ledger)})})
-    return apportioned(config, options.shard)
-
-
-def _load_both(options: argparse.Namespace) -> tuple[Config, Access | None]:
-    """The config, and what the web config file says if there is one. ConfigError has the faults of both."""
-    faults: list[Fault] = []
-    access = None
-    if options.web_config_file:  # an empty one is none, as for the official exporters
-        try:
-            access = Access(Path(options.web_config_file))
-        except ConfigError as error:
-            faults += error.faults
-    try:
-        config = _load(options)
-    except ConfigError as error:
-        raise ConfigError([*error.faults, *faults]) from None
-    if faults:
-        raise ConfigError(faults)
-    return config, access
+    Write flags before or after the command. Without a command, the exporter runs.
+    """
+    del options["version"]
+    if ctx.invoked_subcommand is not None:
+        return 0
+    if options["config_file"] is None:
+        raise click.UsageError("Missing option '--config.file'.", ctx)
+    return _run("", options)
 
 
-def _addresses(options: argparse.Namespace) -> Sequence[str]:
-    addresses: Sequence[str] = options.web_listen_address or options.default_addresses
-    return addresses
+@cli.command()
+@_config
+@_shards
+@_logs()
+def once(**options: Any) -> int:
+    """Run every collector once and print the metrics. Exit code 1 if a collector failed."""
+    return _run("once", options)
 
 
-_COMMANDS: dict[str, tuple[Callable[[], Parser], Callable[[argparse.Namespace, Signals], int]]] = {
-    "": (daemon_parser, _run_daemon),
-    "backfill": (backfill_parser, _run_backfill),
-    "demo": (demo_parser, _run_demo),
-    "diagnose": (diagnose_parser, _run_diagnose),
-    "once": (once_parser, _run_once),
-    "report": (report_parser, _run_report),
-    "simulate": (simulate_parser, _run_simulate),
-}
+@cli.command()
+@_config
+@_shards
+@_flag("--json", "print JSON for programs", **_switch)
+@_logs("error")  # the report says it better
+def diagnose(**options: Any) -> int:
+    """Poll once; report permissions, calls, limits and what to change.
+
+    The report has for each provider the source of its credentials, the response of each endpoint and missing
+    permissions. It compares calls with known limits. Exit code 1 if a collector failed.
+    """
+    return _run("diagnose", options)
+
+
+@cli.command()
+@_config
+@_flag("--provider", "name of the provider in the config", metavar="NAME", required=True)
+@_flag("--from", f"start, {_TIMES}", _moment, metavar="TIME", required=True)
+@_flag("--to", "end, exclusive, in the same format", _moment, metavar="TIME", required=True)
+@_flag("--job", "write only this job instead of all that the config selects", metavar="ID", default="")
+@_flag("--out", "directory of the files, created if missing", metavar="DIR", required=True)
+@_flag("--label", "label for all series; may be repeated", _later("backfill.command", "label"), multiple=True)
+@_logs()
+def backfill(**options: Any) -> int:
+    """Write metrics of past days for Prometheus, as OpenMetrics with timestamps.
+
+    Writes a file for each UTC day, if the clouds still have it. `promtool tsdb create-blocks-from openmetrics` turns
+    the files into blocks. To continue after an interruption, run the same command again. Exit code 1 if a day is
+    missing.
+    """
+    return _run("backfill", options)
+
+
+@cli.command()
+@_flag("--ledger", "ledger file of the exporter", _file, metavar="FILE", required=True)
+@_flag("--days", "jobs that finished in the last N days", type=click.IntRange(1, 9999), metavar="N", default=7)
+@_flag("--format", "format of the report", type=click.Choice(("text", "csv")), default="text")
+@_logs()
+def report(**options: Any) -> int:
+    """Report on finished jobs: usage, waste and waits by user.
+
+    The tables cover all jobs, then each user, pool and label. They show accelerator-hours, hours by phase, and lost or
+    idle time. They also show faults by cause, and waits.
+    """
+    return _run("report", options)
+
+
+@cli.command()
+@_web("127.0.0.1:10075")
+@_seed
+@_logs("warn")
+def demo(**options: Any) -> int:
+    """Run the exporter on simulated clouds, with real HTTP and signatures. No account is needed."""
+    return _run("demo", options)
+
+
+_LOOPBACK = _later("app.demo", "loopback", keep=True)
+
+
+@cli.command()
+@_flag("--listen", "loopback address; port 0: any", _LOOPBACK, metavar="HOST:PORT", default="127.0.0.1:0")
+@_seed
+@_logs()
+def simulate(**options: Any) -> int:
+    """Run only the simulated clouds and print a config file for them, for developers."""
+    return _run("simulate", options)
+
+
+_URL: dict[str, Any] = {"default": "http://127.0.0.1:10075/-/healthy", "metavar": "URL"}
+
+
+@cli.command()
+@_flag("--url", "address of the page", _later("process.healthcheck", "parse_url", keep=True), **_URL)
+@_flag("--tls.ca-file", "certificates to trust instead of the system's (PEM)", metavar="FILE")
+@_flag("--tls.insecure-skip-verify", "accept any certificate; nothing secret is sent", **_switch)
+@_flag("--tls.cert-file", "client certificate for mutual TLS (PEM)", metavar="FILE")
+@_flag("--tls.key-file", "key of the client certificate, if in another file (PEM)", metavar="FILE")
+def healthcheck(**options: Any) -> int:
+    """Check that a running exporter responds, for containers.
+
+    Exit code 0 if it does: with 200, or with 401 or 429 if its web config has users or a rate limit. 1 if it does not
+    respond within 3 s, 2 on bad flags.
+    """
+    if options["tls_key_file"] and not options["tls_cert_file"]:
+        raise click.UsageError("--tls.key-file needs --tls.cert-file")
+    if options["tls_ca_file"] and options["tls_insecure_skip_verify"]:
+        raise click.UsageError("--tls.ca-file and --tls.insecure-skip-verify exclude each other")
+    return int(import_module("trainfleet_exporter.process.healthcheck").check(options))

@@ -9,6 +9,7 @@ import logging
 import os
 import pickle
 import pprint
+import threading
 import traceback
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process import files
 
 TEXT = "hunter2"
 
@@ -112,8 +114,40 @@ def test_it_says_where_it_came_from(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n"])
 def test_the_newline_at_the_end_of_a_file_is_not_part_of_it(tmp_path: Path, ending: str) -> None:
-    (tmp_path / "key").write_bytes(f" {TEXT} {ending}".encode())
-    assert Secret.from_file(tmp_path / "key").reveal() == f" {TEXT} "
+    (tmp_path / "key").write_bytes(f"{TEXT} {TEXT}{ending}".encode())
+    assert Secret.from_file(tmp_path / "key").reveal() == f"{TEXT} {TEXT}"
+
+
+def test_a_byte_order_mark_is_not_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    assert Secret.from_file(tmp_path / "key").reveal() == TEXT
+
+
+@pytest.mark.parametrize("end", [" ", "\u00a0", "\u200b", "\u2060", "\u3000", "\ufeff", "\u00ad", "\u2800"])
+def test_an_invisible_character_at_an_end_is_refused(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "key"
+    for place, text in (("begins", end + TEXT), ("ends", TEXT + end)):
+        path.write_text("\ufeff" * (place == "begins") + text, encoding="utf-8")
+        with pytest.raises(AccessDenied) as caught:
+            Secret.from_file(path)
+        assert f"it {place} with the invisible character U+{ord(end):04X} (" in str(caught.value)
+        assert TEXT not in str(caught.value)
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key")
+    with pytest.raises(AccessDenied, match="cannot be used: it is not a regular file"):
+        Secret.from_file(tmp_path / "key")
+
+
+def test_a_file_that_does_not_respond_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file server that is down blocks the read for good."""
+    release = threading.Event()
+    monkeypatch.setattr(files, "READ_SECONDS", 0.01)
+    monkeypatch.setattr(files, "_read", lambda *given: release.wait(60))
+    with pytest.raises(AccessDenied, match=r"it could not be read within 0\.01 seconds"):
+        Secret.from_file(tmp_path / "key")
+    release.set()
 
 
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
@@ -178,8 +212,8 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
         (b"hunter2" * 10_000, "it is longer than 65536 bytes"),
     ],
 )
-def test_a_file_that_goes_bad_denies_access_and_can_come_back(
-    tmp_path: Path, content: bytes | None, reason: str
+def test_a_file_that_goes_bad_leaves_the_old_content_in_use(
+    tmp_path: Path, content: bytes | None, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "key"
     path.write_text("first")
@@ -189,11 +223,12 @@ def test_a_file_that_goes_bad_denies_access_and_can_come_back(
         path.unlink()
     else:
         path.write_bytes(content)
-    for reveal in (secret.reveal, secret.reveal, lambda: Secret.from_file(path)):
-        with pytest.raises(AccessDenied) as caught:
-            reveal()
-        assert str(caught.value) == f"the secret file {path} cannot be used: {reason}"
-        assert TEXT not in "".join(traceback.format_exception(caught.value))
-    path.write_text("first")
-    os.utime(path, ns=(1, 1))
-    assert secret.reveal() == "first"
+    assert [secret.reveal(), secret.reveal()] == ["first", "first"]
+    (record,) = caplog.records
+    assert vars(record)["fields"] == {"file": path, "reason": reason}
+    with pytest.raises(AccessDenied) as caught:
+        Secret.from_file(path)
+    assert str(caught.value) == f"the secret file {path} cannot be used: {reason}"
+    assert TEXT not in "".join(traceback.format_exception(caught.value))
+    path.write_text("second")
+    assert secret.reveal() == "second"

@@ -31,7 +31,7 @@ def test_an_endpoint_is_scheme_host_and_port(text: str, url: str) -> None:
     "text", ["http://proxy:3128", "https://user:pass%40word@proxy.example/", "http://user@[::1]:1"]
 )
 def test_a_proxy_keeps_its_user(text: str) -> None:
-    assert parse_proxy(text) == text
+    assert parse_proxy(text).reveal() == text
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import yaml
 from deploy.compose import receiver
 
 from tests.support.programs import need
-from trainfleet_exporter.flags import demo_parser
+from trainfleet_exporter.cli import demo
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FOLDER = DEPLOY / "compose"
@@ -68,7 +68,7 @@ def test_images_are_pinned_and_ports_are_on_loopback() -> None:
 def test_the_exporter_takes_its_command() -> None:
     command, *flags = SERVICES["exporter"]["command"]
     assert command == "demo"
-    assert demo_parser().parse_args(flags).web_listen_address == [":10075"]
+    assert demo.make_context("demo", flags).params["web_listen_address"] == (":10075",)
 
 
 def test_prometheus_is_as_the_example_but_for_addresses() -> None:

@@ -18,7 +18,6 @@ from tests.docs.pages import DOCUMENTS, ROOT, name_of, prose, spans
 from trainfleet_exporter import cli
 from trainfleet_exporter.config.schema import Config, Section, is_secret
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.process import healthcheck
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _RULES = [
@@ -93,9 +92,8 @@ def _help(main: Callable[[list[str]], object], *arguments: str) -> str:
     return printed.getvalue()
 
 
-_COMMANDS = ("demo", "once", "diagnose", "simulate", "backfill", "report")
-_HELP = [_help(cli.main), *(_help(cli.main, command) for command in _COMMANDS)]
-FLAGS = set(re.findall(r"--[a-z][a-z.-]*[a-z]", " ".join([*_HELP, _help(healthcheck.main)])))
+_HELP = [_help(cli.main), *(_help(cli.main, command) for command in cli.cli.commands)]
+FLAGS = set(re.findall(r"--[a-z][a-z.-]*[a-z]", " ".join(_HELP)))
 
 
 @_ON_PAGE

@@ -12,9 +12,6 @@ import pytest
 from tests.docs.messages import PACKAGES, ErrorText, Message, NotFixedError, error_texts, log_messages, sources
 from tests.docs.pages import ROOT
 from tests.docs.words import violations
-from trainfleet_exporter.config.wording import Rule, Wording
-from trainfleet_exporter.providers.alibaba_pai.config import PaiRule
-from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiRule
 
 PAGE = ROOT / "docs" / "log-messages.md"
 _ROW = re.compile(r"^\| `([^`]+)` \| (warn|error) \| ([^|]*) \| ([^|]+) \|$", re.MULTILINE)
@@ -50,11 +47,6 @@ def test_errors_keep_the_rules() -> None:
     found = list(error_texts(sources()))
     assert len(found) > 200
     assert {error.place: broken for error in found if (broken := faults(error.text))} == {}
-
-
-@pytest.mark.parametrize("rule", [*Rule, *PaiRule, *HuaweiRule], ids=lambda rule: rule.name)
-def test_config_rules_keep_the_rules(rule: Wording) -> None:
-    assert faults(rule) == {}
 
 
 def test_the_page_lists_every_message(messages: list[Message]) -> None:

@@ -23,8 +23,6 @@ from tests.docs.pages import ROOT
 from tests.docs.words import sentences, violations
 from trainfleet_exporter import cli
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.process import healthcheck
-from trainfleet_exporter.process.arguments import COMMANDS
 
 Texts = Iterator[tuple[str, str]]
 """The place of each text, and the text as Markdown."""
@@ -62,7 +60,7 @@ def _sources_of_families() -> Texts:
 
 
 def _help_of_commands() -> Texts:
-    for command in ("", *COMMANDS):
+    for command in ("", *cli.cli.commands):
         yield command, _help_of(command)
 
 
@@ -70,10 +68,7 @@ def _help_of(command: str) -> str:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
         patch.setenv("COLUMNS", "1000")  # one line for each flag
         with contextlib.suppress(SystemExit):
-            if command == "healthcheck":
-                healthcheck.main(["--help"])
-            else:
-                cli.main([*filter(None, [command]), "--help"])
+            cli.main([*filter(None, [command]), "--help"])
     return _in_help(printed.getvalue())
 
 

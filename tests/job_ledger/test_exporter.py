@@ -15,9 +15,8 @@ from tests.app.reload_rig import site
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
-from trainfleet_exporter.cli import _load
-from trainfleet_exporter.flags import daemon_parser
-from trainfleet_exporter.process.arguments import split
+from trainfleet_exporter.cli import cli
+from trainfleet_exporter.commands import _load
 
 HEAD = "global: {ledger_file: ledger.jsonl, metrics: {job_labels: [team]}}\n"
 GPUS: dict[str, Any] = {
@@ -155,7 +154,7 @@ def test_the_flag_overrides_the_config(tmp_path: Path) -> None:
     path.write_text(HEAD + CONFIG, encoding="utf-8")
 
     def ledger(*flags: str) -> Path | None:
-        options = daemon_parser().read(split([f"--config.file={path}", *flags]))
+        options = cli.make_context("", [f"--config.file={path}", *flags]).params
         return _load(options).global_.ledger_file
 
     assert ledger() == tmp_path / "ledger.jsonl"

@@ -15,7 +15,7 @@ from tests.job_ledger.rig import END, ended, whole
 from trainfleet_exporter import cli
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.job_ledger.line import EndedJob, HeldAccelerators
-from trainfleet_exporter.job_ledger.report import as_csv, as_text, read_ledger, report_rows
+from trainfleet_exporter.job_ledger.report import ReportRow, as_csv, as_text, read_ledger, report_rows
 
 WEEK = timedelta(days=7)
 COLUMNS = (
@@ -170,3 +170,23 @@ def test_text_is_readable_in_120_columns() -> None:
     assert alice.split() == ["alice", "1", "0", "72.0", "8.0", "16.0", "8.0", "1.0", "1h00m", "1h00m", "1"]
     nobody = next(line for line in lines if line.startswith("(no name)"))
     assert nobody.split()[2:] == ["1", "0", "-", "-", "-", "-", "-", "-", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@A1", "'@A1"), ("\t=1", "\\t=1"), ("\r=1", "\\r=1")],
+)
+def test_no_text_cell_of_csv_is_a_formula(name: str, cell: str) -> None:
+    job = whole(user_name=name, pool_id=name, labels={name: name})
+    table = _table(job)
+    assert {(by, name) for by, name in table if by != "all"} == {
+        ("user", cell),
+        ("pool", cell),
+        (f"label:{name}" if name.isprintable() else f"label:{cell}", cell),
+    }
+    assert all(float(row["accelerator_hours"]) > 0 for row in table.values())
+
+
+def test_negative_numbers_of_csv_stay_numbers() -> None:
+    (row,) = csv.DictReader(io.StringIO(as_csv([ReportRow("user", "alice", idle_hours=-1.5)])))
+    assert (row["name"], row["idle_accelerator_hours"]) == ("alice", "-1.5")

@@ -15,6 +15,8 @@ from trainfleet_exporter.config.schema import (
     Section,
 )
 from trainfleet_exporter.config.secrets import Secret
+from trainfleet_exporter.config.source import Source, load_yaml
+from trainfleet_exporter.config.validate import faults, validate
 
 __all__ = [
     "AccountKey",
@@ -29,6 +31,10 @@ __all__ = [
     "ProviderConfig",
     "Secret",
     "Section",
+    "Source",
+    "faults",
     "load_config",
+    "load_yaml",
     "redacted",
+    "validate",
 ]

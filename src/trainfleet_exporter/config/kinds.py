@@ -1,7 +1,7 @@
 """The vocabulary of annotated types that the config's models are made of.
 
-Each kind takes a scalar of the file (always its text, the schema decides what it means) or a ready Python value, which
-code that builds a config itself hands in. A refusal carries its rule and never the value of a secret.
+A kind takes the text of a scalar, or a ready Python value of code that builds a config itself. Where pydantic's own
+message would not help, it raises ValueError with what is allowed. The loader adds what was found.
 """
 
 from __future__ import annotations
@@ -10,356 +10,249 @@ import math
 import os
 import re
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
-    GetCoreSchemaHandler,
+    Field,
     PlainSerializer,
     PlainValidator,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from trainfleet_exporter.config.durations import format_duration, parse_duration
 from trainfleet_exporter.config.patterns import UnquotedReason, compile_pattern
-from trainfleet_exporter.config.plain import NOT_SHOWN
-from trainfleet_exporter.config.scalars import Surroundings, may_hint, near_word, refuse, show, text_of
-from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable
-from trainfleet_exporter.config.tree import Scalar, shape
+from trainfleet_exporter.config.plain import show
+from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable, unusable_secret
+from trainfleet_exporter.config.source import PLACEHOLDER, EnvironmentText
 from trainfleet_exporter.config.urls import parse_endpoint, parse_proxy
-from trainfleet_exporter.config.wording import PLACEHOLDER, Rule
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.files import read_regular_file
 
-_REGION_PATTERN = "[a-z][a-z0-9-]{0,61}[a-z0-9]"
+_REGION = re.compile("[a-z][a-z0-9-]{0,61}[a-z0-9]")
 _ZONE = re.compile("(?:([a-z]+-.+)-|([a-z]+-.+-[0-9]+))[a-z]")
 """`cn-hangzhou-b` and `cn-north-4a`: a region and a single letter."""
-
 _NUMBER_AND_UNIT = re.compile(
     "([0-9]{1,8})(?:(\\.[0-9]{1,3}))? ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)?", re.ASCII
 )
+_LARGEST_PEM = 10_000_000
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SecretFile:
-    """A secret whose key was written as `x_file`. `twice` if `x` was written as well."""
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The inputs of validation besides the file: the folder of relative paths, and the environment."""
 
-    key: str
-    path: object
-    twice: bool
+    folder: Path
+    environ: Mapping[str, str] = field(repr=False)
 
-
-def _kind(
-    parse: Callable[[str], Any],
-    rule: Rule,
-    *ready: type,
-    quantity: bool = False,
-    meant: Callable[[str], str] = lambda text: "",
-    **facts: object,
-) -> PlainValidator:
-    """A validator of scalars by `parse`, which raises ValueError; values of the `ready` types pass as they are.
-
-    `meant` returns what a refused text probably means, or an empty text.
-    """
-
-    def validate(value: object) -> Any:
-        if ready and isinstance(value, ready):
-            return value
-        text = text_of(value, rule, **facts)
-        try:
-            return parse(text)
-        except ValueError as error:
-            found = show(value, quantity=quantity)
-            quotes = found.startswith(NOT_SHOWN) and not isinstance(error, UnquotedReason)
-            reason = "the reason is hidden too" if quotes else error
-            hint = meant(text) if may_hint(value, quantity=quantity) else ""
-            refuse(rule, hint, **{**facts, "found": found, "reason": reason})
-
-    return PlainValidator(validate)
+    @classmethod
+    def of(cls, info: ValidationInfo) -> Surroundings:
+        """Those of this validation; without a config file there is the working folder and no environment."""
+        return info.context if isinstance(info.context, Surroundings) else cls(Path(), {})
 
 
-def _matching(pattern: str) -> Callable[[str], str]:
-    form = re.compile(pattern, re.DOTALL)
+def _text(value: str) -> str:
+    if unusable(value):
+        raise ValueError("allowed: a text without control characters, not empty")
+    return value
 
-    def parse(text: str) -> str:
-        if not form.fullmatch(text):
-            raise ValueError("does not match")
+
+def _region(text: str) -> str:
+    if _REGION.fullmatch(text):
         return text
+    meant = text.lower().replace("_", "-")
+    # Every region's name has a hyphen: one without it would be suggested in vain.
+    hint = f'did you mean "{meant}"? ' if "-" in meant and _REGION.fullmatch(meant) else ""
+    raise ValueError(f"{hint}allowed: a region ID of lower-case letters, digits and hyphens, such as cn-hangzhou")
 
-    return parse
 
-
-def region(foreign: str, cloud: str, example: str) -> WrapValidator:
+def region(foreign: str, cloud: str, example: str) -> AfterValidator:
     """Goes with `Region`: refuses a zone, and regions that only another cloud has, which `foreign` matches."""
     of_another = re.compile(foreign)
 
-    def validate(value: object, handler: ValidatorFunctionWrapHandler) -> str:
-        text: str = handler(value)
-        if placeholder := re.fullmatch("your-region(-id)?", text):
-            refuse(Rule.PLACEHOLDER, found=placeholder[0])
+    def validate(text: str) -> str:
         if of_another.fullmatch(text):
-            refuse(Rule.REGION_OF_ANOTHER, found=show(value), cloud=cloud, example=example)
+            raise ValueError(f"which is a region of {cloud}; allowed: a region of this cloud, such as {example}")
         if zone := _ZONE.fullmatch(text):
-            hint = (zone[1] or zone[2]) if may_hint(value) else ""
-            refuse(Rule.ZONE, hint, found=show(value), example=example)
+            hint = zone[1] or zone[2]
+            raise ValueError(f'which is a zone; did you mean "{hint}"? allowed: a region, such as {example}')
         return text
 
-    return WrapValidator(validate)
+    return AfterValidator(validate)
 
 
-def _lower_case(text: str) -> str:
-    meant = text.lower().replace("_", "-")
-    # Every region's name has a hyphen: one without it would be suggested in vain.
-    return meant if "-" in meant and re.fullmatch(_REGION_PATTERN, meant) else ""
+def _decimal(value: object) -> object:
+    # No leading zeros and no underscores: YAML 1.1 and a person would disagree on what 010 is.
+    if isinstance(value, str) and not re.fullmatch("-?(0|[1-9][0-9]{0,8})", value, re.ASCII):
+        raise ValueError("allowed: a whole number")
+    return value
 
 
-def _project_id(text: str) -> str:
-    # The API's documentation allows any 64 letters, digits and hyphens. All IDs in use are 32 hexadecimal digits: with
-    # more or less of them, or with hyphens in between, it is none. A project's name begins with its region.
-    hexadecimal = re.fullmatch("[0-9A-Fa-f-]+", text) and not re.fullmatch("[0-9A-Fa-f]{32}", text)
-    named = re.fullmatch("[a-z]{2}-[a-z]+-[0-9]+.*|[^0-9]*", text)
-    if hexadecimal or named or not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
-        raise ValueError("no project ID")
-    return text
+def _seconds(unit: str, *, smallest: str = "above 0") -> BeforeValidator:
+    """Parse a duration, and say what a badly written one means. A bare number has this unit; an empty one has none."""
+    allowed = f"allowed: a duration {smallest} and up to 3650d, such as 30s, 5m, 1h30m or 30d"
 
-
-def _plain_text(text: str) -> str:
-    if unusable(text):
-        raise ValueError(unusable(text))
-    return text
-
-
-def _name(text: str) -> str:
-    if len(text) > 64:
-        raise ValueError("too long")
-    return _plain_text(text)
-
-
-def _flag(text: str) -> bool:
-    # What YAML 1.1 takes as true and false; the words keep the meaning that operators know from other files.
-    word = text.lower()
-    if word in {"true", "yes", "on"}:
-        return True
-    if word in {"false", "no", "off"}:
-        return False
-    raise ValueError("neither true nor false")
-
-
-def _count(minimum: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        # No leading zeros and no underscores: YAML 1.1 and a person would disagree on what 010 is.
-        if not re.fullmatch("0|[1-9][0-9]{0,8}", text, re.ASCII) or int(text) < minimum:
-            raise ValueError("no count")
-        return int(text)
-
-    return parse
-
-
-def _rate(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text, re.ASCII) or not float(text) > 0:
-        raise ValueError("no rate")
-    return float(text)
-
-
-def _above_zero(text: str) -> float:
-    seconds = parse_duration(text)
-    if seconds == 0:
-        raise ValueError("zero")
-    return seconds
-
-
-def _duration_meant(unit: str) -> Callable[[str], str]:
-    """Find what a badly written duration means. A bare number has this unit; an empty one allows none."""
-
-    def meant(text: str) -> str:
-        match = _NUMBER_AND_UNIT.fullmatch(text.lower())
-        if not match or not (short := (match[3] or unit)[:1]):
-            return ""
+    def validate(value: object) -> object:
         try:
-            plain = parse_duration(f"{match[1]}{short}")
-            # Tenths of a unit in the next smaller ones.
-            seconds = plain + parse_duration(f"1{short}") * float(f"0{match[2] or ''}")
-            if seconds == plain:
-                return f"{match[1]}{short}" if plain else ""
-            return format_duration(seconds)
+            seconds = parse_duration(value) if isinstance(value, str) else value
         except ValueError:
-            return ""
+            seconds = None
+        if seconds is None or (seconds == 0 and smallest == "above 0"):
+            raise ValueError(_meant(str(value), unit) + allowed)
+        return seconds
 
-    return meant
+    return BeforeValidator(validate)
+
+
+def _meant(text: str, unit: str) -> str:
+    match = _NUMBER_AND_UNIT.fullmatch(text.lower())
+    if not match or not (short := (match[3] or unit)[:1]):
+        return ""
+    try:
+        plain = parse_duration(f"{match[1]}{short}")
+        # Tenths of a unit in the next smaller ones.
+        seconds = plain + parse_duration(f"1{short}") * float(f"0{match[2] or ''}")
+        meant = format_duration(seconds) if seconds != plain else f"{match[1]}{short}"
+    except ValueError:
+        return ""
+    return f'did you mean "{meant}"? ' if seconds else ""
 
 
 def _regex(text: str) -> str:
-    compile_pattern(_plain_text(text))
+    _text(text)
+    try:
+        compile_pattern(text)
+    except ValueError as error:
+        # What quotes the pattern stands in parentheses: it is hidden with a value that may be a secret.
+        reason = f": {error}" if isinstance(error, UnquotedReason) else f" ({error})"
+        allowed = "a pattern for RE2 that matches the whole name, such as train-.* or (?i:test)-[0-9]+"
+        raise ValueError(f"which is not a usable regular expression{reason}; allowed: {allowed}") from None
+    return text
+
+
+def _glob(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_:*?!\[\]-]+", text):
+        raise ValueError("allowed: a metric family name in which * ? [...] may stand for characters")
     return text
 
 
 def _secret(value: object, info: ValidationInfo) -> Secret:
+    """Take a secret. A tuple is the path of its file, and the text that was given as well."""
+    key = info.field_name
     if isinstance(value, Secret):
         return value
-    if isinstance(value, SecretFile):
-        return _secret_of_file(value, Surroundings.of(info).folder)
     if value is None:
-        refuse(Rule.HIDDEN_MISSING, key=info.field_name)
-    if not isinstance(value, Scalar | str):
-        refuse(Rule.HIDDEN)
-    text = text_of(value, Rule.HIDDEN)
-    if unusable(text):
-        refuse(Rule.HIDDEN)
-    from_environment = isinstance(value, Scalar) and value.expansion.used
-    return Secret(text, source="environment" if from_environment else "config file")
+        raise ValueError(f"required, but missing; allowed: a secret here, or the path of its file as {key}_file")
+    if isinstance(value, tuple):
+        path, text = value
+        if text is not None:
+            raise ValueError(f"found both {key} and {key}_file; allowed: one of them")
+        return _secret_of_file(path, Surroundings.of(info).folder)
+    reason = unusable_secret(value) if isinstance(value, str) else f"it is {show(value)}"
+    if reason:
+        raise ValueError(f"found <secret>, which cannot be used ({reason}); allowed: a text of one line, not empty")
+    return Secret(str(value), source="environment" if isinstance(value, EnvironmentText) else "config file")
 
 
-def _secret_of_file(given: SecretFile, folder: Path) -> Secret:
-    if given.twice:
-        refuse(Rule.TEXT_AND_FILE, key=given.key)
-    if not isinstance(given.path, Scalar | str):
-        refuse(Rule.FILE_OF_TEXT, reason=f"it is {shape(given.path)}")
-    path = text_of(given.path, Rule.FILE_OF_TEXT)
+def _secret_of_file(path: object, folder: Path) -> Secret:
+    # The path stays out of the message: who puts the secret itself here must not find it in a log.
     try:
-        secret = Secret.from_file(folder / path)
-        text = secret.reveal()
-    except AccessDenied as error:
-        # The path stays out of the message: who puts the secret itself here must not find it in a log.
-        refuse(Rule.FILE_OF_TEXT, reason=error.message.rpartition(": ")[2])
-    except ValueError:
-        refuse(Rule.FILE_OF_TEXT, reason="it is not a path")
-    if placeholder := PLACEHOLDER.search(text):
-        refuse(Rule.PLACEHOLDER, found=placeholder[0])
+        secret = Secret.from_file(folder / (path if isinstance(path, str) else "\0"))
+    except (AccessDenied, ValueError) as error:
+        reason = str(error).rpartition(" cannot be used: ")[2] if isinstance(error, AccessDenied) else "it is no path"
+        raise ValueError(f"found a file that cannot be used ({reason}); allowed: a readable file of one line") from None
+    if placeholder := PLACEHOLDER.search(secret.reveal()):
+        raise ValueError(f'found the placeholder "{placeholder[0]}"; allowed: your own value in its place')
     return secret
 
 
-def _ca_file(value: object, info: ValidationInfo) -> Path:
-    if isinstance(value, Path):
-        return value
-    path = Surroundings.of(info).folder / text_of(value, Rule.CA_FILE, reason="it is not a path")
+def _path(check: Callable[[Path], None], allowed: str) -> PlainValidator:
+    """Take a path, which begins at the config's folder. `check` raises OSError or ValueError for one of no use."""
+
+    def validate(value: object, info: ValidationInfo) -> Path:
+        if isinstance(value, Path):
+            return value
+        path = Surroundings.of(info).folder / str(value)
+        try:
+            if not isinstance(value, str) or not value.isprintable():
+                raise ValueError
+            check(path)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a path"
+            raise ValueError(f"which cannot be used ({reason}); allowed: {allowed}") from None
+        return path
+
+    return PlainValidator(validate)
+
+
+def _authorities(path: Path) -> None:
+    read_regular_file(path, _LARGEST_PEM)
     try:
         ssl.create_default_context(cafile=path)
     except ssl.SSLError:
-        refuse(Rule.CA_FILE, found=show(value), reason="it contains no PEM certificate")
-    except (OSError, ValueError) as error:
-        refuse(Rule.CA_FILE, found=show(value), reason=getattr(error, "strerror", None) or "it is not a path")
-    return path
+        raise OSError(None, "it contains no PEM certificate") from None
 
 
-def _writable_file(value: object, info: ValidationInfo) -> Path:
-    if isinstance(value, Path):
-        return value
-    path = Surroundings.of(info).folder / text_of(value, Rule.WRITABLE_FILE, reason="it is not a path")
-    try:
-        reason = _unusable_place(path)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a path"
-    if reason:
-        refuse(Rule.WRITABLE_FILE, found=show(value), reason=reason)
-    return path
-
-
-def _unusable_place(path: Path) -> str:
-    """Why a file cannot be kept there; empty if it can. The file is replaced whole, so its folder is what matters."""
+def _place(path: Path) -> None:
+    # The file is replaced whole, so its folder is what matters.
     if path.is_dir():
-        return "it is a folder"
+        raise OSError(None, "it is a folder")
     if not path.parent.is_dir():
-        return "its folder does not exist"
-    return "" if os.access(path.parent, os.W_OK | os.X_OK) else "its folder is not writable"
+        raise OSError(None, "its folder does not exist")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OSError(None, "its folder is not writable")
 
 
-def _calls_by_api(value: object) -> object:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        refuse(Rule.MONTHLY_CALLS, found=shape(value) if isinstance(value, list) else show(value))
-    return value
+def _all_or_list(value: object, handler: ValidatorFunctionWrapHandler) -> object:
+    if value == "all":
+        return value
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError("allowed: all, or a list of at least one id")
+    if repeated := next((item for item in value if value.count(item) > 1), None):
+        raise ValueError(f"found {show(repeated)} again; allowed: each once")
+    return handler(value)
 
 
 def _show_seconds(seconds: float) -> str:
     return format_duration(seconds) if math.isfinite(seconds) and seconds == int(seconds) else f"{seconds}s"
 
 
-# A Rule next to a validator has the wording for a required key that is missing.
-Text: TypeAlias = Annotated[str, _kind(_plain_text, Rule.TEXT), Rule.TEXT]
-Name: TypeAlias = Annotated[str, _kind(_name, Rule.NAME), Rule.NAME]
-Region: TypeAlias = Annotated[str, _kind(_matching(_REGION_PATTERN), Rule.REGION, meant=_lower_case), Rule.REGION]
-ProjectId: TypeAlias = Annotated[str, _kind(_project_id, Rule.PROJECT_ID), Rule.PROJECT_ID]
-Flag: TypeAlias = Annotated[bool, _kind(_flag, Rule.FLAG, bool, quantity=True)]
-CountFrom0: TypeAlias = Annotated[int, _kind(_count(0), Rule.COUNT_FROM_0, int, quantity=True)]
-CountFrom1: TypeAlias = Annotated[int, _kind(_count(1), Rule.COUNT_FROM_1, int, quantity=True)]
-Rate: TypeAlias = Annotated[float, _kind(_rate, Rule.RATE, int, float, quantity=True)]
-
-Duration: TypeAlias = Annotated[
-    float,
-    _kind(_above_zero, Rule.DURATION, int, float, quantity=True, meant=_duration_meant("s")),
-    PlainSerializer(_show_seconds),
-]
+Text: TypeAlias = Annotated[str, AfterValidator(_text)]
+Name: TypeAlias = Annotated[str, Field(max_length=64), AfterValidator(_text)]
+Region: TypeAlias = Annotated[str, AfterValidator(_region)]
+Flag: TypeAlias = bool
+CountFrom0: TypeAlias = Annotated[int, Field(ge=0), BeforeValidator(_decimal)]
+CountFrom1: TypeAlias = Annotated[int, Field(ge=1), BeforeValidator(_decimal)]
+Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Duration: TypeAlias = Annotated[float, _seconds("s"), PlainSerializer(_show_seconds)]
 """Seconds above 0."""
-LongDuration: TypeAlias = Annotated[
-    float,
-    _kind(_above_zero, Rule.DURATION, int, float, quantity=True, meant=_duration_meant("d")),
-    PlainSerializer(_show_seconds),
-]
+LongDuration: TypeAlias = Annotated[float, _seconds("d"), PlainSerializer(_show_seconds)]
 """Seconds above 0, usually days."""
-DurationOrZero: TypeAlias = Annotated[
-    float,
-    _kind(parse_duration, Rule.DURATION_OR_ZERO, int, float, quantity=True, meant=_duration_meant("")),
-    PlainSerializer(_show_seconds),
-]
-
-SecretText: TypeAlias = Annotated[Secret, PlainValidator(_secret), PlainSerializer(str), Rule.HIDDEN_MISSING]
+DurationOrZero: TypeAlias = Annotated[float, _seconds("", smallest="from 0s"), PlainSerializer(_show_seconds)]
+SecretText: TypeAlias = Annotated[Secret, PlainValidator(_secret), PlainSerializer(str)]
 """A key `x` that may also be written as `x_file`."""
-Endpoint: TypeAlias = Annotated[str, _kind(parse_endpoint, Rule.ENDPOINT)]
+Endpoint: TypeAlias = Annotated[str, AfterValidator(parse_endpoint)]
 """`scheme://host[:port]`, without a slash at the end."""
-Proxy: TypeAlias = Annotated[
-    ProxyUrl, _kind(lambda text: ProxyUrl(parse_proxy(text)), Rule.PROXY, ProxyUrl), PlainSerializer(str)
-]
+Proxy: TypeAlias = Annotated[ProxyUrl, PlainValidator(parse_proxy), PlainSerializer(str)]
 """May hold a password, so it is a secret that shows as the address without its user."""
-CaFile: TypeAlias = Annotated[Path, PlainValidator(_ca_file), PlainSerializer(str)]
-WritableFile: TypeAlias = Annotated[Path, PlainValidator(_writable_file), PlainSerializer(str)]
+CaFile: TypeAlias = Annotated[Path, _path(_authorities, "a readable file of PEM certificates"), PlainSerializer(str)]
+WritableFile: TypeAlias = Annotated[Path, _path(_place, "a file in a writable folder"), PlainSerializer(str)]
 """A file to be written, which need not exist."""
-MonthlyCalls: TypeAlias = Annotated[dict[str, CountFrom1], BeforeValidator(_calls_by_api)]
+MonthlyCalls: TypeAlias = Annotated[
+    dict[str, CountFrom1], BeforeValidator(lambda given: {} if given is None else given)
+]
 """A number of calls for each of some APIs, which are checked later; null means none."""
-Regex: TypeAlias = Annotated[str, _kind(_regex, Rule.REGEX, reason="it is not text")]
+Regex: TypeAlias = Annotated[str, AfterValidator(_regex)]
 """To be matched whole, as Prometheus does: `compile_pattern(pattern)(text)`."""
-Glob: TypeAlias = Annotated[str, _kind(_matching(r"[A-Za-z0-9_:*?!\[\]-]+"), Rule.GLOB)]
+Glob: TypeAlias = Annotated[str, AfterValidator(_glob)]
 """A pattern of `fnmatch` for family names."""
-
-
-def choice(words: tuple[str, ...]) -> PlainValidator:
-    """One of these words."""
-    choices = ", ".join(words)
-
-    def validate(value: object) -> str:
-        if value is None:
-            raise PydanticCustomError("refused", "refused", {"message": Rule.CHOICE.missing(choices=choices)})
-        text = text_of(value, Rule.CHOICE, choices=choices)
-        if text not in words:
-            refuse(Rule.CHOICE, near_word(value, words), found=show(value), choices=choices)
-        return text
-
-    return PlainValidator(validate)
-
-
-class _AllOrList:
-    """Allows the word `all` in place of a list with at least one text, each once."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def validate(value: object, items: core_schema.ValidatorFunctionWrapHandler) -> Any:
-            if isinstance(value, list | tuple):
-                if not value:
-                    refuse(Rule.WORKSPACES, found="an empty list")
-                return items(value)
-            if text_of(value, Rule.WORKSPACES) != "all":
-                refuse(Rule.WORKSPACES, found=show(value))
-            return "all"
-
-        return core_schema.no_info_wrap_validator_function(
-            validate,
-            handler.generate_schema(tuple[Text, ...]),
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
-        )
-
-
-AllOrList: TypeAlias = Annotated[Literal["all"] | tuple[Text, ...], _AllOrList()]
+if TYPE_CHECKING:
+    AllOrList: TypeAlias = Literal["all"] | tuple[str, ...]
+else:  # pydantic would name the members of a union in the place of an error
+    AllOrList = Annotated[tuple[Text, ...], WrapValidator(_all_or_list), PlainSerializer(lambda value: value)]

@@ -2,95 +2,73 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
-from trainfleet_exporter.config.checks import Draft, check, placeholders, shared_limits
-from trainfleet_exporter.config.environment import BARE_VARIABLE
-from trainfleet_exporter.config.parse import read_document
+from trainfleet_exporter.config.durations import format_duration
+from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.patterns import ascii_classes
-from trainfleet_exporter.config.removed import instead_of
-from trainfleet_exporter.config.scalars import Surroundings, broken_reference, may_hint, near_word, show
+from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
-from trainfleet_exporter.config.translate import Problem, meant_key, model_at, unknown_key, validate
-from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table, shape, show_path
-from trainfleet_exporter.config.wording import Rule
+from trainfleet_exporter.config.source import Loc, Source, load_yaml
+from trainfleet_exporter.config.urls import is_loopback
+from trainfleet_exporter.config.validate import found, meant_key, near_word, unknown_key, validate
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.logs import fields
 
 log = logging.getLogger(__name__)
+_REGION_WORD = re.compile("[0-9]+|north|south|east|west|central")
+"""The words in names of new regions: `cn-north-12` is not a misspelt `cn-north-1`."""
+Platforms: TypeAlias = Mapping[str, type[ProviderConfig]]
 
-_ROOT_KEYS = Config.allowed_keys()
-_WITHOUT_WHICH = ("platform", "region", "name")
 
-
-def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[str, type[ProviderConfig]]) -> Config:
+def load_config(path: Path, *, environ: Mapping[str, str], platforms: Platforms) -> Config:
     """Read a config file. Relative paths in it start from its folder; `platforms` are the models by platform.
 
     Raises `ConfigError` with every fault of the file, in file order.
     """
-    document = read_document(path, environ, keys=", ".join(_ROOT_KEYS))
-    surroundings = Surroundings(path.parent, environ)
-    problems = list(_unknown_keys(document.root))
-    misspelt: list[Fault] = []
-
-    settings = validate(Global, document.root.get("global"), ("global",), surroundings)
-    problems += settings.problems
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
+        raise ConfigError([Fault(str(path), None, "", message)]) from None
+    source, surroundings = load_yaml(text, str(path), environ=environ, ignored="x-"), Surroundings(path.parent, environ)
+    for key in source.data.keys() - set(Config.allowed_keys()):
+        source.fault((key,), unknown_key(key, Config.allowed_keys(), alone=(key,) in source.empty))
+    settings = validate(Global, source.data.get("global"), source, ("global",), surroundings)
+    rows = source.data.get("providers")
+    if not isinstance(rows, list) or not rows:
+        missing = "required, but missing" if rows is None else f"found {show(rows)}"
+        source.fault(("providers",), f"{missing}; allowed: a list of at least one provider")
+        rows = []
     providers: dict[int, ProviderConfig] = {}
-    given = document.root.get("providers")
-    if not isinstance(given, Row) or not given:
-        found = "an empty list" if isinstance(given, Row) else shape(given)
-        message = Rule.PROVIDERS.missing() if given is None else Rule.PROVIDERS.format(found=found)
-        problems.append(Problem(("providers",), message))
-    else:
-        for index, node in enumerate(given):
-            at: Loc = ("providers", index)
-            keys = _keys_of(platforms.values())
-            corrected = _correct(node, keys)
-            model, platform_problems = _platform(node, at, platforms)
-            problems += platform_problems
-            if model is None:
-                problems += _unknown_anywhere(node, at, keys)
-            else:
-                keys = model.allowed_keys()
-            for wanted, key in corrected.items():
-                fault = document.fault((*at, wanted), unknown_key(key, keys))
-                misspelt.append(replace(fault, path=show_path((*at, key))))
-            provider = validate(model or ProviderConfig, _common(node) if model is None else node, at, surroundings)
-            problems += [
-                problem for problem in provider.problems if not platform_problems or problem.loc != (*at, "platform")
-            ]
-            if provider.section is not None:
-                providers[index] = provider.section
-
-    problems = [_with_advice(problem, document.find(problem.loc)) for problem in problems]
-    untouched = list(placeholders(document))
-    problems = [*untouched, *_elsewhere(problems, untouched)]
-    draft = Draft(document, settings.section, providers, frozenset(problem.loc for problem in problems))
-    problems += check(draft)
-    problems = [problem for problem in problems if problem.loc not in document.broken]
-    faults = {document.fault(problem.loc, problem.message) for problem in problems}
-    faults |= {*document.faults, *misspelt}
-    if faults or settings.section is None:
-        raise ConfigError(sorted(faults, key=lambda fault: (fault.line or 0, fault.path, fault.message)))
-    _warn_of_ascii_patterns(document, providers)
-    return Config.model_validate({"global": settings.section, "providers": shared_limits(list(providers.values()))})
+    for index, row in enumerate(rows):
+        loc: Loc = ("providers", index)
+        model, judged = _platform(row, source, loc, platforms) if isinstance(row, dict) else (ProviderConfig, row)
+        if (provider := validate(model, judged, source, loc, surroundings)) is not None:
+            providers[index] = provider
+    for loc, message in [*_names(source, rows), *_checks(source, settings, providers)]:
+        source.fault(loc, message)
+    source.raise_faults()
+    _warn_of_ascii_patterns(source, providers)
+    assert settings is not None
+    return Config.model_validate({"global": settings, "providers": _shared_limits(list(providers.values()))})
 
 
-def _warn_of_ascii_patterns(document: Document, providers: Mapping[int, ProviderConfig]) -> None:
+def _warn_of_ascii_patterns(source: Source, providers: Mapping[int, ProviderConfig]) -> None:
     for index, provider in providers.items():
         for part, filters in (("include", provider.jobs.include), ("exclude", provider.jobs.exclude)):
             for position, pattern in enumerate(filters.name):
                 loc: Loc = ("providers", index, "jobs", part, "name", position)
-                for found, wider in ascii_classes(pattern).items():
-                    place = f"{document.file}:{document.line(loc)}"
-                    facts = fields(place=place, key=show_path(loc), found=found, use=wider)
+                for ascii_class, wider in ascii_classes(pattern).items():
+                    place = f"{source.name}:{source.lines[loc]}"
+                    facts = fields(place=place, key=source.path(loc), found=ascii_class, use=wider)
                     log.warning("pattern matches ASCII characters only; job names may have others", extra=facts)
 
 
@@ -100,12 +78,6 @@ def redacted(config: Config) -> str:
     Secrets and the user of a proxy show as `<secret>`. A key without a value or default is left out. Apart from the
     secrets, the text is a config file of the same meaning.
     """
-    plain = _escaped(_without_nulls(_in_use(config)))
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=10_000)
-
-
-def _in_use(config: Config) -> Any:
-    """The config as plain values, with those that it makes of others."""
     plain = config.model_dump(mode="json", by_alias=True)
     every = plain["global"]["poll_interval"]
     for provider, shown in zip(config.providers, plain["providers"], strict=True):
@@ -114,116 +86,142 @@ def _in_use(config: Config) -> Any:
                 collector["interval"] = collector["interval"] or every
         if endpoints := provider.endpoints_in_use():
             shown["endpoints"] = dict(endpoints)
-    return plain
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    return yaml.safe_dump(_escaped(plain), sort_keys=False, allow_unicode=True, width=10_000)
 
 
 def _escaped(value: Any) -> Any:
-    """The value with dollars doubled where a reader of the file would take them for a reference."""
+    """The value without nulls, and with dollars doubled where the file would need it."""
     if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: _escaped(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
         return [_escaped(item) for item in value]
-    doubled = isinstance(value, str) and ("${" in value or "$$" in value or BARE_VARIABLE.fullmatch(value))
+    doubled = isinstance(value, str) and re.search(r"[$][${A-Z_]", value)
     return value.replace("$", "$$") if doubled else value
 
 
-def _unknown_keys(root: Table) -> Iterator[Problem]:
-    for key in root:
-        if key not in _ROOT_KEYS and not key.startswith("x-"):
-            yield Problem((key,), unknown_key(key, _ROOT_KEYS, has_value=root[key] is not None))
-
-
-def _with_advice(problem: Problem, node: Node) -> Problem:
-    """The problem of a node, or if an earlier version had the key or value: what to do instead."""
-    value = node.expansion.text if isinstance(node, Scalar) else None
-    if not (instead := instead_of(problem.loc, value)):
-        return problem
-    return Problem(problem.loc, Rule.REMOVED.format(found=problem.loc[-1], instead=instead))
-
-
-def _keys_of(models: Iterable[type[ProviderConfig]]) -> tuple[str, ...]:
-    """The keys that a provider of some platform has."""
-    keys = [*ProviderConfig.allowed_keys(), *(key for model in models for key in model.allowed_keys())]
-    return tuple(dict.fromkeys(keys))
-
-
-def _correct(node: Node, known: Sequence[str]) -> dict[str, str]:
-    """Spell the keys right without which little else can be checked. The misspelt keys, by the right one."""
-    misspelt: dict[str, str] = {}
-    if not isinstance(node, Table):
-        return misspelt
-    for wanted in _WITHOUT_WHICH:
-        unknown = [key for key in node if key not in known and meant_key(key, known) == wanted]
-        if wanted not in node and unknown and node[unknown[0]] is not None:
-            misspelt[wanted] = key = unknown[0]
-            node[wanted] = node.pop(key)
-            node.key_lines[wanted] = node.key_lines.pop(key)
-    return misspelt
-
-
-def _unknown_anywhere(node: Node, at: Loc, known: Sequence[str]) -> Iterator[Problem]:
-    """The keys that no platform has."""
-    if isinstance(node, Table):
-        for key in node.keys() - set(known):
-            yield Problem((*at, key), unknown_key(key, known, has_value=node[key] is not None))
-
-
-def _elsewhere(problems: Sequence[Problem], untouched: Sequence[Problem]) -> list[Problem]:
-    """The problems that are not those of a placeholder, which is no value at all."""
-    places = {problem.loc for problem in untouched}
-    return [problem for problem in problems if problem.loc not in places]
-
-
 def _platform(
-    node: Node, at: Loc, platforms: Mapping[str, type[ProviderConfig]]
-) -> tuple[type[ProviderConfig] | None, list[Problem]]:
-    """The model of a provider, and what is wrong with its platform; None if that cannot even be guessed."""
-    if not isinstance(node, Table | None):
-        return ProviderConfig, []  # validation says what a provider must be
-    value = node.get("platform") if node else None
-    if isinstance(value, Scalar) and not broken_reference(value):
-        if value.expansion.text in platforms:
-            return platforms[value.expansion.text], []
-    elif isinstance(value, Scalar):
-        return None, [Problem((*at, "platform"), broken_reference(value))]
-    words = ", ".join(sorted(platforms))
-    guessed = _guess(node, platforms)
-    if value is None:
-        return platforms.get(guessed), [Problem((*at, "platform"), Rule.CHOICE.missing(choices=words))]
-    rule = Rule.PLATFORM if isinstance(value, Scalar) else Rule.CHOICE
-    names = {name: platform for platform, model in platforms.items() for name in model.other_platform_names}
-    called = re.sub("[^a-z]", "", value.expansion.text.lower()) if isinstance(value, Scalar) and may_hint(value) else ""
-    near = names.get(called) or near_word(value, platforms)
-    message = rule.hinted(near, found=show(value), platforms=words, choices=words)
-    return platforms.get(near or guessed), [Problem((*at, "platform"), message)]
+    row: dict[str, Any], source: Source, at: Loc, platforms: Platforms
+) -> tuple[type[ProviderConfig], dict[str, Any]]:
+    """The model of a provider, and the keys that it can judge. A platform that is not clear is a fault."""
+    models: tuple[type[ProviderConfig], ...] = (ProviderConfig, *platforms.values())
+    known = tuple(dict.fromkeys(key for model in models for key in model.allowed_keys()))
+    for wanted in ("platform", "region", "name"):  # without which little else can be judged
+        near = next((key for key in row if key not in known and meant_key(key, known) == wanted), None)
+        if near is not None and row.get(wanted) is None and row[near] is not None:
+            source.fault((*at, near), unknown_key(near, known))
+            source.lines[*at, wanted] = source.lines[*at, near]
+            row = {wanted if key == near else key: value for key, value in row.items() if key != wanted}
+    key, word, words = "platform", row.get("platform"), ", ".join(sorted(platforms))
+    if isinstance(word, str) and word in platforms:
+        return platforms[word], row
+    near = ""
+    if isinstance(word, str):
+        names = {name: platform for platform, model in platforms.items() for name in model.other_platform_names}
+        near = names.get(re.sub("[^a-z]", "", word.lower())) or near_word(word, platforms)
+        hint = f'did you mean "{near}"? ' if near and (*at, key) not in source.written else ""
+        message = (
+            f"found {found(word, source, (*at, key))}, which this version does not support; {hint}allowed: {words}"
+        )
+    else:
+        message = f"{'required, but missing' if word is None else f'found {show(word)}'}; allowed: {words}"
+    if (*at, key) not in source.broken:
+        source.fault((*at, "platform"), message, at=(*at, key))
+    row = row | {"platform": near or "?"}
+    if near:
+        return platforms[near], row
+    for unknown in row.keys() - set(known):  # the keys that no platform has
+        source.fault((*at, unknown), unknown_key(unknown, known, alone=(*at, unknown) in source.empty))
+    return ProviderConfig, {key: value for key, value in row.items() if key in ProviderConfig.allowed_keys()}
 
 
-def _guess(node: Node, platforms: Mapping[str, type[ProviderConfig]]) -> str:
-    """The only platform that has this region, or most of these keys of credentials; empty if none or several do."""
-    region = node.get("region") if isinstance(node, Table) else None
-    credentials = node.get("credentials") if isinstance(node, Table) else None
-    given = set(credentials) if isinstance(credentials, Table) else set()
-    points: dict[str, int] = {}
-    for platform, model in platforms.items():
-        keys = model_at(model, ("credentials",)).allowed_keys() if "credentials" in model.model_fields else ()
-        in_region = isinstance(region, Scalar) and region.expansion.text in model.known_regions
-        points[platform] = 2 * len(given.intersection(keys)) + in_region
-    best = max(points.values(), default=0)
-    found = [platform for platform in points if points[platform] == best]
-    return found[0] if best and len(found) == 1 else ""
+def _shared_limits(providers: Sequence[ProviderConfig]) -> list[ProviderConfig]:
+    """The providers with the limits of their account, which one of them may state for all."""
+    stated = {provider.account_key: provider.limits for provider in providers if "limits" in provider.model_fields_set}
+    return [
+        provider.model_copy(update={"limits": stated.get(provider.account_key, provider.limits)})
+        for provider in providers
+    ]
 
 
-def _common(node: Node) -> Node:
-    """A provider of an unknown platform without the keys that only its platform could judge."""
-    if not isinstance(node, Table):
-        return node
-    common = Table(node.line)
-    common.key_lines = node.key_lines
-    common.update({key: value for key, value in node.items() if key in ProviderConfig.allowed_keys()})
-    return common
+def _names(source: Source, rows: Sequence[Any]) -> Iterator[tuple[Loc, str]]:
+    first: dict[str, Loc] = {}
+    for index, row in enumerate(rows):
+        loc: Loc = ("providers", index, "name")
+        name = row.get("name") if isinstance(row, dict) else None
+        if isinstance(name, str) and first.setdefault(name, loc) != loc and loc not in source.broken:
+            line = source.lines[first[name]]
+            yield loc, f"found {found(name, source, loc)} again (first on line {line}); allowed: a name of its own"
+
+
+def _checks(
+    source: Source, settings: Global | None, providers: Mapping[int, ProviderConfig]
+) -> Iterator[tuple[Loc, str]]:
+    """The faults between values that are each valid."""
+    if settings is not None:
+        yield from _timeouts(source, settings, providers)
+    for index, provider in providers.items():
+        loc: Loc = ("providers", index)
+        region = (*loc, "region")
+        if region in source.lines and source.is_sound(*region) and (wrong := _misspelt_region(provider)):
+            hint = "" if region in source.written else f'did you mean "{wrong}"? '
+            shown = found(provider.region, source, region)
+            allowed = "a region of this cloud, or endpoints for one that is not public"
+            yield region, f"found {shown}, which is not a known region; {hint}allowed: {allowed}"
+        for needed, (collector, others) in provider.needed().items():
+            waiting = " and ".join(key for key, other in others.items() if other.enabled)
+            place: Loc = (*loc, "collectors", needed, "enabled")
+            if not collector.enabled and waiting and source.is_sound(*place):
+                allowed = f"true, or enabled: false for {waiting} too"
+                yield place, f"found false, but it is needed by {waiting}; allowed: {allowed}"
+        for key, url in provider.given_endpoints().items():
+            if url.startswith("http://") and not is_loopback(url) and not provider.http.allow_plain_http:
+                shown = found(url, source, (*loc, "endpoints", key))
+                allowed = "https://, http:// to loopback, or http.allow_plain_http: true"
+                yield (*loc, "endpoints", key), f"found {shown}; allowed: {allowed}"
+        for api in provider.limits.monthly_calls.keys() - set(provider.apis):
+            yield (*loc, "limits", "monthly_calls", api), unknown_key(api, provider.apis)
+    yield from _accounts(source, providers)
+
+
+def _timeouts(source: Source, settings: Global, providers: Mapping[int, ProviderConfig]) -> Iterator[tuple[Loc, str]]:
+    """A poll of a bulk collector must have ended before the next one is due."""
+    timeout, at = settings.poll_timeout, ("global", "poll_timeout")
+    intervals: dict[Loc, float] = {("global", "poll_interval"): settings.poll_interval}
+    for index, provider in providers.items():
+        for key, collector in provider.bulk_collectors().items():
+            if collector.enabled and collector.interval is not None:
+                intervals["providers", index, "collectors", key, "interval"] = collector.interval
+    for loc, interval in intervals.items():
+        if interval <= timeout and source.is_sound(*loc) and source.is_sound(*at):
+            shown, limit = format_duration(interval), format_duration(timeout)
+            if loc in source.lines:
+                default = "" if at in source.lines else " by default"
+                yield loc, f"found {shown}; allowed: more than global.poll_timeout, which is {limit}{default}"
+            else:
+                yield at, f"found {limit}; allowed: less than {source.path(loc)}, which is {shown} by default"
+
+
+def _accounts(source: Source, providers: Mapping[int, ProviderConfig]) -> Iterator[tuple[Loc, str]]:
+    """Providers of one account state equal limits, or none of them but one."""
+    accounts: dict[str, list[int]] = {}
+    for index, provider in providers.items():
+        if provider.account is not None and source.is_sound("providers", index, "limits"):
+            accounts.setdefault(provider.account, []).append(index)
+    for account, indexes in accounts.items():
+        stated = [index for index in indexes if "limits" in providers[index].model_fields_set]
+        for index in indexes if len(stated) > 1 else ():
+            if index not in stated or providers[index].limits != providers[stated[0]].limits:
+                what = "limits that differ from" if index in stated else "no limits, unlike"
+                allowed = "equal limits, or limits in one provider of the account only"
+                first: Loc = ("providers", stated[0], "limits")
+                other = f"{source.path(first)} (line {source.lines[first]}) of the same account {show(account)}"
+                yield ("providers", index, "limits"), f"found {what} {other}; allowed: {allowed}"
+
+
+def _misspelt_region(provider: ProviderConfig) -> str:
+    """The known region of which the provider's is a misspelling; empty for others, which may be new or private."""
+    known, region = provider.known_regions, provider.region
+    if provider.given_endpoints() or _REGION_WORD.sub("*", region) in {_REGION_WORD.sub("*", word) for word in known}:
+        return ""
+    near = [word for word in known if word.partition("-")[2] == region]
+    return next(iter(near or difflib.get_close_matches(region, known, n=1, cutoff=0.9)), "")

@@ -27,6 +27,12 @@ REMOVED = (
         "leave the key out; one shard polls all of a provider, and two providers with disjoint workspaces and the same "
         "account divide a large account",
     ),
+    Removed(
+        ("providers", "*", "collectors", "usage", "source"),
+        "job_metrics, which makes calls for each job without permissions for CloudMonitor, but has no power; or auto, "
+        "or cloudmonitor",
+        value="dlc_metrics",
+    ),
 )
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
@@ -25,7 +30,6 @@ from trainfleet_exporter.config.kinds import (
     Rate,
     Regex,
     Region,
-    SecretFile,
     Text,
     WritableFile,
 )
@@ -61,7 +65,7 @@ class Section(BaseModel):
             if is_secret(field) and f"{name}_file" in data:
                 path = data.pop(f"{name}_file")
                 if path is not None:
-                    data[name] = SecretFile(name, path, twice=data.get(name) is not None)
+                    data[name] = (path, data.get(name))
         return data
 
     @classmethod
@@ -71,6 +75,19 @@ class Section(BaseModel):
         for name, field in cls.model_fields.items():
             keys += [field.alias or name] + ([f"{name}_file"] if is_secret(field) else [])
         return tuple(keys)
+
+
+def meanings(section: type[Section]) -> dict[str, str]:
+    """The docstring of each key of a section and of its bases. Python does not keep them: they are in the source."""
+    found: dict[str, str] = {}
+    for base in reversed(section.__mro__[: section.__mro__.index(Section)]):
+        with suppress(OSError):  # a class made at run time has no source
+            (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+            assert isinstance(tree, ast.ClassDef)
+            for field, after in pairwise(tree.body):
+                if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
+                    found[ast.unparse(field.target)] = " ".join(str(ast.literal_eval(after.value)).split())
+    return found
 
 
 def is_secret(field: FieldInfo) -> bool:

@@ -1,20 +1,26 @@
-"""Secrets whose repr and str never contain the value."""
+"""Secrets whose repr and str never contain the value, and the files that have them."""
 
 from __future__ import annotations
 
-import os
+import logging
 import re
 import unicodedata
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.files import Stamp, read_regular_file
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import MASK, remember
 
 # From the scheme (if there is one) to the LAST @, since a password may hold an @ or a slash that was not encoded.
 _USER_INFO = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://|//)?.*@", re.DOTALL)
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surrogates, line and paragraph separators
+_INVISIBLE = frozenset({"Cf", "Zs"})  # format characters such as U+200B and a byte order mark; spaces of all kinds
+_BLANK = "\u034f\u115f\u1160\u2800\u3164\ufe0e\ufe0f\uffa0"  # invisible characters of other categories
 _MAX_SECRET_BYTES = 65536  # a credential is short; what is longer is the wrong file
+
+log = logging.getLogger(__name__)
 
 
 def unusable(text: str) -> str:
@@ -23,6 +29,17 @@ def unusable(text: str) -> str:
         return "it is empty"
     if any(unicodedata.category(character) in _NO_TEXT for character in text):
         return "it contains a line break or another control character"
+    return ""
+
+
+def unusable_secret(text: str) -> str:
+    """Why `text` cannot be a secret, as `unusable`. Invisible characters at an end would break every signature."""
+    if reason := unusable(text):
+        return reason
+    for place, character in (("begins", text[0]), ("ends", text[-1])):
+        if unicodedata.category(character) in _INVISIBLE or character in _BLANK:
+            name = unicodedata.name(character, "an unnamed character").lower()
+            return f"it {place} with the invisible character U+{ord(character):04X} ({name}); remove it"
     return ""
 
 
@@ -38,7 +55,7 @@ class Secret:
     size or inode changes, so that rotated credentials need no reload.
     """
 
-    __slots__ = ("_path", "_stamp", "_text", "source")
+    __slots__ = ("_path", "_reported", "_stamp", "_text", "source")
 
     source: str
     """Its source for users: `config file`, `environment` or `file PATH`."""
@@ -46,7 +63,8 @@ class Secret:
     def __init__(self, text: str, *, source: str = "config file") -> None:
         self._text = text
         self._path: Path | None = None
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
+        self._reported = ""
         self.source = source
         remember(text, configured=True)
 
@@ -64,7 +82,7 @@ class Secret:
         return self._path
 
     def reveal(self) -> str:
-        """The text itself. `AccessDenied` names the file that has become unreadable, empty or unfit."""
+        """The text itself. `AccessDenied` if its file was never usable; a file that becomes unusable is logged."""
         if self._path is not None:
             self._follow(self._path)
         remember(self._text, configured=True)
@@ -76,28 +94,23 @@ class Secret:
 
     def _follow(self, path: Path) -> None:
         try:
-            # One open file gives both the stamp and the text, so that a rotation in between cannot part them.
-            with path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-                if stamp == self._stamp:
-                    return
-                raw = file.read(_MAX_SECRET_BYTES + 1)
+            stamp, raw = read_regular_file(path, _MAX_SECRET_BYTES, unless=self._stamp)
+            if stamp == self._stamp:
+                return
+            text = raw.decode("utf-8-sig").rstrip("\r\n")
+            reason = unusable_secret(text)
+        except UnicodeDecodeError:
+            reason = "it is not UTF-8"
         except OSError as error:
-            self._deny(path, error.strerror or "it cannot be read")
-        if len(raw) > _MAX_SECRET_BYTES:
-            self._deny(path, f"it is longer than {_MAX_SECRET_BYTES} bytes")
-        text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
-        reason = "it is not UTF-8" if "\ufffd" in text else unusable(text)
-        if reason:
-            self._deny(path, reason)
-        self._text, self._stamp = text, stamp
-
-    def _deny(self, path: Path, reason: str) -> NoReturn:
-        # Forget the stamp: the file must be read again even if it comes back with the old one.
-        self._stamp = None
-        self._text = ""
-        raise AccessDenied(f"the secret file {path} cannot be used: {reason}") from None
+            reason = error.strerror or "it cannot be read"
+        if not reason:
+            self._text, self._stamp, self._reported = text, stamp, ""
+        elif not self._text:
+            raise AccessDenied(f"the secret file {path} cannot be used: {reason}") from None
+        elif reason != self._reported:
+            self._reported = reason
+            facts = fields(file=path, reason=reason)
+            log.warning("secret file is unusable; the last good content stays in use", extra=facts)
 
     def __repr__(self) -> str:
         return MASK
@@ -105,7 +118,7 @@ class Secret:
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(MASK, spec)
+        return format(str(self), spec)
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (MASK,)
@@ -141,6 +154,3 @@ class ProxyUrl(Secret):
         return hide_userinfo(self.reveal())
 
     __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)

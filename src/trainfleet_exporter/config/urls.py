@@ -6,21 +6,32 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+from trainfleet_exporter.config.secrets import ProxyUrl
+
+_ALLOWED = "http:// or https:// with a host"
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
 
 def parse_endpoint(text: str) -> str:
     """`scheme://host[:port]` of an http(s) address without anything else; ValueError if it is not one."""
-    parts = _split(text)
-    if "@" in parts.netloc:
-        raise ValueError("holds a user")
+    try:
+        parts = _split(text)
+    except ValueError:
+        parts = None
+    if parts is None or "@" in parts.netloc:
+        raise ValueError(f"allowed: {_ALLOWED} and perhaps a port, without user, path or query")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def parse_proxy(text: str) -> str:
-    """The text of an http(s) address with or without a user; ValueError if it is not one."""
-    _split(text)
-    return text
+def parse_proxy(given: object) -> ProxyUrl:
+    """A proxy's http(s) address with or without a user; ValueError if it is not one."""
+    if isinstance(given, ProxyUrl):
+        return given
+    try:
+        _split(given if isinstance(given, str) else "")
+    except ValueError:
+        raise ValueError(f"allowed: {_ALLOWED} and perhaps a user and a port, without path or query") from None
+    return ProxyUrl(str(given))
 
 
 def is_loopback(url: str) -> bool:

@@ -139,7 +139,10 @@ def report_rows(jobs: Iterable[EndedJob]) -> list[ReportRow]:
 
 
 def as_csv(rows: Iterable[ReportRow]) -> str:
-    """A table with a line for each row. Its columns do not depend on the jobs."""
+    """A table with a line for each row. Its columns do not depend on the jobs.
+
+    An apostrophe stands before a text that a spreadsheet would run as a formula. Control characters are escaped.
+    """
     text = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for row in rows:
@@ -168,6 +171,8 @@ def as_text(rows: Sequence[ReportRow], since: datetime, until: datetime) -> str:
     return "\n".join(lines) + "\n"
 
 
+_FORMULAS = ("=", "+", "-", "@")
+"""Beginnings of texts that spreadsheets run."""
 _ENDS = ("median", "longest", "faults")
 _LEGEND = (
     "acc-hours: accelerator-hours held; of these, lost: preparing, checking or recovering; idle: running x (1 - mean",
@@ -180,8 +185,8 @@ def _cells(row: ReportRow) -> Mapping[str, object]:
         return "" if value is None else round(value, digits)
 
     return {
-        "by": row.by,
-        "name": row.name,
+        "by": _inert(row.by),
+        "name": _inert(row.name),
         "jobs": row.jobs,
         "failed_jobs": row.failed,
         "accelerator_hours": number(row.accelerator_hours),
@@ -192,6 +197,11 @@ def _cells(row: ReportRow) -> Mapping[str, object]:
         "median_wait_seconds": number(row.median_wait, 3),
         "longest_wait_seconds": number(row.longest_wait, 3),
     }
+
+
+def _inert(text: str) -> str:
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
 def _texts(row: ReportRow) -> Iterator[str]:

@@ -1,126 +1,105 @@
-"""Reads the command line: finds the command among the flags, and reports what is wrong.
+"""The habits of the command line: flags before and after the command, and hints for what is mistyped.
 
 It imports nothing slow, because `--version` and `healthcheck` use it.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NoReturn
+
+import click
 
 import trainfleet_exporter
 
-COMMANDS = ("backfill", "demo", "diagnose", "healthcheck", "once", "report", "simulate")
-SWITCHES = frozenset(
-    (
-        "-h",
-        "--help",
-        "--version",
-        "--config.check",
-        "--json",
-        "--tls.insecure-skip-verify",
-        "--web.enable-lifecycle",
-    )
-)
-"""The flags without a value. Every other flag takes the next argument as its value, unless it has one after a `=`."""
-_MISSING = "the following arguments are required: "
 _FLAG = re.compile(r"-(?![0-9])")  # a negative number is a value
 _NOT_SHOWN = re.compile(r"[^A-Za-z0-9_./-]")
+_LONGEST_MESSAGE = 600
 
 
-class Arguments(NamedTuple):
-    """A command line in parts."""
+class Commands(click.Group):
+    """Commands, and flags for running without one. A flag may stand before or after its command."""
 
-    command: str
-    """The first word that is not a flag or a flag's value; empty for the daemon."""
-    more: tuple[str, ...]
-    """The other such words."""
-    flags: tuple[str, ...]
-    """The flags, each as `--flag` or `--flag=value`."""
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command first, and refuse flags and words that no command has."""
+        if not args:
+            raise click.exceptions.NoArgsIsHelpError(ctx)
+        words, flags = self._split(args)
+        if "--version" in flags:
+            return super().parse_args(ctx, ["--version"])
+        command = self.commands.get(words[0], self) if words else self
+        self._check(command, words, flags, ctx)
+        return super().parse_args(ctx, flags if command is self else [str(command.name), *flags])
+
+    def main(self, args: Sequence[str] | None = None, *given: Any, **settings: Any) -> Any:
+        """Run a command; the exit code. A wrong command line is explained on stderr and ends with 2."""
+        try:
+            return super().main(args, "trainfleet-exporter", standalone_mode=False)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            return 2
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "trainfleet-exporter"
+            words = error.format_message()
+            words = words if len(words) < _LONGEST_MESSAGE else f"{words[:_LONGEST_MESSAGE]}…"
+            click.echo(f'{path}: error: {words}\nRun "{path} --help" for all flags.', err=True)
+            return 2
+
+    def _split(self, args: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The words, and the flags, each as `--flag` or `--flag=value`."""
+        every = (self, *self.commands.values())
+        switches = {name for command in every for name, option in _options(command) if option.is_flag}
+        words, flags, left = list[str](), list[str](), list(args)
+        while left:
+            word = left.pop(0)
+            if not _FLAG.match(word):
+                words.append(word)
+            elif "=" in word or word in {*switches, "-h", "--help"}:
+                flags.append(word)
+            elif left and not _FLAG.match(left[0]):
+                flags.append(f"{word}={left.pop(0)}")
+            else:
+                flags.append(f"{word}=")
+        return words, flags
+
+    def _check(self, command: click.Command, words: Sequence[str], flags: Sequence[str], ctx: click.Context) -> None:
+        inner = ctx if command is self else click.Context(command, parent=ctx, info_name=command.name)
+        known = {"-h", "--help", *dict(_options(command))}
+        for flag in (flag.partition("=")[0] for flag in flags):
+            if flag not in known:
+                owners = [
+                    "the exporter" if other is self else str(other.name)
+                    for other in (self, *sorted(self.commands.values(), key=lambda other: str(other.name)))
+                    if flag in dict(_options(other))
+                ]
+                whose = f", which is a flag of {', '.join(owners)}" if owners else ""
+                hint = "" if owners else near(flag, known)
+                listed = ", ".join(sorted(name for name in known if name.startswith("--")))
+                self._refuse(inner, f'unknown flag "{shown(flag)}"{whose}', hint, f"\nFlags: {listed}")
+        if command is self and words:
+            is_file = words[0].endswith((".yaml", ".yml"))
+            hint = f"--config.file={shown(words[0])}" if is_file else near(words[0], [*self.commands, "--help"])
+            self._refuse(inner, f'unknown command "{shown(words[0])}"', hint)
+        if len(words) > 1:
+            self._refuse(inner, f'unexpected argument "{shown(words[1])}": one command at a time', "")
+
+    def _refuse(self, ctx: click.Context, what: str, hint: str, more: str = "") -> NoReturn:
+        suggestion = f'; did you mean "{hint}"?' if hint else ""
+        commands = f"Commands: {', '.join(sorted(self.commands))}; without a command, the exporter runs."
+        raise click.UsageError(f"{what}{suggestion}\n{commands}{more}", ctx)
 
 
-def split(arguments: Sequence[str]) -> Arguments:
-    """Separate the command from the flags before and after it."""
-    words: list[str] = []
-    flags: list[str] = []
-    left = list(arguments)
-    while left:
-        argument = left.pop(0)
-        if not _FLAG.match(argument):
-            words.append(argument)
-        elif "=" in argument or argument in SWITCHES or not left or _FLAG.match(left[0]):
-            flags.append(argument)
-        else:
-            flags.append(f"{argument}={left.pop(0)}")
-    command, *more = words or [""]
-    return Arguments(command, tuple(more), tuple(flags))
+def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield from ((name, parameter) for name in parameter.opts)
 
 
 def version() -> str:
     """The line that `--version` prints."""
     return f"trainfleet-exporter {trainfleet_exporter.__version__} (Python {sys.version.partition(' ')[0]})"
-
-
-class Parser(argparse.ArgumentParser):
-    """The flags of one command. An error names the flag, what is wrong with it, and what to type instead."""
-
-    def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
-        super().__init__(
-            prog=f"trainfleet-exporter {command}".strip(),
-            description=description,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            exit_on_error=False,
-        )
-
-    def read(
-        self, arguments: Arguments, commands: Mapping[str, Callable[[], Parser]] | None = None
-    ) -> argparse.Namespace:
-        """The values of the flags. Ends the process with exit code 2 if something is wrong.
-
-        With the parsers of all `commands`, the message about an unknown flag names the commands that have it.
-        """
-        for flag in arguments.flags:
-            name = flag.partition("=")[0]
-            if name not in self._option_string_actions:
-                known = ", ".join(sorted(known for known in self._option_string_actions if known.startswith("--")))
-                owners = [
-                    command or "the exporter"
-                    for command, parse in (commands or {}).items()
-                    if name in parse()._option_string_actions
-                ]
-                whose = f", which is a flag of {', '.join(owners)}" if owners else ""
-                hint = "" if owners else near(name, self._option_string_actions)
-                self._refuse(f'unknown flag "{_shown(name)}"{whose}', hint, known)
-        if arguments.more:
-            self._refuse(f'unexpected argument "{_shown(arguments.more[0])}": one command at a time', "")
-        try:
-            return self.parse_args(arguments.flags)
-        except argparse.ArgumentError as error:
-            self.error(f"{error.argument_name}: {_reworded(error.message)}" if error.argument_name else error.message)
-
-    def refuse_command(self, word: str) -> NoReturn:
-        """End the process with exit code 2: there is no such command."""
-        if word.endswith((".yaml", ".yml")):
-            hint = f"--config.file={_shown(word)}"
-        else:
-            hint = near(word, (*COMMANDS, "--help", "--version"))
-        self._refuse(f'unknown command "{_shown(word)}"', hint)
-
-    def error(self, message: str) -> NoReturn:
-        """End the process with exit code 2 and say why."""
-        if message.startswith(_MISSING):
-            self._refuse(f"required, but missing: {message.removeprefix(_MISSING)}", "")
-        self.exit(2, f'{self.prog}: error: {message}\nRun "{self.prog} --help" for all flags.\n')
-
-    def _refuse(self, what: str, hint: str, flags: str = "") -> NoReturn:
-        suggestion = f'; did you mean "{hint}"?' if hint else ""
-        commands = f"\nCommands: {', '.join(COMMANDS)}; without a command, the exporter runs."
-        self.error(f"{what}{suggestion}{commands}" + (f"\nFlags: {flags}" if flags else ""))
 
 
 def near(word: str, allowed: Collection[str]) -> str:
@@ -138,61 +117,30 @@ def near(word: str, allowed: Collection[str]) -> str:
     return found[0] if found else ""
 
 
-def one_of(words: Sequence[str]) -> Callable[[str], str]:
-    """A type of flags: one of these words."""
+def checked(check: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback of flags: what `check` makes of a given value. Its ValueError or StartError says what is wrong."""
 
-    def read(value: str) -> str:
-        if value not in words:
-            hint = f'did you mean "{value.lower()}"? ' if value.lower() in words else ""
-            raise argparse.ArgumentTypeError(f"{found(value)}; {hint}allowed: {', '.join(words)}")
-        return value
+    def callback(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if ctx.get_parameter_source(str(parameter.name)) is not click.core.ParameterSource.COMMANDLINE:
+            return value
+        from trainfleet_exporter.errors import StartError  # noqa: PLC0415 - --version does without it
 
-    return read
+        try:
+            return tuple(map(check, value)) if parameter.multiple else check(value)
+        except (ValueError, OverflowError, StartError) as error:
+            raise click.BadParameter(str(error), ctx, parameter) from None
 
-
-def number(least: int, most: int) -> Callable[[str], int]:
-    """A type of flags: a number in a range."""
-
-    def read(value: str) -> int:
-        if not re.fullmatch(f"[0-9]{{1,{len(str(most))}}}", value) or not least <= int(value) <= most:
-            raise argparse.ArgumentTypeError(f"{found(value[:20])}; allowed: a number from {least} to {most}")
-        return int(value)
-
-    return read
-
-
-def whole_number(value: str) -> int:
-    """A type of flags: a whole number."""
-    try:
-        return int(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{found(value)}; allowed: a whole number") from None
-
-
-def file_name(value: str) -> str:
-    """A type of flags: the name of a file."""
-    if not value:
-        raise argparse.ArgumentTypeError("a value is required, but missing")
-    return value
+    return callback
 
 
 def found(value: Any) -> str:
     """A flag's value in an error: one line, shortened."""
     text = str(value)
-    shown = text[:80] if text.isprintable() else ascii(text[:80])[1:-1]
-    return f'found "{shown}{"…" if len(text) > 80 else ""}"'
+    words = text[:80] if text.isprintable() else ascii(text[:80])[1:-1]
+    return f'found "{words}{"…" if len(text) > 80 else ""}"'
 
 
-def _shown(word: str) -> str:
+def shown(word: str) -> str:
     """A word or a flag's name in an error, without what may be a user or a password."""
     kept = _NOT_SHOWN.split(word, maxsplit=1)[0][:60]
     return kept if kept == word else f"{kept}…"
-
-
-def _reworded(message: str) -> str:
-    """Return argparse's error about a flag in our words."""
-    if message == "expected one argument":
-        return "a value is required, but missing"
-    if message.startswith("ignored explicit argument"):
-        return "takes no value; write the flag alone, or leave it out"
-    return message

@@ -8,17 +8,16 @@ Exit codes: 0 healthy, 1 not healthy, 2 bad flags.
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from trainfleet_exporter.process.arguments import Parser, found, split
+from trainfleet_exporter.process.arguments import found
 
-DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
 """Seconds that connecting and answering may take together."""
 _LONGEST_LINE = 1000
@@ -28,48 +27,11 @@ class _NotHealthyError(Exception):
     pass
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Send one request, print one line about the result, return the exit code."""
-    parser = Parser(
-        "healthcheck",
-        "Checks that a running exporter responds. Exit code 0 if it does: with 200, or with 401 or 429 if its web\n"
-        f"config has users or a rate limit. 1 if it does not respond within {SECONDS:.0f} s, 2 on bad flags.",
-    )
-    parser.add_argument("--url", type=_url, default=DEFAULT_URL, help=f"address of the page; default: {DEFAULT_URL}")
-    trust = parser.add_mutually_exclusive_group()
-    trust.add_argument(
-        "--tls.ca-file",
-        dest="ca_file",
-        metavar="FILE",
-        help="file of certificates to trust (PEM); default: the system's",
-    )
-    trust.add_argument(
-        "--tls.insecure-skip-verify",
-        dest="insecure",
-        action="store_true",
-        help="accept any certificate, for example if its name does not match 127.0.0.1; nothing secret is sent",
-    )
-    parser.add_argument(
-        "--tls.cert-file",
-        dest="cert_file",
-        metavar="FILE",
-        help="client certificate for mutual TLS (PEM); default: none",
-    )
-    parser.add_argument(
-        "--tls.key-file",
-        dest="key_file",
-        metavar="FILE",
-        help="key of the client certificate, if in another file (PEM)",
-    )
-    options = parser.read(split(["healthcheck", *arguments]))
-    if options.key_file and not options.cert_file:
-        parser.error("--tls.key-file needs --tls.cert-file")
+def check(options: Mapping[str, Any]) -> int:
+    """Send one request, print one line about the result, return the exit code. `options` are the values of flags."""
     alive, words = _judge(options)
-    if alive:
-        _say(words)
-        return 0
-    _say(f"not {words}", error=True)
-    return 1
+    _say(words if alive else f"not {words}", error=not alive)
+    return 0 if alive else 1
 
 
 def _say(words: str, *, error: bool = False) -> None:
@@ -84,10 +46,10 @@ def _say(words: str, *, error: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _judge(options: argparse.Namespace) -> tuple[bool, str]:
+def _judge(options: Mapping[str, Any]) -> tuple[bool, str]:
     """Return whether the daemon is healthy, and why, in words."""
     try:
-        status = _ask(options.url, options)
+        status = _ask(parse_url(options["url"]), options)
     except _NotHealthyError as error:
         return False, f"healthy: {error}"
     except TimeoutError:
@@ -105,27 +67,24 @@ def _judge(options: argparse.Namespace) -> tuple[bool, str]:
             return False, f"healthy: HTTP {status}"
 
 
-def _url(text: str) -> SplitResult:
-    """Parse an http or https URL without a user."""
+def parse_url(text: str) -> SplitResult:
+    """Parse an http or https URL without a user. Raises ValueError."""
     culprit = "found a hidden text, which may contain a password" if "@" in text else found(text)
-    allowed = f"{culprit}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}"
-    if not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
-        raise argparse.ArgumentTypeError(allowed)
     try:
         url = urlsplit(text)
         known = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
     except ValueError:
         known = False
-    if not known:
-        raise argparse.ArgumentTypeError(allowed)
-    if "@" in url.netloc:  # not quoted: it is a secret, and was one on the command line
-        raise argparse.ArgumentTypeError(
-            "leave out the user and password: an exporter that asks for them counts as healthy"
+    if not known or not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
+        raise ValueError(
+            f"{culprit}; allowed: http:// or https://, a host and a path, such as http://127.0.0.1:10075/-/healthy"
         )
+    if "@" in url.netloc:  # not quoted: it is a secret, and was one on the command line
+        raise ValueError("leave out the user and password: an exporter that asks for them counts as healthy")
     return url
 
 
-def _ask(url: SplitResult, options: argparse.Namespace) -> int:
+def _ask(url: SplitResult, options: Mapping[str, Any]) -> int:
     """The status of the answer. TimeoutError, OSError or _NotHealthyError if there is none."""
     end = time.monotonic() + SECONDS
     assert url.hostname is not None
@@ -155,15 +114,15 @@ def _ask(url: SplitResult, options: argparse.Namespace) -> int:
     return int(words[1])
 
 
-def _in_tls(sock: socket.socket, host: str, options: argparse.Namespace) -> socket.socket:
+def _in_tls(sock: socket.socket, host: str, options: Mapping[str, Any]) -> socket.socket:
     import ssl  # noqa: PLC0415 - few daemons need it
 
-    context = ssl.create_default_context(cafile=options.ca_file)
+    context = ssl.create_default_context(cafile=options["tls_ca_file"])
     # From Python 3.13 on it refuses what Prometheus takes: authorities made by `openssl req -x509`.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if options.insecure:
+    if options["tls_insecure_skip_verify"]:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if options.cert_file:
-        context.load_cert_chain(options.cert_file, options.key_file)
+    if options["tls_cert_file"]:
+        context.load_cert_chain(options["tls_cert_file"], options["tls_key_file"])
     return context.wrap_socket(sock, server_hostname=host)

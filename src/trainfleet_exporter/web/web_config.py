@@ -16,15 +16,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from trainfleet_exporter.config.parse import read_document
-from trainfleet_exporter.config.scalars import show
+from trainfleet_exporter.config import Source, load_yaml
+from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import unusable
-from trainfleet_exporter.config.translate import unknown_key
-from trainfleet_exporter.config.tree import Document, Loc, Node, Row, Scalar, Table
+from trainfleet_exporter.config.source import Loc
+from trainfleet_exporter.config.validate import unknown_key
 from trainfleet_exporter.errors import ConfigError, Fault
+from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.web.tls import Strict, TlsServer, make_context, tls_problems
 
+_MOST_BYTES = 1_000_000
 _TLS, _USERS = "tls_server_config", "basic_auth_users"
 _HASH = re.compile(r"\$2[aby]\$(0[4-9]|1[0-8])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 """Each step of the cost doubles the time, and 18 takes some ten seconds. The last character of the salt has only two
@@ -125,39 +127,31 @@ def read_web_config(path: Path) -> WebConfig:
 
     Raises ConfigError with all errors.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        message = "found a file that cannot be read (it is not a regular file); allowed: a readable YAML file"
-        raise ConfigError([Fault(str(path), None, "", message)])
-    document = read_document(path, None, keys=", ".join(WebFile.model_fields))
-    raw = _plain(document.root)
-    problems: dict[Loc, str] = dict(_contradictions(raw))
+    try:
+        _, text = read_regular_file(path, _MOST_BYTES)
+    except OSError as error:
+        message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
+        raise ConfigError([Fault(str(path), None, "", message)]) from None
+    source = load_yaml(text, str(path))
+    problems: dict[Loc, str] = dict(_contradictions(source.data))
     context = None
     try:
-        given = WebFile.model_validate(raw)
+        given = WebFile.model_validate(source.data)
     except ValidationError as error:
-        problems |= {detail["loc"]: _in_words(document, detail) for detail in error.errors(include_url=False)}
-    if (tls := raw.get(_TLS)) and not any(loc[0] == _TLS for loc in problems):
+        problems |= {detail["loc"]: _in_words(source, detail) for detail in error.errors(include_url=False)}
+    if (tls := source.data.get(_TLS)) and not any(loc[0] == _TLS for loc in problems):
         context, found = make_context(TlsServer.model_validate(tls), path.parent)
         problems |= {(_TLS, key): message for key, message in found.items()}
-    faults = {document.fault(loc, message) for loc, message in problems.items() if loc not in document.broken}
-    faults |= set(document.faults)
-    if faults:
-        raise ConfigError(sorted(faults, key=lambda fault: (fault.line or 0, fault.path, fault.message)))
+    for loc, message in problems.items():
+        if loc not in source.broken:
+            source.fault(loc, message)
+    source.raise_faults()
     headers = {
         name: value for name, value in given.http_server_config.headers.model_dump(by_alias=True).items() if value
     }
     own = given.tls_server_config
     named = [path.parent / file for file in (own.cert_file, own.key_file, own.client_ca_file) if file is not None]
     return WebConfig(given, context, headers, (path, *named))
-
-
-def _plain(node: Node) -> Any:
-    """Return a part of the file as plain values: every scalar is a text."""
-    if isinstance(node, Table):
-        return {key: _plain(value) for key, value in node.items()}
-    if isinstance(node, Row):
-        return [_plain(item) for item in node]
-    return node.expansion.text if isinstance(node, Scalar) else None
 
 
 def _contradictions(raw: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
@@ -173,10 +167,10 @@ def _contradictions(raw: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
         yield ("rate_limit", "burst"), message
 
 
-def _in_words(document: Document, detail: ErrorDetails) -> str:
+def _in_words(source: Source, detail: ErrorDetails) -> str:
     """Return the message of one of pydantic's errors, without secrets."""
     loc = detail["loc"]
-    node = document.find(loc)
+    value = detail["input"]
     if detail["type"] == "extra_forbidden" and loc[-1] == "curve_preferences":
         return "found curves, which this exporter cannot choose; allowed: no such key: remove it"
     if detail["type"] == "extra_forbidden":
@@ -184,8 +178,8 @@ def _in_words(document: Document, detail: ErrorDetails) -> str:
         for step in loc[:-1]:
             section = section.model_fields[step].annotation
         keys = [given.alias or name for name, given in section.model_fields.items()]
-        return unknown_key(str(loc[-1]), keys, has_value=node is not None)
+        return unknown_key(str(loc[-1]), keys, alone=loc in source.empty)
     is_hidden = loc[0] == _USERS or loc[-1] in ("cert", "key", "client_ca")
-    found = "<secret>" if is_hidden and isinstance(node, Scalar) else show(node)
+    found = "<secret>" if is_hidden and isinstance(value, str) else show(value)
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")  # what is allowed
     return f"found {found}; allowed: {_ALLOWED_BY_TYPE.get(detail['type'].partition('_')[0], message)}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic_core import PydanticCustomError
 
 from tests.providers.credentials.third_cloud import FORMAT
 from trainfleet_exporter.config import Secret
@@ -13,20 +12,14 @@ from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.credentials import Environment, FirstOf, GivenKeys, MachineRole, ProfileFile
 
 
-def refusal(error: pytest.ExceptionInfo[PydanticCustomError]) -> str:
-    """The error for a config with that fault."""
-    assert error.value.context is not None
-    return str(error.value.context["message"])
-
-
 def test_all_variables_of_a_link_or_none() -> None:
     environ = Environment({"A": "1", "B": "2", "EMPTY": ""})
     assert environ.has_all("A", "B")
     assert not environ.has_all("C", "D", "EMPTY")
     assert environ.passed == ["the environment sets no C"]
-    with pytest.raises(PydanticCustomError) as caught:
+    with pytest.raises(ValueError, match="credentials") as caught:
         environ.has_all("A", "EMPTY", "C", "B")
-    assert "(it sets A and B without EMPTY and C)" in refusal(caught)
+    assert "(it sets A and B without EMPTY and C)" in str(caught.value)
 
 
 def test_keys_of_variables_may_have_a_token() -> None:
@@ -35,10 +28,10 @@ def test_keys_of_variables_may_have_a_token() -> None:
     assert Environment(variables).keys("ID", "SECRET", "TOKEN") == given
     with_token = Environment({**variables, "TOKEN": "token"}).keys("ID", "SECRET", "TOKEN")
     assert with_token == GivenKeys(Secret("id"), Secret("planted"), Secret("token"))
-    with pytest.raises(PydanticCustomError) as caught:
+    with pytest.raises(ValueError, match="credentials") as caught:
         Environment({**variables, "SECRET": "planted\n"}).keys("ID", "SECRET", "TOKEN")
-    assert "(SECRET cannot be used: it contains a line break" in refusal(caught)
-    assert "planted" not in refusal(caught)
+    assert "(SECRET cannot be used: it contains a line break" in str(caught.value)
+    assert "planted" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +52,10 @@ def test_address_with_secrets_needs_https_or_loopback(uri: str, reported: str) -
         return base_url in {"http://127.0.0.1:7", "http://169.254.170.2"}
 
     if reported:
-        with pytest.raises(PydanticCustomError) as caught:
+        with pytest.raises(ValueError, match="credentials") as caught:
             environ.keys_uri("URI", plain_http=near)
-        assert f"URI {reported}" in refusal(caught)
-        assert "planted" not in refusal(caught)
+        assert f"URI {reported}" in str(caught.value)
+        assert "planted" not in str(caught.value)
     else:
         found = environ.keys_uri("URI", plain_http=near)
         assert found is not None
@@ -76,9 +69,9 @@ def test_a_chain_needs_a_link_to_ask() -> None:
     assert environ.keys_uri("URI") is None
     passed = ("the environment sets no ID", "the environment sets no URI")
     assert environ.first_of(MachineRole()) == FirstOf((MachineRole(),), passed)
-    with pytest.raises(PydanticCustomError) as caught:
+    with pytest.raises(ValueError, match="credentials") as caught:
         environ.first_of()
-    assert f"({'; '.join(passed)})" in refusal(caught)
+    assert f"({'; '.join(passed)})" in str(caught.value)
 
 
 @pytest.mark.parametrize(

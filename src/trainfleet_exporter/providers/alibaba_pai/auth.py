@@ -30,9 +30,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.plain import is_plain
-from trainfleet_exporter.config.scalars import show
-from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.plain import is_plain, show
+from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect, judge
@@ -53,6 +52,7 @@ from trainfleet_exporter.providers.credentials import (
     ProfileFormat,
     ProfileKeys,
     Session,
+    is_swapped,
     issued_keys,
     parse_ini,
     refuse_chain,
@@ -238,6 +238,8 @@ class _Profile:
     def keys(self) -> Keys:
         key_id, secret = self.needed("access_key_id"), self.needed("access_key_secret")
         # Permanent keys may be next to the token of earlier keys, which does not belong to them.
+        if is_swapped(key_id, secret):
+            raise self.file.denied(f"access_key_id and access_key_secret of profile {show(self.name)} are swapped")
         return Keys(key_id, secret, self.needed("sts_token") if self.mode == "StsToken" else None)
 
     def given_keys(self) -> ProfileKeys:
@@ -282,7 +284,7 @@ class _Profile:
 
     def needed(self, key: str) -> str:
         value: str = getattr(self.fields, key) or ""
-        if reason := unusable(value):
+        if reason := unusable_secret(value):
             raise self.file.denied(f"{key} of profile {show(self.name)} cannot be used: {reason}")
         return value
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, NoReturn, Self, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     Field,
     ModelWrapValidatorHandler,
     PlainSerializer,
@@ -20,9 +21,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import CountFrom0, Endpoint, Region, SecretText, region
-from trainfleet_exporter.config.scalars import Surroundings, refuse, show, text_of
-from trainfleet_exporter.config.wording import Rule, Wording
+from trainfleet_exporter.config.kinds import CountFrom0, Endpoint, Region, SecretText, Surroundings, Text, region
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.alibaba_pai.auth import arn_form, default_chain, find_profile, needs_session
 from trainfleet_exporter.providers.alibaba_pai.usage.config import Usage
@@ -58,22 +57,11 @@ _REGIONS = (
 )
 
 
-class PaiRule(Wording):
-    """Errors in credentials that only this platform has (config.wording)."""
-
-    CREDENTIALS_FORM = (
-        "found {found}; allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
-        "with external_id, with them or alone; or oidc; or ecs_ram_role; or profile; "
-        "or no credentials for those of the vendor's own chain"
-    )
-    PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the vendor's own files"
-    ROLE_ARN = "found {found}; allowed: a RAM role's ARN, such as acs:ram::1234567890123456:role/trainfleet"
-    OIDC_PROVIDER_ARN = (
-        "found {found}; allowed: an OIDC provider's ARN, such as acs:ram::1234567890123456:oidc-provider/cluster"
-    )
-    RAM_ROLE = "found {found}; allowed: true, or the name of the machine's RAM role"
-
-
+_ALLOWED = (
+    "allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
+    "with external_id, with them or alone; or oidc; or ecs_ram_role; or profile; "
+    "or no credentials for those of the vendor's own chain"
+)
 _KEY = ("access_key_id", "access_key_secret")
 _FORMS = ((*_KEY, "security_token", "role_arn", "external_id"), ("oidc",), ("ecs_ram_role",), ("profile",))
 """The keys that go together."""
@@ -87,43 +75,40 @@ class Profile:
     source: KeySource = field(repr=False)
 
 
-def _arn(kind: str, rule: PaiRule) -> PlainValidator:
+def _arn(kind: str, what: str) -> AfterValidator:
     form = arn_form(kind)
 
-    def validate(value: object) -> str:
-        text = text_of(value, rule)
+    def validate(text: str) -> str:
         if not form.fullmatch(text):
-            refuse(rule, found=show(value))
+            raise ValueError(f"allowed: {what}'s ARN, such as acs:ram::1234567890123456:{kind}/name")
         return text
 
-    return PlainValidator(validate)
+    return AfterValidator(validate)
 
 
 def _ram_role(value: object) -> Literal[True] | str:
-    if value is True:
-        return True
-    text = text_of(value, PaiRule.RAM_ROLE)
+    text = "true" if value is True else str(value)
     if text.lower() in {"true", "yes", "on"}:
         return True
     if text.lower() in {"false", "no", "off"} or not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text, re.ASCII):
-        refuse(PaiRule.RAM_ROLE, found=show(value))
+        raise ValueError("allowed: true, or the name of the machine's RAM role")
     return text
 
 
 def _profile(value: object, info: ValidationInfo) -> Profile:
     if isinstance(value, Profile):
         return value
-    name = text_of(value, PaiRule.PROFILE, reason="it is not text")
-    if not name:
-        refuse(PaiRule.PROFILE, found=show(value), reason="it is empty")
     try:
-        return Profile(name, find_profile(name, Environment(Surroundings.of(info).environ)))
+        if not isinstance(value, str) or not value:
+            raise AccessDenied("it is not a name")
+        return Profile(value, find_profile(value, Environment(Surroundings.of(info).environ)))
     except AccessDenied as error:
-        refuse(PaiRule.PROFILE, found=show(value), reason=error.message)
+        message = f"which cannot be used ({error.message}); allowed: a profile of the vendor's own files"
+        raise ValueError(message) from None
 
 
-RoleArn: TypeAlias = Annotated[str, _arn("role", PaiRule.ROLE_ARN), PaiRule.ROLE_ARN]
-ProviderArn: TypeAlias = Annotated[str, _arn("oidc-provider", PaiRule.OIDC_PROVIDER_ARN), PaiRule.OIDC_PROVIDER_ARN]
+RoleArn: TypeAlias = Annotated[Text, _arn("role", "a RAM role")]
+ProviderArn: TypeAlias = Annotated[Text, _arn("oidc-provider", "an OIDC provider")]
 RamRole: TypeAlias = Annotated[Literal[True] | str, PlainValidator(_ram_role)]
 ProfileName: TypeAlias = Annotated[Profile, PlainValidator(_profile), PlainSerializer(lambda profile: profile.name)]
 
@@ -178,7 +163,7 @@ class Credentials(CredentialsSection):
 
     def find_source(self, environ: Environment) -> KeySource:
         """The source of the one form that is given."""
-        given = self.form_keys(_FORMS, PaiRule.CREDENTIALS_FORM)
+        given = self.form_keys(_FORMS, _ALLOWED)
         if self.oidc is not None:
             return OidcRole(self.oidc.role_arn, self.oidc.token, self.oidc.provider_arn)
         if self.ecs_ram_role is not None:
@@ -189,7 +174,7 @@ class Credentials(CredentialsSection):
 
     def _key_or_role(self, given: list[str], environ: Environment) -> KeySource:
         if self.external_id is not None and self.role_arn is None:
-            refuse(PaiRule.CREDENTIALS_FORM, found="external_id without role_arn")
+            raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
         keys = None
         if self.access_key_id is not None and self.access_key_secret is not None:
             keys = GivenKeys(self.access_key_id, self.access_key_secret, self.security_token)
@@ -205,7 +190,7 @@ def _refuse_missing(names: list[str]) -> NoReturn:
     """Name each missing key at its own place, rather than all of them where the section begins."""
     details = [
         InitErrorDetails(
-            type=PydanticCustomError("refused", "refused", {"message": Rule.HIDDEN_MISSING.format(key=name)}),
+            type=PydanticCustomError("refused", f"required, but missing; allowed: a secret here or in {name}_file"),
             loc=(name,),
             input=None,
         )
@@ -279,7 +264,7 @@ class AlibabaPaiConfig(CloudConfig):
     }
 
     region: Annotated[Region, _REGION]
-    """The cloud's ID of the region. The addresses of the APIs follow from it."""
+    """The cloud's ID of the region, such as cn-hangzhou. The addresses of the APIs follow from it."""
     credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
         default=None, validate_default=True
     )

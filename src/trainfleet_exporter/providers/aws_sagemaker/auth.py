@@ -20,9 +20,8 @@ from typing import Never, TypeAlias
 from urllib.parse import urlencode
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.plain import is_plain
-from trainfleet_exporter.config.scalars import show
-from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.plain import is_plain, show
+from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.config.urls import is_link_local, is_loopback
 from trainfleet_exporter.errors import AccessDenied, BadAnswer
 from trainfleet_exporter.providers.aws_sagemaker import payloads
@@ -44,6 +43,7 @@ from trainfleet_exporter.providers.credentials import (
     ProfileFormat,
     ProfileKeys,
     Session,
+    is_swapped,
     issued_keys,
     parse_ini,
     refuse_chain,
@@ -211,6 +211,8 @@ def read_profile(source: ProfileKeys) -> Keys:
     """Return the current keys of a profile. Raises AccessDenied."""
     section = _section(source.file, source.profile)
     key_id, secret = (_needed(source.file, source.profile, section, key) for key in _PROFILE_KEYS)
+    if is_swapped(key_id, secret):
+        raise source.file.denied(f"{' and '.join(_PROFILE_KEYS)} of profile {show(source.profile)} are swapped")
     return Keys(key_id, secret, section.get("aws_session_token") or None)
 
 
@@ -240,7 +242,7 @@ def _role_of(
 
 def _needed(file: ProfileFile[Sections], name: str, values: Mapping[str, str], key: str) -> str:
     value = values.get(key, "")
-    if reason := unusable(value):
+    if reason := unusable_secret(value):
         raise file.denied(f"{key} of profile {show(name)} cannot be used: {reason}")
     return value
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, PlainValidator, WrapValidator
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, WrapValidator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, SecretText, Text, region
-from trainfleet_exporter.config.scalars import refuse, show, text_of
-from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.aws_sagemaker.auth import default_chain, find_profile, is_role_arn
 from trainfleet_exporter.providers.aws_sagemaker.translate import DEFAULT_WORKSPACE
@@ -43,43 +42,36 @@ _REGIONS = (
 )
 
 
-class AwsRule(Wording):
-    """Errors in a provider that only this platform has (config.wording)."""
-
-    CREDENTIALS_FORM = (
-        "found {found}; allowed: access_key_id and secret_access_key, perhaps with session_token; role_arn, perhaps "
-        "with external_id, with them or a profile or alone; or web_identity; or profile; "
-        "or no credentials for those of the vendor's own chain"
-    )
-    PROFILE = "found {found}, which cannot be used ({reason}); allowed: a profile of the shared files of AWS"
-    ROLE_ARN = "found {found}; allowed: an IAM role's ARN, such as arn:aws:iam::123456789012:role/trainfleet"
-    WORKSPACES = "found {found}; allowed: all, or a list with default alone, because AWS has no workspaces"
-
-
+_ALLOWED = (
+    "allowed: access_key_id and secret_access_key, perhaps with session_token; role_arn, perhaps "
+    "with external_id, with them or a profile or alone; or web_identity; or profile; "
+    "or no credentials for those of the vendor's own chain"
+)
 _KEYS = ("access_key_id", "secret_access_key", "session_token")
 
 
-def _role_arn(value: object) -> str:
-    text = text_of(value, AwsRule.ROLE_ARN)
+def _role_arn(text: str) -> str:
     if not is_role_arn(text):
-        refuse(AwsRule.ROLE_ARN, found=show(value))
+        raise ValueError("allowed: an IAM role's ARN, such as arn:aws:iam::123456789012:role/trainfleet")
     return text
 
 
 def _only_workspace(value: Any) -> Any:
     if value not in ("all", (DEFAULT_WORKSPACE,)):
-        refuse(AwsRule.WORKSPACES, found="a list of others")
+        raise ValueError("found others; allowed: all, or a list with default alone, because AWS has no workspaces")
     return value
 
 
-RoleArn: TypeAlias = Annotated[str, PlainValidator(_role_arn), AwsRule.ROLE_ARN]
+RoleArn: TypeAlias = Annotated[Text, AfterValidator(_role_arn)]
 
 
 def _of_profile(name: str, environ: Environment) -> KeySource:
     try:
         return find_profile(name, environ)
     except AccessDenied as error:
-        refuse(AwsRule.PROFILE, found=show(name), reason=error.message)
+        allowed = "a profile of the shared files of AWS"
+        message = f"found {show(name)}, which cannot be used ({error.message}); allowed: {allowed}"
+        raise ValueError(message) from None
 
 
 class WebIdentity(Section):
@@ -130,9 +122,9 @@ class Credentials(CredentialsSection):
         keys = [name for name in _KEYS if name in given]
         forms = [bool(keys), self.web_identity is not None, self.profile is not None]
         if not given or sum(forms) > 1 or (self.web_identity is not None and len(given) > 1):
-            refuse(AwsRule.CREDENTIALS_FORM, found=f"{' and '.join(given)} together" if given else "no credentials")
+            raise ValueError(f"found {' and '.join(given) + ' together' if given else 'no credentials'}; {_ALLOWED}")
         if self.external_id is not None and self.role_arn is None:
-            refuse(AwsRule.CREDENTIALS_FORM, found="external_id without role_arn")
+            raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
         if self.web_identity is not None:
             return OidcRole(self.web_identity.role_arn, self.web_identity.token)
         base: KeySource
@@ -140,7 +132,7 @@ class Credentials(CredentialsSection):
             base = GivenKeys(self.access_key_id, self.secret_access_key, self.session_token)
         elif keys:
             missing = " and ".join(name for name in _KEYS[:2] if name not in keys)
-            refuse(AwsRule.CREDENTIALS_FORM, found=f"{' and '.join(keys)} without {missing}")
+            raise ValueError(f"found {' and '.join(keys)} without {missing}; {_ALLOWED}")
         elif self.profile is not None:
             base = _of_profile(self.profile, environ)
         else:
@@ -206,7 +198,7 @@ class AwsSageMakerConfig(CloudConfig):
     dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base
 
     region: Annotated[Region, _REGION]
-    """The cloud's ID of the region. The addresses of the APIs follow from it."""
+    """The cloud's ID of the region, such as us-east-1. The addresses of the APIs follow from it."""
     credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
         default=None, validate_default=True
     )

@@ -30,6 +30,7 @@ from trainfleet_exporter.providers.credentials.sources import (
     ProfileKeys,
     Session,
     Source,
+    is_swapped,
 )
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "Session",
     "SignedDialect",
     "Source",
+    "is_swapped",
     "issued_keys",
     "open_credential",
     "parse_ini",

@@ -15,8 +15,7 @@ from pydantic import (
 )
 
 from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.scalars import Surroundings, refuse
-from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.providers.credentials.environment import Environment
 from trainfleet_exporter.providers.credentials.sources import Source
 
@@ -54,13 +53,13 @@ class CredentialsSection(Section):
         """Validates a field that may be left out (pydantic.WrapValidator)."""
         return cls.of_chain(_environment(info), handler) if given is None else handler(given)
 
-    def form_keys(self, forms: Sequence[Sequence[str]], rule: Wording) -> list[str]:
-        """The keys that were given. Refuses keys of several forms, or of none."""
+    def form_keys(self, forms: Sequence[Sequence[str]], allowed: str) -> list[str]:
+        """The keys that were given. ValueError if they are of several forms, or of none; `allowed` says the forms."""
         given = [name for name in type(self).model_fields if getattr(self, name)]
         touched = [form for form in forms if set(form) & set(given)]
         if len(touched) != 1:
             found = f"{', '.join(given)}, which are parts of several forms" if given else "no credentials in it"
-            refuse(rule, found=found)
+            raise ValueError(f"found {found}; {allowed}")
         return given
 
     @model_validator(mode="after")

@@ -9,12 +9,10 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.scalars import refuse
-from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
-from trainfleet_exporter.config.wording import Rule
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.credentials.sources import FirstOf, GivenKeys, KeysUri, MachineRole
+from trainfleet_exporter.providers.credentials.sources import FirstOf, GivenKeys, KeysUri, MachineRole, is_swapped
 
 _TARGET = re.compile(r"/[!-~]*", re.ASCII)
 
@@ -52,11 +50,13 @@ class Environment:
         """The keys of these variables. Permanent keys have no token."""
         if not self.has_all(key_id, secret):
             return None
+        if is_swapped(self.get(key_id), self.get(secret)):
+            refuse_chain(f"{secret} holds a key id, and {key_id} the secret: swap them")
         return GivenKeys(*(self.secret(name) for name in (key_id, secret, token) if self.get(name)))
 
     def secret(self, name: str) -> Secret:
         """The value of a variable that is set."""
-        if reason := unusable(self.get(name)):
+        if reason := unusable_secret(self.get(name)):
             refuse_chain(f"{name} cannot be used: {reason}")
         return Secret(self.get(name), source="environment")
 
@@ -66,7 +66,7 @@ class Environment:
         try:
             return Secret.from_file(Path(self.get(name)))
         except AccessDenied as error:
-            refuse_chain(f"the file of {name} cannot be used: {error.message.rpartition(': ')[2]}")
+            refuse_chain(f"the file of {name} cannot be used: {error.message.rpartition(' cannot be used: ')[2]}")
         except ValueError:
             refuse_chain(f"the file of {name} cannot be used: it is not a path")
 
@@ -91,10 +91,16 @@ class Environment:
     def first_of(self, *links: MachineRole | KeysUri) -> FirstOf:
         """The links that are asked when credentials are first needed. Refuses a chain without any."""
         if not links:
-            refuse(Rule.CREDENTIALS_NOWHERE, reason="; ".join(self.passed))
+            raise ValueError(
+                "required, but missing: the vendor's own chain has no credentials either "
+                f"({'; '.join(self.passed)}); allowed: credentials here, or in one of those places"
+            )
         return FirstOf(links, tuple(self.passed))
 
 
 def refuse_chain(reason: str) -> NoReturn:
     """Refuse a config without credentials for an environment that says something unusable."""
-    refuse(Rule.CREDENTIALS_CHAIN, reason=reason)
+    raise ValueError(
+        f"found no credentials here, and those of the environment are not usable ({reason}); "
+        "allowed: credentials here, all of the vendor's variables, or none of them"
+    )

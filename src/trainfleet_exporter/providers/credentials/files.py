@@ -5,7 +5,8 @@
       │                               │ or: their folder was swapped as one, as Kubernetes does (`..data`)
       └────────── taken ◄─────────────┤ or: a service refuses the old credential
                                       │ or: a minute passed (only one file was meant to change)
-                                      └ a minute passed and a file cannot be read: an error
+
+If the new files are unusable, the old credential stays in use. After a minute, the log says why.
 
 A writer may pause for longer than two seconds after it touched every file once. That cannot be seen from outside. The
 refusal of what was taken then brings the rest.
@@ -13,6 +14,7 @@ refusal of what was taken then brings the rest.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -23,8 +25,11 @@ from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.credentials.credential import Credential, Keys
+
+log = logging.getLogger(__name__)
 
 SETTLE = 2.0
 """Seconds without a change after which a rotation is over."""
@@ -72,6 +77,8 @@ class _Change:
     look: _Look
     seen: float
     """Unix seconds of the first look that equals `look`."""
+    reported: str = ""
+    """The error that the log already has."""
 
 
 class RotatingFiles(Generic[T]):
@@ -88,7 +95,7 @@ class RotatingFiles(Generic[T]):
         self.edition = 0
 
     def current(self) -> tuple[T, ...]:
-        """The contents in the order of the files. `AccessDenied` names a file that was unusable for a minute."""
+        """The contents in the order of the files. `AccessDenied` names a file that was never usable."""
         held = self._held
         if held is None:
             return self._take(self._read())
@@ -105,10 +112,10 @@ class RotatingFiles(Generic[T]):
         if is_late or held.look.is_swapped_for(look) or self._has_settled(held, change, now):
             try:
                 return self._take(self._read())
-            except AccessDenied:
-                if is_late:
-                    self._held = None
-                    raise
+            except AccessDenied as error:
+                if is_late and change.reported != str(error):
+                    change.reported = str(error)
+                    log.warning("rotated files are unusable; the old content stays in use", extra=fields(error=error))
         return held.parts
 
     def take_now(self) -> bool:

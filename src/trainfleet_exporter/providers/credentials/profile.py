@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.files import read_regular_file
 
 T = TypeVar("T")
 _NO_SECTION = "\n"
@@ -43,12 +44,9 @@ class ProfileFile(Generic[T]):
         """All profiles, as they are now. `AccessDenied` says why the file cannot be used."""
         most = self.format.most_bytes
         try:
-            with self.path.open("rb") as file:
-                raw = file.read(most + 1)
+            _, raw = read_regular_file(self.path, most)
         except (OSError, ValueError) as error:
             raise self.denied(getattr(error, "strerror", None) or "it cannot be read") from None
-        if len(raw) > most:
-            raise self.denied(f"it is longer than {most} bytes")
         try:
             return self.format.parse(raw)
         except (ValueError, configparser.Error) as error:

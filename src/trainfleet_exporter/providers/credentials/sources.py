@@ -5,20 +5,33 @@ Sources of equal configs are equal. `chain.open_credential` makes a credential o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers.credentials.profile import ProfileFile
 
+_KEY_ID = re.compile(r"LTAI[A-Za-z0-9]{12,26}|STS\.[A-Za-z0-9]{10,}|[A-Z0-9]{20}")
+"""Key ids of the clouds. Their secrets have 30 characters or more, of both cases."""
+
 
 @dataclass(frozen=True, slots=True)
 class GivenKeys:
-    """Keys of the config file, of files that it names, or of the environment."""
+    """Keys of the config file, of files that it names, or of the environment. ValueError if they are swapped."""
 
     access_key_id: Secret
     access_key_secret: Secret
     security_token: Secret | None = None
+
+    def __post_init__(self) -> None:
+        if is_swapped(self.access_key_id.reveal(), self.access_key_secret.reveal()):
+            raise ValueError("found a key id as the secret, and the secret as the key id; allowed: swap the two")
+
+
+def is_swapped(key_id: str, secret: str) -> bool:
+    """Return whether a secret has the form of a key id, and the key id has not."""
+    return _KEY_ID.fullmatch(secret) is not None and _KEY_ID.fullmatch(key_id) is None
 
 
 @dataclass(frozen=True, slots=True)

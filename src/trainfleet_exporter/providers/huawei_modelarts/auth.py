@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainfleet_exporter.config.plain import is_plain
-from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestRefused
 from trainfleet_exporter.providers.credentials import (
     CredentialClients,
@@ -41,6 +41,7 @@ from trainfleet_exporter.providers.credentials import (
     ProfileKeys,
     Session,
     Source,
+    is_swapped,
     issued_keys,
     open_credential,
     parse_ini,
@@ -168,10 +169,12 @@ def read_profile(profile: ProfileKeys) -> tuple[Keys, str]:
     section = sections[profile.profile]
     values = {key: section.get(key, "") for key in ("ak", "sk", "security_token", "project_id")}
     for key, value in values.items():
-        if (key in ("ak", "sk") or value) and unusable(value):
-            raise file.denied(f"{key} of section {shown} is missing or not one line")
+        if (key in ("ak", "sk") or value) and (reason := unusable_secret(value)):
+            raise file.denied(f"{key} of section {shown} cannot be used: {reason}")
     if values["project_id"] and not _PROJECT_ID.fullmatch(values["project_id"]):
         raise file.denied(f"project_id of section {shown} is not 1 to 64 letters, digits and hyphens")
+    if is_swapped(values["ak"], values["sk"]):
+        raise file.denied(f"ak and sk of section {shown} are swapped")
     return Keys(values["ak"], values["sk"], values["security_token"] or None), values["project_id"]
 
 

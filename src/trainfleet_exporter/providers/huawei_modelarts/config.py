@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeAlias
 
-from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import Endpoint, Flag, ProjectId, Region, SecretText, Text, region
-from trainfleet_exporter.config.scalars import refuse, show
-from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.config.kinds import Endpoint, Flag, Region, SecretText, Text, region
+from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.credentials import (
     CredentialsSection,
@@ -49,19 +49,10 @@ _REGIONS = (
 )
 
 
-class HuaweiRule(Wording):
-    """Errors in credentials that only this platform has (config.wording)."""
-
-    CREDENTIALS_FORM = (
-        "found {found}; allowed: access_key and secret_key, perhaps with security_token; or username, password and "
-        "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
-    )
-    PROFILE = (
-        "found the profile {found}, but {reason}; "
-        "allowed: a profile with ak and sk in that file, or credentials of another form"
-    )
-
-
+_ALLOWED = (
+    "allowed: access_key and secret_key, perhaps with security_token; or username, password and "
+    "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
+)
 _FORMS = (
     ("access_key", "secret_key", "security_token"),
     ("username", "password", "domain_name"),
@@ -71,6 +62,19 @@ _FORMS = (
 )
 """The keys that go together."""
 _OPTIONAL = "security_token"
+
+
+def _project_id(text: str) -> str:
+    # The API's documentation allows any 64 letters, digits and hyphens. All IDs in use are 32 hexadecimal digits: with
+    # more or less of them, or with hyphens in between, it is none. A project's name begins with its region.
+    hexadecimal = re.fullmatch("[0-9A-Fa-f-]+", text) and not re.fullmatch("[0-9A-Fa-f]{32}", text)
+    named = re.fullmatch("[a-z]{2}-[a-z]+-[0-9]+.*|[^0-9]*", text)
+    if hexadecimal or named or not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
+        raise ValueError("allowed: a project ID (usually 32 hexadecimal digits), not a project's name")
+    return text
+
+
+ProjectId: TypeAlias = Annotated[str, AfterValidator(_project_id)]
 
 
 class Oidc(Section):
@@ -135,10 +139,10 @@ class Credentials(CredentialsSection):
 
     def find_source(self, environ: Environment) -> Source:
         """The source of the one form that is given."""
-        given = self.form_keys(_FORMS, HuaweiRule.CREDENTIALS_FORM)
+        given = self.form_keys(_FORMS, _ALLOWED)
         (form,) = [form for form in _FORMS if set(form) & set(given)]
         if missing := [key for key in form if key not in given and key != _OPTIONAL]:
-            refuse(HuaweiRule.CREDENTIALS_FORM, found=f"{' and '.join(given)} without {' and '.join(missing)}")
+            raise ValueError(f"found {' and '.join(given)} without {' and '.join(missing)}; {_ALLOWED}")
         if self.oidc is not None:
             return OidcRole(self.oidc.agency_urn, self.oidc.token, self.oidc.provider_urn)
         if self.ecs_agency:
@@ -157,7 +161,8 @@ class Credentials(CredentialsSection):
             profile = find_profile(name, environ)
             self._project_id = read_profile(profile)[1]
         except AccessDenied as error:
-            refuse(HuaweiRule.PROFILE, found=show(name), reason=error.message)
+            allowed = "a profile with ak and sk in that file, or credentials of another form"
+            raise ValueError(f"found the profile {show(name)}, but {error.message}; allowed: {allowed}") from None
         return profile
 
 
@@ -216,7 +221,7 @@ class HuaweiModelArtsConfig(CloudConfig):
     }
 
     region: Annotated[Region, _REGION]
-    """The cloud's ID of the region. The addresses of the APIs follow from it."""
+    """The cloud's ID of the region, such as cn-north-4. The addresses of the APIs follow from it."""
     project_id: ProjectId | None = None
     """Id of the project. Default: the project of the credentials, or the project with the name of the region."""
     credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(

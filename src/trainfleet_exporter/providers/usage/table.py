@@ -14,8 +14,6 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import model_serializer
 
 from trainfleet_exporter.config import Section
-from trainfleet_exporter.config.scalars import refuse
-from trainfleet_exporter.config.wording import Wording
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage, PoolUsage
 from trainfleet_exporter.providers.usage.quantities import RATIOS, Quantity
 
@@ -181,14 +179,6 @@ def exposed(given: Iterable[Family], deny: Sequence[str], profiles: Container[st
     ]
 
 
-class ProfileRule(Wording):
-    """What is wrong with `usage.metrics` on platforms that have profiles."""
-
-    METRIC_OF_PROFILE = (
-        "found {found}, which is off; allowed: families that are on, and this one if usage.profiling names {profile}"
-    )
-
-
 class ChosenMetrics(Section):
     """`usage.metrics` of the config: for each family that can be fed (its name after `trainfleet_` is the key), the
     metric that takes the place of the table's. A cloud makes its own section of this, with a key for each family."""
@@ -199,11 +189,12 @@ class ChosenMetrics(Section):
         return {suffix: metric for suffix, metric in found.items() if metric is not None}
 
     def check_profiles(self, known: Mapping[str, Family], profiles: Container[str]) -> None:
-        """Refuse a metric of a family that is off; `known` are the families by name."""
+        """Raise ValueError for a metric of a family that is off; `known` are the families by name."""
         for suffix in self.given():
             profile = known[suffix].profile
             if profile and profile not in profiles:
-                refuse(ProfileRule.METRIC_OF_PROFILE, found=suffix, profile=profile)
+                allowed = f"families that are on, and this one if usage.profiling names {profile}"
+                raise ValueError(f"found {suffix}, which is off; allowed: {allowed}")
 
     @model_serializer
     def _given(self) -> dict[str, Any]:

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BeforeValidator, ValidationInfo, create_model, field_validator
+from pydantic import ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
-from trainfleet_exporter.config.scalars import refuse, show
-from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, Family, Profile
-
-
-class UsageRule(Wording):
-    """Errors in `usage` that only this platform has (config.wording)."""
-
-    PROFILING_SOURCE = (
-        "found a list with source: job_metrics, which has none of this; "
-        "allowed: no list, or source: auto or cloudmonitor"
-    )
-    REMOVED_SOURCE = (
-        'found "dlc_metrics", which this version no longer has; allowed: source: job_metrics, which makes calls for '
-        "each job without permissions for CloudMonitor, but has no power; or auto, or cloudmonitor"
-    )
-
-
-_SOURCES = ("auto", "cloudmonitor", "job_metrics")
-
-
-def _not_removed(value: object) -> object:
-    if show(value) == '"dlc_metrics"':
-        refuse(UsageRule.REMOVED_SOURCE)
-    return value
 
 
 class _UsageMetrics(ChosenMetrics):
@@ -51,7 +27,7 @@ class _UsageMetrics(ChosenMetrics):
 def _metric_of(family: Family) -> type[Section]:
     """Build the section for one family. A family without a default metric requires a name, and the unit must fit."""
     name: Any = (Text | None, None) if family.names else (Text, ...)
-    unit = Annotated[str, choice(tuple(UNITS[family.quantity]))]
+    unit: Any = Literal[tuple(UNITS[family.quantity])]
     fields: dict[str, Any] = {"name": name, "unit": (unit | None, None), "statistic": (Text | None, None)}
     return create_model(f"MetricOf_{family.suffix}", __base__=Section, **fields)
 
@@ -70,13 +46,11 @@ class Usage(Collector):
     """Utilization and usage of jobs, pods, accelerators and pools."""
 
     interval: Duration | None = 120.0
-    source: Annotated[
-        Literal["auto", "cloudmonitor", "job_metrics"], choice(_SOURCES), BeforeValidator(_not_removed)
-    ] = "auto"
+    source: Literal["auto", "cloudmonitor", "job_metrics"] = "auto"
     """`cloudmonitor` reads all jobs together. `job_metrics` makes calls for each job. `auto` reads pay-as-you-go jobs
     on general computing with `job_metrics`, and all others from CloudMonitor. Only CloudMonitor has power and usage of
     pools."""
-    profiling: tuple[Annotated[Profile, choice(PROFILES)], ...] = ()
+    profiling: tuple[Profile, ...] = ()
     """Profiling metrics and health of accelerators to read. `nvlink` and `pcie` are two metrics each; every other name
     is one metric. A metric costs one call per poll and 1,440 accelerators. Not allowed with `job_metrics`."""
     metrics: UsageMetrics = UsageMetrics()
@@ -88,7 +62,10 @@ class Usage(Collector):
     @classmethod
     def _has_source(cls, profiling: tuple[Profile, ...], info: ValidationInfo) -> tuple[Profile, ...]:
         if profiling and info.data.get("source") == "job_metrics":
-            refuse(UsageRule.PROFILING_SOURCE)
+            raise ValueError(
+                "found a list with source: job_metrics, which has none of this; "
+                "allowed: no list, or source: auto or cloudmonitor"
+            )
         return profiling
 
     @field_validator("metrics")

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationInfo, create_model, field_validator
+from pydantic import ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text, choice
-from trainfleet_exporter.config.scalars import refuse
-from trainfleet_exporter.config.wording import Wording
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.usage.table import ChosenMetrics
 
-
-class UsageRule(Wording):
-    """Errors in `usage` that only this platform has (config.wording)."""
-
-    PROFILING_SOURCE = (
-        "found a list with source: task_metrics, which has none of this; allowed: no list, or source: auto or aom"
-    )
-
-
-_SOURCES = ("auto", "aom", "task_metrics")
 _PROFILES = ("health",)
 
 
@@ -34,6 +22,7 @@ class Metric(Section):
     promql: Text
     """A query whose result has the labels of AOM's series (metrics)."""
     unit: str
+    """The unit of the values: one of those of the family in docs/configuration.md."""
 
 
 class _Metrics(ChosenMetrics):
@@ -46,7 +35,7 @@ class _Metrics(ChosenMetrics):
 
 def _metric(units: Mapping[str, float]) -> type[Metric]:
     """The section of a family that is counted in one of these units."""
-    unit: Any = (Annotated[str, choice(tuple(units))], Field(default=None, validate_default=True))
+    unit: Any = (Literal[tuple(units)], ...)
     return create_model("Metric", __base__=Metric, __module__=__name__, unit=unit)
 
 
@@ -66,10 +55,10 @@ class Usage(Collector):
     """Utilization and usage of jobs, pods and accelerators."""
 
     interval: Duration | None = 120.0
-    source: Annotated[Literal["auto", "aom", "task_metrics"], choice(_SOURCES)] = "auto"
+    source: Literal["auto", "aom", "task_metrics"] = "auto"
     """`aom` reads all jobs together. `task_metrics` makes calls for each pod of each job. `auto` reads
     AOM, and task metrics for jobs that AOM does not have."""
-    profiling: tuple[Annotated[Literal["health"], choice(_PROFILES)], ...] = ()
+    profiling: tuple[Literal["health"], ...] = ()
     """`health` reads health and temperature of NPUs from AOM. It costs two calls per poll."""
     metrics: Metrics = Metrics()
     """Metrics to read for certain families, instead of the defaults."""
@@ -82,7 +71,10 @@ class Usage(Collector):
     @classmethod
     def _has_source(cls, profiling: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if profiling and info.data.get("source") == "task_metrics":
-            refuse(UsageRule.PROFILING_SOURCE)
+            raise ValueError(
+                "found a list with source: task_metrics, which has none of this; "
+                "allowed: no list, or source: auto or aom"
+            )
         return profiling
 
     @field_validator("metrics")

@@ -1,0 +1,51 @@
+"""Reading files that may not respond: of a file server that is down, or a named pipe."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import stat
+from pathlib import Path
+from typing import TypeAlias
+
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
+
+READ_SECONDS = 2.0
+"""Longest time for reading a file. The event loop may wait for it."""
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""Time, size and inode of a file, by which a change shows."""
+_hanging: dict[Path, concurrent.futures.Future[tuple[Stamp, bytes]]] = {}
+"""The attempts that were given up, by file."""
+
+
+def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> tuple[Stamp, bytes]:
+    """Return the stamp and the content of a regular file; no content if the stamp is still `unless`.
+
+    A thread reads at most `most` bytes within `READ_SECONDS`. Raises OSError, whose `strerror` says why the file is
+    unusable, and ValueError for what is not a path.
+    """
+    if path in _hanging and not _hanging[path].done():  # the caller waits for a file only once
+        raise OSError(None, "an earlier attempt to read it has not ended")
+    reading = DaemonThreadExecutor().submit(_read, path, most, unless)
+    try:
+        return reading.result(READ_SECONDS)
+    except concurrent.futures.TimeoutError:
+        _hanging[path] = reading
+        raise OSError(None, f"it could not be read within {READ_SECONDS:g} seconds") from None
+
+
+def _read(path: Path, most: int, unless: Stamp | None) -> tuple[Stamp, bytes]:
+    # Without O_NONBLOCK, opening a named pipe waits for its writer.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        # One open file gives both the stamp and the content, so that a rotation in between cannot part them.
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(None, "it is not a regular file")
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if stamp == unless:
+            return stamp, b""
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(None, f"it is longer than {most} bytes")
+    return stamp, content
