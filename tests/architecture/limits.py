@@ -60,7 +60,7 @@ ROWS = (
     Row("config", 2_267, 1.471, 2_267, 1_150, _in(_EXPORTER, "config")),
     Row("web", 2_830, 1.449, 2_830, 1_900, _in(_EXPORTER, "web")),
     Row("app, cli, process", 3_120, 1.530, 3_120, 2_350,
-        _in(_EXPORTER, "app", "cli", "flags", "process", "__main__")),
+        _in(_EXPORTER, "app", "cli", "commands", "process", "__main__")),
     Row("budgets, sharding, lease", 1_907, 1.492, 1_907, 650,
         _in(_EXPORTER, "budgets", "pacing", "sharding", "lease")),
     Row("backfill, diagnose, ledger", 2_674, 1.507, 2_674, 1_900,

@@ -76,7 +76,8 @@ def faults(model: type[Section], error: ValidationError, source: Source, at: Loc
         # A misspelt key is one fault, not two.
         if loc not in source.broken and (detail["type"] != "missing" or detail["loc"] not in meant):
             instead = instead_of(loc, str(detail["input"]))
-            removed = f'found "{loc[-1] if loc else ""}", which this version does not have; allowed: {instead}'
+            gone = loc[-1] if detail["type"] == "extra_forbidden" else detail["input"]
+            removed = f'found "{gone}", which this version does not have; allowed: {instead}'
             yield loc, removed if instead else _message(model, detail, source, loc)
 
 
