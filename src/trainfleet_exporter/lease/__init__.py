@@ -8,7 +8,6 @@ poll at the same time.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import socket
 from collections.abc import Mapping
@@ -28,8 +27,7 @@ def open_lease(*, shard: int | None = None, environ: Mapping[str, str] = os.envi
 
 def identity() -> str:
     """A name for this process that no other has: the host's, which is the pod's, and random digits."""
-    host = re.sub("[^A-Za-z0-9.-]", "-", socket.gethostname())
-    return f"{host[:63]}_{secrets.token_hex(4)}"
+    return f"{socket.gethostname()[:63]}_{secrets.token_hex(4)}"
 
 
 __all__ = ["NAME_VARIABLE", "Elector", "KubernetesLease", "Record", "Role", "identity", "open_lease"]

@@ -65,8 +65,7 @@ class Role(Enum):
 
 
 def steady_clock() -> float:
-    """Return the seconds of a clock that cannot be set. If possible, it is one that continues while the machine
-    sleeps."""
+    """Return the seconds of a clock that cannot be set. If possible, it continues while the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()

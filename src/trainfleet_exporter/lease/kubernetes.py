@@ -185,21 +185,20 @@ def in_cluster(name: str, environ: Mapping[str, str]) -> KubernetesLease:
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise StartError("--lease=kubernetes: KUBERNETES_SERVICE_HOST is not set; use it only in a pod of Kubernetes")
-    account = ACCOUNT
     try:
-        namespace = (account / "namespace").read_text(encoding="utf-8").strip()
-        (account / "token").read_bytes()
+        namespace = (ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+        (ACCOUNT / "token").read_bytes()
     except OSError as error:
         raise StartError(
-            f"--lease=kubernetes: {account}: {error.strerror}; the pod needs automountServiceAccountToken: true"
+            f"--lease=kubernetes: {ACCOUNT}: {error.strerror}; the pod needs automountServiceAccountToken: true"
         ) from None
-    settings = HttpSettings(ca_file=account / "ca.crt", connect_timeout=2, request_timeout=3, trust_env=False)
+    settings = HttpSettings(ca_file=ACCOUNT / "ca.crt", connect_timeout=2, request_timeout=3, trust_env=False)
     AiohttpTransport(settings)  # an unusable ca.crt is an error of the start
     return KubernetesLease(
         name,
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace=namespace,
-        token=lambda: (account / "token").read_text(encoding="utf-8").strip(),
+        token=lambda: (ACCOUNT / "token").read_text(encoding="utf-8").strip(),
         connect=lambda: AiohttpTransport(settings),
     )
 
