@@ -181,7 +181,8 @@ def test_identities_differ_and_are_short(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("socket.gethostname", lambda: "pod-1." + 300 * "x")
     first, second = identity(), identity()
     assert first != second
-    assert first.startswith("pod-1.") and len(first) <= 80
+    assert first.startswith("pod-1.")
+    assert len(first) <= 80
 
 
 def test_a_shard_has_a_lease_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
