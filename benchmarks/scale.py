@@ -42,8 +42,8 @@ from trainfleet_exporter.transport import Attempt
 from trainfleet_simulator import Simulator
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "shards.md"
-SETUPS = ((1, 1), (4, 1), (16, 1), (4, 4))
-"""Number of shards, and the largest number of shards for an account (`sharding.spread`)."""
+TOTALS = (1, 4, 16)
+"""Numbers of shards."""
 ACCOUNTS, JOBS = 200, 500
 _SETTLE = 325.0
 """Simulated seconds before counting begins: the first polls, and the first cycles over all jobs."""
@@ -157,7 +157,6 @@ class Fleet:
 
     accounts: int
     jobs: int
-    spread: int
 
 
 def measure(shard: Shard, fleet: Fleet) -> Measured:
@@ -182,7 +181,7 @@ async def _measure(shard: Shard, fleet: Fleet) -> Measured:
             attempts.append(loop.time())
 
         platforms = installed_platforms()
-        own = apportioned(config, shard, {name: platform.splits for name, platform in platforms.items()})
+        own = apportioned(config, shard)
         exporter = Exporter(own, platforms, observe=observe, shard=shard)
         schedule = Schedule(exporter.runners)
         ages: defaultdict[str, list[float]] = defaultdict(list)
@@ -225,7 +224,6 @@ def _config(clouds: Sequence[tuple[Simulator, str]], fleet: Fleet) -> Config:
         _, text = re.split(r"(?m)^  - name: ", simulator.config_yaml(url))
         name, rest = text.split("\n", 1)
         rest = re.sub(r"    (collectors|limits):\n(?:      .*\n)+", "", rest)
-        rest += f"    sharding: {{spread: {fleet.spread}}}\n"
         providers += [f"  - name: {name}-{number}\n{rest}" for number in range(fleet.accounts // len(clouds))]
     return load("providers:\n" + "".join(providers))
 
@@ -243,7 +241,7 @@ def _run(shard: Shard, fleet: Fleet) -> Measured:
     return Measured(**json.loads(done.stdout))
 
 
-def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jobs: int) -> str:
+def table(found: Mapping[int, Sequence[Measured]], accounts: int, jobs: int) -> str:
     """Return the table of docs/evidence/shards.md."""
     minutes = _COUNTED / 60
     base = sum(one.calls for one in found[min(found)])
@@ -253,7 +251,7 @@ def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jo
     lines = [
         f"{which} Intervals and limits are the defaults. {when}",
         "",
-        "| shards | " + " | ".join(str(total) for total, _ in found) + " |",
+        "| shards | " + " | ".join(map(str, found)) + " |",
         "|---|" + "---|" * len(found),
     ]
 
@@ -261,11 +259,10 @@ def table(found: Mapping[tuple[int, int], Sequence[Measured]], accounts: int, jo
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
 
     runs = list(found.values())
-    row("`sharding.spread`", ["-" if total == 1 else str(spread) for total, spread in found])
     row("calls a minute, total", [f"{sum(one.calls for one in run) / minutes:,.0f}" for run in runs])
     row("compared with one exporter", [f"{sum(one.calls for one in run) / base:.3f}" for run in runs])
     row("calls a minute, the busiest shard", [f"{max(one.calls for one in run) / minutes:,.0f}" for run in runs])
-    row("accounts that a shard polls, whole or in part", [_span([one.providers for one in run]) for run in runs])
+    row("accounts that a shard polls", [_span([one.providers for one in run]) for run in runs])
     row("series, total", [f"{sum(one.series for one in run):,}" for run in runs])
     row("series, the largest shard", [f"{max(one.series for one in run):,}" for run in runs])
     row("memory, the largest shard", [f"{max(one.memory for one in run) / (1 << 20):,.0f} MiB" for run in runs])
@@ -291,20 +288,18 @@ def main() -> None:
     parser.add_argument("--total-shards", type=int)
     parser.add_argument("--accounts", type=int, default=ACCOUNTS)
     parser.add_argument("--jobs", type=int, default=JOBS)
-    parser.add_argument("--spread", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=2, help="number of processes at a time")
     parser.add_argument("--write", action="store_true", help="write the table into docs/evidence/shards.md")
     options = parser.parse_args()
+    fleet = Fleet(options.accounts, options.jobs)
     if options.shard is not None:
-        fleet = Fleet(options.accounts, options.jobs, options.spread)
         print(json.dumps(asdict(measure(Shard(options.shard, options.total_shards), fleet))))
         return
-    found: dict[tuple[int, int], list[Measured]] = {}
+    found: dict[int, list[Measured]] = {}
     with ThreadPoolExecutor(options.at_once) as pool:
-        for total, spread in SETUPS:
+        for total in TOTALS:
             began = time.perf_counter()
-            fleet = Fleet(options.accounts, options.jobs, spread)
-            found[total, spread] = list(pool.map(_run, [Shard(n, total) for n in range(total)], repeat(fleet)))
+            found[total] = list(pool.map(_run, [Shard(n, total) for n in range(total)], repeat(fleet)))
             print(f"{total} shards: measured in {time.perf_counter() - began:.0f} s", file=sys.stderr)
     made = f"{table(found, options.accounts, options.jobs)}\nMeasured on {machine()}.\n"
     print(made)

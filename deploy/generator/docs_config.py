@@ -24,7 +24,6 @@ from trainfleet_exporter.config import (
     Limits,
     Metrics,
     ProviderConfig,
-    Sharding,
 )
 from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.durations import format_duration
@@ -96,12 +95,10 @@ def reference() -> str:
         (
             "## `global`\n\n" + _table(Global, without=("metrics",)),
             "### `global.metrics`\n\n" + _table(Metrics),
-            "## `providers[]`\n\nFor every platform:\n\n"
-            + _table(ProviderConfig, without=("http", "jobs", "limits", "sharding")),
+            "## `providers[]`\n\nFor every platform:\n\n" + _table(ProviderConfig, without=("http", "jobs", "limits")),
             "### `providers[].http`\n\n" + _table(Http),
             "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nBoth have these keys:\n\n" + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
-            "### `providers[].sharding`\n\nSee [scale.md](scale.md).\n\n" + _table(Sharding),
             *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai.Credentials, pai.Oidc, common),
             _cloudmonitor_metrics(),
             *_platform(

@@ -14,14 +14,13 @@ from trainfleet_conformance.gateway import PretendCloud
 from trainfleet_conformance.hygiene import PlatformChecks, SecretChecks
 from trainfleet_conformance.parts import PartChecks
 from trainfleet_conformance.public_api import PUBLIC
-from trainfleet_conformance.sharing import SharingChecks
 from trainfleet_conformance.statuses import StatusChecks
 
 __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
 
 
 class ProviderConformance(
-    ContractChecks, StatusChecks, PartChecks, FaultChecks, BudgetChecks, SecretChecks, PlatformChecks, SharingChecks
+    ContractChecks, StatusChecks, PartChecks, FaultChecks, BudgetChecks, SecretChecks, PlatformChecks
 ):
     """Checks the promises of the exporter for one provider.
 

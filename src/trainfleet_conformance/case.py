@@ -100,7 +100,7 @@ class ProviderCase:
         `url`.
 
         Turn on every collector, with an interval of a minute. Set limits like `max_jobs` so high that they never apply:
-        the order of jobs differs between shards, and with wrong times.
+        the order of jobs differs with wrong times.
         """
         raise NotImplementedError
 

@@ -94,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_daemon(options: argparse.Namespace, signals: Signals) -> int:
     if options.config_check:
         config, access = _load_both(options)
-        print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s)")
+        whose = "" if options.shard.total == 1 else f" of shard {options.shard}"
+        print(f"{options.config_file}: the config is good: {len(config.providers)} provider(s){whose}")
         if access is not None:
             print(f"{options.web_config_file}: the web config is good")
         return 0
@@ -130,7 +131,7 @@ def _notice(shard: Shard) -> str:
     """Return the notice for readers of a shard's status page."""
     if shard.total == 1:
         return ""
-    return f"This is shard {shard.ordinal} of {shard.total} (counted from 0): it shows its part of the fleet."
+    return f"This is shard {shard} (counted from 0): it shows its providers only."
 
 
 def _run_once(options: argparse.Namespace, signals: Signals) -> int:
@@ -232,7 +233,7 @@ def _load(options: argparse.Namespace) -> Config:
     config = load_config(Path(options.config_file), environ=os.environ, platforms=configs)
     if ledger := getattr(options, "ledger", None):
         config = config.model_copy(update={"global_": config.global_.model_copy(update={"ledger_file": Path(ledger)})})
-    return apportioned(config, options.shard, {name: platform.splits for name, platform in platforms.items()})
+    return apportioned(config, options.shard)
 
 
 def _load_both(options: argparse.Namespace) -> tuple[Config, Access | None]:

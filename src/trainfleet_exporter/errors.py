@@ -15,7 +15,6 @@
     │   │   └── KeptConnectionClosed  the request met a connection that was closed while idle
     │   ├── BadAnswer                 outcome bad_answer
     │   ├── CircuitOpen               no attempt was made
-    │   ├── BudgetSpent               no attempt was made
     │   └── LeaseLost                 no attempt was made
     ├── PollError                     a poll that could not do its work
     │   ├── DeadlineExceeded          it did not end in its time
@@ -184,12 +183,6 @@ class CircuitOpen(CloudError):
     """Not tried: the target failed so often that its circuit is open."""
 
     outcome = reason = "circuit_open"
-
-
-class BudgetSpent(CloudError):
-    """Not tried: the calls that the month's budget allows have been made."""
-
-    outcome = reason = "budget"
 
 
 class LeaseLost(CloudError):

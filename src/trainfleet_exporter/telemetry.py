@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple, Protocol, Self, cast
+from typing import NamedTuple, Self, cast
 
 import prometheus_client as prometheus
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
@@ -54,15 +54,6 @@ class CollectorState:
     series: int = 0
     gone: bool = False
     """Whether the collector was removed: failures and drops of a poll that ends later are not counted."""
-
-
-class BudgetFigures(Protocol):
-    """A month's budget of calls (transport.Budget)."""
-
-    @property
-    def calls(self) -> int: ...
-    @property
-    def remaining(self) -> int: ...
 
 
 _COLLECTOR_GAUGES = (
@@ -108,9 +99,7 @@ class _StateGauges(Collector):
     def __init__(self) -> None:
         self.states: list[CollectorState] = []
         self.standings: Sequence[CollectorState] | None = None
-        self.elsewhere: set[str] = set()
-        """Providers whose trainfleet_provider_up another shard shows."""
-        self.budgets: dict[tuple[str, str], BudgetFigures] = {}
+        self.budgets: dict[tuple[str, str], int] = {}
         self.expiries: dict[str, Callable[[], float | None]] = {}
         self.leads: Callable[[], bool] | None = None
         self.write_errors: dict[str, Callable[[], int]] = {}
@@ -119,8 +108,7 @@ class _StateGauges(Collector):
         states = self.states if self.standings is None else self.standings
         yield _gauge(
             "trainfleet_provider_up",
-            "1 if the latest poll of at least one collector of the provider succeeded, else 0. With shards, only the "
-            "primary shard has it.",
+            "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
             ("provider",),
             self._providers_up(states).items(),
         )
@@ -129,16 +117,9 @@ class _StateGauges(Collector):
             yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
         yield _gauge(
             "trainfleet_exporter_api_budget_calls",
-            "Calls that limits.monthly_calls allows this exporter in a billing month. Providers of one account share "
-            "them.",
+            "Calls that limits.monthly_calls allows this exporter in 30 days. Providers of one account share them.",
             ("provider", "api"),
-            ((key, budget.calls) for key, budget in self.budgets.items()),
-        )
-        yield _gauge(
-            "trainfleet_exporter_api_budget_remaining_calls",
-            "Calls that this exporter has left in the current billing month. Providers of one account share them.",
-            ("provider", "api"),
-            ((key, budget.remaining) for key, budget in self.budgets.items()),
+            self.budgets.items(),
         )
         yield _gauge(
             "trainfleet_exporter_credentials_expiry_timestamp_seconds",
@@ -158,8 +139,7 @@ class _StateGauges(Collector):
     def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
         up: dict[tuple[str], bool] = {}
         for state in states:
-            if state.provider not in self.elsewhere:
-                up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
+            up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
         return up
 
 
@@ -264,15 +244,8 @@ class Telemetry:
         states.budgets = {key: budget for key, budget in states.budgets.items() if key[0] != provider}
         forget_label_texts()
 
-    def set_primary(self, provider: str, *, is_primary: bool) -> None:
-        """Set whether this shard shows if a provider is up, or the provider's primary shard does."""
-        self._states.elsewhere.discard(provider)
-        if not is_primary:
-            self._states.elsewhere.add(provider)
-
     def forget_provider(self, provider: str) -> None:
         """Remove the counters of a provider that was deleted."""
-        self._states.elsewhere.discard(provider)
         for metric in (self._requests, self._latency, self._errors, self._dropped):
             metric.remove_by_labels({"provider": provider})
 
@@ -309,9 +282,9 @@ class Telemetry:
         """Show how many writes of `target` have failed since the start."""
         self._states.write_errors[target] = errors
 
-    def watch_budget(self, provider: str, api: str, budget: BudgetFigures) -> None:
-        """Show the monthly budget of a provider's calls of one API."""
-        self._states.budgets[provider, api] = budget
+    def watch_budget(self, provider: str, api: str, calls: int) -> None:
+        """Show how many calls of one API the account of a provider may make in 30 days."""
+        self._states.budgets[provider, api] = calls
 
     def failed(self, state: CollectorState, reason: str) -> None:
         """Count a failure of a collector's part."""
@@ -330,10 +303,6 @@ class Telemetry:
     def calls(self) -> list[tuple[str, str, str, int]]:
         """Return provider, API, outcome and number of the attempts to call an operation, for each that there were."""
         return [(provider, api, outcome, int(count)) for (provider, api, _, outcome), count in self._requests.counts()]
-
-    def budgets(self) -> list[tuple[str, str, int, int]]:
-        """Return provider, API, calls of the month and those that are left, for each budget."""
-        return [(*key, budget.calls, budget.remaining) for key, budget in self._states.budgets.items()]
 
     def credential_expiries(self) -> dict[str, float | None]:
         """Return when the credentials of each provider expire, in Unix seconds; None for those that do not."""

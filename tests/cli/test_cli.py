@@ -247,7 +247,7 @@ def test_a_shard_is_named_by_its_number_or_its_pod(example: Path, capsys: pytest
             assert main([f"--config.file={example}", "--config.check", *flags]) == 0
             reported.setdefault(form, []).append(capsys.readouterr().out)
     assert len(set(map(tuple, reported.values()))) == 1
-    assert len(set(reported["{}"])) > 1  # two providers have eight seats
+    assert len(set(reported["{}"])) > 1  # two providers, nine shards
 
 
 def test_nothing_names_this_machine_or_an_index() -> None:

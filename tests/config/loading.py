@@ -13,11 +13,6 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 
-
-class UndividedConfig(ProviderConfig):
-    """A platform that has nothing of its own, and does not divide workspaces."""
-
-
 PLATFORMS: dict[str, type[ProviderConfig]] = {
     "alibaba_pai": AlibabaPaiConfig,
     "aws_sagemaker": AwsSageMakerConfig,

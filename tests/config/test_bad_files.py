@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.loading import PLATFORMS, UndividedConfig
+from tests.config.loading import PLATFORMS
 from tests.support.golden import check_golden
-from trainfleet_exporter.config import ProviderConfig, load_config
+from trainfleet_exporter.config import load_config
 from trainfleet_exporter.config.wording import Rule, Wording
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.providers.alibaba_pai.config import PaiRule
@@ -42,14 +42,9 @@ ENVIRON = {
 SECRET = "hunter2"  # wherever a file of bad/ has a secret, it is this
 
 
-def _platforms(path: Path) -> dict[str, type[ProviderConfig]]:
-    """Those that come along; for files of plug-ins one more, which has nothing of its own."""
-    return PLATFORMS | ({"undivided": UndividedConfig} if path.stem.startswith("plug-in-") else {})
-
-
 def faults_of(path: Path) -> str:
     with pytest.raises(ConfigError) as caught:
-        load_config(path, environ=ENVIRON, platforms=_platforms(path))
+        load_config(path, environ=ENVIRON, platforms=PLATFORMS)
     return str(caught.value).replace(str(path), path.name) + "\n"
 
 
@@ -68,7 +63,7 @@ def test_no_message_holds_a_secret_or_a_line_break(path: Path) -> None:
 @pytest.mark.parametrize("path", CASES)
 def test_faults_are_in_file_order(path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(path, environ=ENVIRON, platforms=_platforms(path))
+        load_config(path, environ=ENVIRON, platforms=PLATFORMS)
     places = [(fault.line or 0, fault.path) for fault in caught.value.faults]
     assert places == sorted(places)
 
@@ -76,7 +71,7 @@ def test_faults_are_in_file_order(path: Path) -> None:
 @pytest.mark.parametrize("path", CASES)
 def test_its_traceback_shows_no_secret(path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_config(path, environ=ENVIRON, platforms=_platforms(path))
+        load_config(path, environ=ENVIRON, platforms=PLATFORMS)
     assert SECRET not in "".join(traceback.format_exception(caught.value)).replace(str(path), "")
 
 

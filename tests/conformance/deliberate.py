@@ -353,31 +353,6 @@ MISTAKES = (
         "diagnose names nothing",
     ),
     Mistake(
-        "each shard shows the values of the account",
-        "provider.py",
-        "if chosen.pools.enabled and shared.shard.is_primary:",
-        "if chosen.pools.enabled:",
-        "test_share_all_shards_together_show_what_one_exporter_shows",
-        "shown by 3 shards",
-    ),
-    Mistake(
-        "each shard counts all workspaces",
-        "collectors.py",
-        '    """Finished jobs by state."""\n',
-        "    async def keys(self):\n        return await self._shared.workspaces.get()\n",
-        "test_share_all_shards_together_show_what_one_exporter_shows",
-        "shown by 3 shards",
-    ),
-    Mistake(
-        "no shard counts finished jobs",
-        "collectors.py",
-        "await part.publish(translate.finished_counts(answer, part.key))",
-        "await part.publish(translate.finished_counts(answer, part.key) if self._shared.shard.is_whole\n"
-        "            else translate.finished_counts({}, part.key))",
-        "test_share_all_shards_together_show_what_one_exporter_shows",
-        "of a shard, where one exporter shows",
-    ),
-    Mistake(
         "the provider does not name the permission of an operation",
         "provider.py",
         '        "ListPools": "pools.read",\n',

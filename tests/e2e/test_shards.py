@@ -1,91 +1,105 @@
-"""Four exporters as processes of their own share the accounts of simulated clouds; a fifth is alone."""
+"""Exporters as processes share the accounts of simulated clouds; one more is alone and polls all of them."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import signal
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import ExporterProcess, eventually, running_cloud, running_exporter
-from tests.support.sharded import fleet_samples, fleet_yaml, together
+from tests.support.sharded import fleet_samples, together
 from trainfleet_conformance.page import DATED
+from trainfleet_simulator import Simulator
 
-_SHARDS = 4
 _ACCOUNTS = 2
-_ROUNDS = 15
-"""So many polls of the quickest collectors are counted: until other shards have looked at lists again."""
-_MINUTES = 4
-_QUICK = "global: {poll_interval: 4s, poll_timeout: 3s}\n"
+_INTERVAL, _TIMEOUT = "15s", "14s"
+_POLLS = 2
+"""Good polls of each collector that are counted."""
+_POLL = re.compile(r'msg="poll ended" provider=(\S+) collector=(\S+) result=success .*?calls=(\d+)')
 
 
-def _calls(exporter: ExporterProcess) -> float:
-    return sum(exporter.samples("trainfleet_exporter_api_requests_total").values())
+def _config(simulator: Simulator, url: str) -> str:
+    """Give each cloud some accounts, and all collectors one interval, so that calls of a poll add up."""
+    head, *providers = re.split(r"(?m)^  - name: ", simulator.config_yaml(url))
+    providers = [
+        f"  - name: {name}-{number}\n{rest}"
+        for name, rest in (provider.split("\n", 1) for provider in providers)
+        for number in range(_ACCOUNTS)
+    ]
+    text = re.sub(r"interval: \w+", f"interval: {_INTERVAL}", head + "".join(providers))
+    return re.sub(r"poll_timeout: \w+", f"poll_timeout: {_TIMEOUT}", text)
+
+
+def _calls(exporter: ExporterProcess) -> dict[tuple[str, str], list[int]]:
+    """Return the calls of each good poll, by provider and collector."""
+    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for provider, collector, calls in _POLL.findall(exporter.log):
+        found[provider, collector].append(int(calls))
+    return found
+
+
+def _calls_of_an_interval(exporters: Sequence[ExporterProcess]) -> float:
+    """Wait for some polls of each collector; the mean calls of all collectors together."""
+    before = [{key: len(polls) for key, polls in _calls(exporter).items()} for exporter in exporters]
+    for count in range(1, _POLLS + 1):
+        for exporter, earlier in zip(exporters, before, strict=True):
+            eventually(
+                lambda exporter=exporter, earlier=earlier, count=count: all(  # type: ignore[misc]
+                    len(polls) >= earlier[key] + count for key, polls in _calls(exporter).items()
+                ),
+                what="another poll of each collector",
+            )
+    return math.fsum(
+        math.fsum(polls[earlier[key] : earlier[key] + _POLLS]) / _POLLS
+        for exporter, earlier in zip(exporters, before, strict=True)
+        for key, polls in _calls(exporter).items()
+    )
 
 
 def _undated(samples: dict[str, float]) -> dict[str, float]:
-    """With no value for what says when it was read: nothing else moves in a cloud that stands still."""
+    """Blank the values that say when something was read: nothing else changes in a cloud that stands still."""
     return {series: 0.0 if series.startswith(tuple(DATED)) else value for series, value in samples.items()}
 
 
-def _workspace_lists(exporter: ExporterProcess) -> float:
-    samples = exporter.samples("trainfleet_exporter_api_requests_total")
-    return sum(count for labels, count in samples.items() if 'operation="ListWorkspaces"' in labels) // (2 * _ACCOUNTS)
-
-
-def _wait_for_a_poll(exporter: ExporterProcess) -> None:
-    before = _workspace_lists(exporter)
-    eventually(lambda: _workspace_lists(exporter) > before, what="another poll")
-
-
 @pytest.mark.long
-def test_four_processes_show_what_one_shows_with_as_many_calls(tmp_path: Path) -> None:
-    with running_cloud(seed=3, clouds=("pai", "modelarts"), still=True) as (simulator, url):
+@pytest.mark.parametrize("total", [1, 2, 4])
+def test_shards_show_what_one_exporter_shows(total: int, tmp_path: Path) -> None:
+    with running_cloud(seed=3, clouds=("pai", "modelarts", "sagemaker"), population=30, still=True) as (cloud, url):
         config = tmp_path / "config.yaml"
-        # All intervals a fifteenth of the defaults.
-        fast = "{job_counts: {interval: 20s}, usage: {interval: 8s}, nodes: {enabled: true, interval: 20s}}"
-        text = fleet_yaml(simulator, url, _ACCOUNTS)
-        text, changed = re.subn(r"collectors:\n +nodes: \{enabled: true\}", f"collectors: {fast}", text)
-        assert changed == 2 * _ACCOUNTS
-        text = re.sub(r"(platform: alibaba_pai\n(?:.*\n)*?.*collectors: )\{", r"\1{pods: {interval: 20s}, ", text)
-        config.write_text(_QUICK + text, encoding="utf-8")
+        config.write_text(_config(cloud, url), encoding="utf-8")
         with contextlib.ExitStack() as stack:
+            running: list[ExporterProcess] = []
 
             def start(*flags: str) -> ExporterProcess:
-                log = tmp_path / f"{len(running)}.log"
-                found = stack.enter_context(running_exporter([f"--config.file={config}", *flags], log))
-                running.append(found)
-                return found
+                arguments = [f"--config.file={config}", "--log.level=debug", *flags]
+                running.append(stack.enter_context(running_exporter(arguments, tmp_path / f"{len(running)}.log")))
+                return running[-1]
 
-            running: list[ExporterProcess] = []
             alone = start()
-            shards = [start(f"--shard=exporter-{n}", f"--total-shards={_SHARDS}") for n in range(_SHARDS)]
+            shards = [start(f"--shard=exporter-{n}", f"--total-shards={total}") for n in range(total)]
             for exporter in running:
                 exporter.wait_until_ready()
 
-            def compare() -> bool:
-                whole = fleet_samples(alone.metrics().text)
-                union = together(fleet_samples(shard.metrics().text) for shard in shards)
-                return len(whole) > 5_000 and _undated(union) == _undated(whole)
+            def same() -> bool:
+                whole = _undated(fleet_samples(alone.metrics().text))
+                return len(whole) > 3_000 and whole == _undated(
+                    together(fleet_samples(shard.metrics().text) for shard in shards)
+                )
 
-            eventually(compare, what="the shards to show what one shows alone")
-            before = [_calls(exporter) for exporter in running]
-            made: list[float] = []
-            # Where the machine is busy, one of them makes a poll of twenty seconds more than another within a minute:
-            # over some minutes that comes out even.
-            for _ in range(_MINUTES):
-                for _ in range(_ROUNDS):
-                    _wait_for_a_poll(alone)
-                made = [_calls(exporter) - earlier for exporter, earlier in zip(running, before, strict=True)]
-                if sum(made[1:]) <= 1.1 * made[0]:
-                    break
-            assert sum(made[1:]) <= 1.1 * made[0], made
-            assert compare()
-            ordinals = [shard.metrics().text for shard in shards]
-            for number, page in enumerate(ordinals):
+            eventually(same, what="the shards to show what one exporter shows")
+            made, shared = _calls_of_an_interval([alone]), _calls_of_an_interval(shards)
+            print(f"{total} shards: {shared:.1f} calls in {_INTERVAL}, one exporter: {made:.1f}")
+            assert 0.98 * made <= shared <= 1.02 * made
+            assert same()
+            for number, shard in enumerate(shards):
+                page = shard.metrics().text
                 assert f"\ntrainfleet_exporter_shard_ordinal {number}.0\n" in page
-                assert f"\ntrainfleet_exporter_total_shards {_SHARDS}.0\n" in page
-            for shard in shards:
-                assert shard.end(signal=signal.SIGTERM) == 0
+                assert f"\ntrainfleet_exporter_total_shards {total}.0\n" in page
+            for exporter in running:
+                assert exporter.end(signal=signal.SIGTERM) == 0

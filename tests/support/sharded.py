@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.sharding import Shard, apportioned
 from trainfleet_simulator import Simulator
 
 _OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
 """Series of an exporter about itself. The labels of a scrape distinguish those of several exporters."""
 
 
-def fleet_yaml(simulator: Simulator, url: str, accounts: int, *, more: str = "") -> str:
+def fleet_yaml(simulator: Simulator, url: str, accounts: int) -> str:
     """Return a config with `accounts` providers of each simulated cloud, at default intervals.
 
-    All accounts of a cloud are the same. `more` is added to each provider.
+    All accounts of a cloud are the same.
     """
     _, *parts = re.split(r"(?m)^  - name: ", simulator.config_yaml(url))
     providers = [
-        f"  - name: {name}-{number}\n{_calm(rest)}{more}"
+        f"  - name: {name}-{number}\n{_calm(rest)}"
         for name, rest in (part.split("\n", 1) for part in parts)
         for number in range(accounts)
     ]
@@ -43,13 +40,6 @@ def load(text: str, folder: Path) -> Config:
     return load_config(path, environ={}, platforms=configs)
 
 
-def shard_exporter(config: Config, shard: Shard) -> Exporter:
-    """Return the exporter of a shard."""
-    platforms = installed_platforms()
-    splits = {name: platform.splits for name, platform in platforms.items()}
-    return Exporter(apportioned(config, shard, splits), platforms, shard=shard)
-
-
 def fleet_samples(page: str) -> dict[str, float]:
     """Return the samples about clouds on a page, by series."""
     found: dict[str, float] = {}
@@ -58,16 +48,6 @@ def fleet_samples(page: str) -> dict[str, float]:
             series, _, value = line.rpartition(" ")
             assert series not in found, f"twice on one page: {series}"
             found[series] = float(value)
-    return found
-
-
-def calls(exporter: Exporter) -> Counter[tuple[str, str]]:
-    """Return the number of calls of an exporter by provider and operation, with retries."""
-    found: Counter[tuple[str, str]] = Counter()
-    for family in exporter.telemetry.registry.collect():
-        for sample in family.samples:
-            if sample.name == "trainfleet_exporter_api_requests_total":
-                found[sample.labels["provider"], sample.labels["operation"]] += int(sample.value)
     return found
 
 

@@ -192,19 +192,10 @@ def test_failed_reload_keeps_the_time_of_the_config_in_use(telemetry: Telemetry)
         assert shown() == ["1.0", "1.7500001005e+09"]
 
 
-def test_only_the_primary_shard_shows_whether_a_provider_is_up() -> None:
-    telemetry = Telemetry(Shard(2, 5))
-    for provider in ("here", "elsewhere"):
-        telemetry.watch(CollectorState(provider, "jobs", 60.0, success=True))
-    telemetry.set_primary("here", is_primary=True)
-    telemetry.set_primary("elsewhere", is_primary=False)
-    page = telemetry.exposition(openmetrics=False).decode()
+def test_a_shard_shows_its_number_and_the_total() -> None:
+    page = Telemetry(Shard(2, 5)).exposition(openmetrics=False).decode()
     assert "\ntrainfleet_exporter_shard_ordinal 2.0\n" in page
     assert "\ntrainfleet_exporter_total_shards 5.0\n" in page
-    up = re.findall(r"^trainfleet_provider_up.*", page, re.MULTILINE)
-    assert up == ['trainfleet_provider_up{provider="here"} 1.0']
-    telemetry.set_primary("elsewhere", is_primary=True)  # after a change of shards
-    assert 'trainfleet_provider_up{provider="elsewhere"} 1.0' in telemetry.exposition(openmetrics=False).decode()
 
 
 def test_states_of_an_earlier_moment_stand_for_the_current_ones() -> None:

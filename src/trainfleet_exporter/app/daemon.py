@@ -157,7 +157,7 @@ class Daemon:
                     await self._standby.stop()
                 await self._schedule.stop()
                 if self._standby is not None:
-                    self.exporter.leave_state()  # for the next holder
+                    self.exporter.close_ledger()  # for the next holder
                     await self._standby.resign()
                 await self.server.stop()
                 if self._building is not None:
@@ -166,7 +166,7 @@ class Daemon:
         except TimeoutError:
             log.warning("shutdown timed out; closing all connections", extra=fields(seconds=_STOP_SECONDS))
         finally:  # even if the other steps used the whole time
-            self.exporter.leave_state()
+            self.exporter.close_ledger()
         await self._manager.aclose()
         log.info("stopped")
 
@@ -180,7 +180,7 @@ def _server(app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings) ->
 
 
 def _shard_in_words(shard: Shard) -> dict[str, str]:
-    return {} if shard.total == 1 else {"shard": f"{shard.ordinal} of {shard.total}"}
+    return {} if shard.total == 1 else {"shard": str(shard)}
 
 
 def _in_words(exporter: Exporter) -> str:

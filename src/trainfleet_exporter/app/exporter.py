@@ -10,19 +10,19 @@ from functools import partial
 import msgspec
 
 from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
-from trainfleet_exporter.budgets import Accounts, Ledger, Spent, StateFile, Throttling
-from trainfleet_exporter.config import Config, ProviderConfig
+from trainfleet_exporter.config import AccountKey, Config
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import described
 from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
 from trainfleet_exporter.model import JobEnd
+from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
-from trainfleet_exporter.polling import Collector, PerObjectCollector, Runner
+from trainfleet_exporter.polling import Collector, Runner
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
-from trainfleet_exporter.sharding import WHOLE, Shard, ShardAssignment, assignment_of
+from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.telemetry import Telemetry
-from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.transport import Account, Attempt, CallLimits
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +51,11 @@ class Exporter:
         self.stands_by = stands_by
         """Whether it polls and shows no provider, because another exporter holds the lease."""
         self.shard = shard
+        if not config.providers:
+            facts = fields(shard=str(shard))
+            log.info("no provider of the config belongs to this shard; it polls nothing", extra=facts)
         self.telemetry = Telemetry(shard)
         self.page_store = PageStore(described(platforms.values()), standings=self.telemetry.standings)
-        self.state = StateFile(None if stands_by else config.global_.state_file)
         self._job_ledger = LedgerFile(config.global_.ledger_file)
         self.telemetry.watch_writes("ledger", lambda: self._job_ledger.write_errors)
         self._use = UseWatch(self.page_store)
@@ -61,10 +63,8 @@ class Exporter:
         self._observe = observe
         self._adapt = adapt
         self._renderer = _renderer(config)
-        self._throttling = Throttling()
-        self._ledger = Ledger(self.state, part=shard.part)
-        billing = {name: platform.billing for name, platform in platforms.items()}
-        self._accounts = Accounts(self._ledger, billing, may_call)
+        self._may_call = may_call
+        self._accounts: dict[AccountKey, Account] = {}
         self._members: dict[str, Member] = {}
         self._was_ready = False
         plan = self._begin(config)
@@ -81,10 +81,6 @@ class Exporter:
     def runners(self) -> list[Runner]:
         """Their runners."""
         return [runner for member in self._members.values() for runner in member.runners]
-
-    def is_primary(self, config: ProviderConfig) -> bool:
-        """Return whether this is the primary shard of a provider, which polls what belongs to the whole account."""
-        return self._assignment(config).is_primary
 
     def waiting_for(self) -> list[str]:
         """The collectors whose first poll has not ended yet, as `provider/collector`.
@@ -123,25 +119,16 @@ class Exporter:
         return self.page_store.current().body(Format.TEXT, own, gzip=False).joined()
 
     async def aclose(self) -> None:
-        """Close every provider's connections, and save spent calls."""
+        """Close every provider's connections, and the ledger."""
         try:
             for provider in self.providers:
                 await provider.aclose()
         finally:  # even if a provider hangs or the task is cancelled
-            self.leave_state()
+            self.close_ledger()
 
-    def write_soon(self) -> None:
-        """Save the spent calls to the state file, without waiting."""
-        self._ledger.write_soon()
-
-    def leave_state(self) -> None:
-        """Save spent calls and the last ended jobs, and release the state file. May be called more than once."""
+    def close_ledger(self) -> None:
+        """Write the last ended jobs. May be called more than once."""
         self._job_ledger.close()
-        if not self.state.released.is_set():
-            try:
-                self._ledger.close()
-            finally:
-                self.state.release()
 
     async def prepare(self, config: Config, given: Sequence[Basis]) -> Plan:
         """Build what another config (of which `given` are the bases) needs in addition. Nothing that runs is changed.
@@ -178,13 +165,12 @@ class Exporter:
         for member in plan.gone:
             for runner in member.runners:
                 runner.vanish()
-            self._throttling.leave(member.name)
             self.telemetry.unwatch(member.name)
         for member in self._members.values():
             self.page_store.drop(_facts_key(member))
         for name in plan.removed:
             self.telemetry.forget_provider(name)
-        self._accounts.install(plan.config.providers, plan.accounts)
+        self._accounts = plan.accounts
         if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were rebuilt
             self._renderer = _renderer(plan.config)
         self.config = plan.config
@@ -201,41 +187,25 @@ class Exporter:
             self._show_facts(member)
         self.telemetry.arrange(list(self._members))
 
-    def stand_by(self) -> tuple[list[Member], Callable[[], None]]:
+    def stand_by(self) -> list[Member]:
         """Show no provider any more, at once. Returns those that were shown, whose polls and connections are to be
-        ended, and what writes and releases the state file (see `keep_state`).
+        ended.
         """
-        leave = self.keep_state(StateFile(None), {})
         gone = list(self._members.values())
         self.stands_by, self._was_ready = True, False
         self.apply(Plan(self.config, {}, [], [], gone))
-        return gone, leave
-
-    def take_over(self, state: StateFile, known: Spent, *, written_in: int | None, term: int) -> None:
-        """Keep the state file (see `Ledger.take_over`), before the plan is prepared by which the exporter polls."""
-        self._ledger.take_over(state, known, written_in=written_in, term=term)
-        self.state = state
-
-    def keep_state(self, state: StateFile, known: Spent) -> Callable[[], None]:
-        """Keep another state file, which says what is `known`, from now on.
-
-        What is returned writes and releases the one that was kept until now: it waits for the disk.
-        """
-        leave = self._ledger.move(state, known)
-        before, self.state = self.state, state
-
-        def end() -> None:
-            try:
-                leave()
-            finally:
-                before.release()
-
-        return end
+        return gone
 
     def _begin(self, config: Config) -> Plan:
-        plan = Plan(config, self._accounts.draft(config.providers), [], [], [])
-        plan.gone = list(self._members.values())
-        return plan
+        accounts: dict[AccountKey, Account] = {}
+        for found in config.providers:
+            key, limits = found.account_key, found.limits
+            wanted = CallLimits(requests_per_second=limits.requests_per_second, concurrency=limits.concurrency)
+            present = self._accounts.get(key)
+            if present is None or present.limits != wanted:
+                present = accounts.get(key) or Account(key.name, wanted, self._may_call)
+            accounts[key] = present
+        return Plan(config, accounts, [], [], list(self._members.values()))
 
     def _build(self, plan: Plan, basis: Basis) -> None:
         """Add a provider to a plan: the present one, if its basis has not changed."""
@@ -250,22 +220,20 @@ class Exporter:
             account=account,
             observe=partial(self._attempted, config.name),
             record_end=partial(self._ended, config.name),
-            shard=self._assignment(config),
         )
         member = Member(basis, self._platforms[config.platform].build(config, context), account)
         plan.members.append(member)
         plan.fresh.append(member)
 
-    def _assignment(self, config: ProviderConfig) -> ShardAssignment:
-        return assignment_of(config, self.shard, splits=self._platforms[config.platform].splits)
-
     def _start(self, member: Member) -> None:
-        provider, account, settings = member.provider, member.account, self.config.global_
-        self.telemetry.set_primary(provider.name, is_primary=self.is_primary(member.basis.config))
+        provider, settings, limits = member.provider, self.config.global_, member.basis.config.limits
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
-            if api in account.budgets:
-                self.telemetry.watch_budget(provider.name, api, account.budgets[api])
+            if api in limits.monthly_calls:
+                self.telemetry.watch_budget(provider.name, api, limits.monthly_calls[api])
+        collectors = [self._adapt(provider.name, given) for given in provider.collectors]
+        peers = partial(self._paces, member.basis.config.account_key)
+        member.paces = [Pace(collector.interval, limits.monthly_calls, peers) for collector in collectors]
         member.runners = [
             Runner(
                 provider.name,
@@ -275,23 +243,21 @@ class Exporter:
                 renderer=self._renderer,
                 keep_polls=settings.keep_last_good_polls,
                 poll_timeout=settings.poll_timeout,
-                throttle=self._throttling.join(
-                    provider.name,
-                    collector.name,
-                    collector.interval,
-                    account.budgets,
-                    rolls=isinstance(collector, PerObjectCollector),
-                ),
+                pace=pace,
             )
-            for collector in (self._adapt(provider.name, given) for given in provider.collectors)
+            for collector, pace in zip(collectors, member.paces, strict=True)
         ]
+
+    def _paces(self, account: AccountKey) -> list[Pace]:
+        members = [member for member in self._members.values() if member.basis.config.account_key == account]
+        return [pace for member in members for pace in member.paces]
 
     def _show_facts(self, member: Member) -> None:
         """Show the facts of a provider, if they are not shown yet. They are known without a call, but some providers
         learn their project from the cloud.
         """
         facts = member.provider.facts
-        if member.shown != facts and self.is_primary(member.basis.config):
+        if member.shown != facts:
             member.shown = facts
             lines = self._renderer.render_at_once(member.name, [facts]).lines
             self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])
@@ -308,8 +274,6 @@ class Exporter:
             outcome=attempt.outcome,
             seconds=attempt.seconds,
         )
-        self._accounts.attempted(provider, attempt.api)
-        self._throttling.attempted(provider, attempt.caller, attempt.api)
         self._show_facts(member)
 
     def _ended(self, provider: str, end: JobEnd) -> None:

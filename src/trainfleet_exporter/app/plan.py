@@ -6,11 +6,12 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainfleet_exporter.budgets import BudgetedAccount
 from trainfleet_exporter.config import AccountKey, Config, Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.polling import Runner
 from trainfleet_exporter.providers.registry import Provider
+from trainfleet_exporter.transport import Account
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Member:
 
     basis: Basis
     provider: Provider
-    account: BudgetedAccount
+    account: Account
+    paces: list[Pace] = field(default_factory=list)
+    """One for each runner."""
     runners: list[Runner] = field(default_factory=list)
     shown: ProviderFacts | None = None
 
@@ -43,7 +46,7 @@ class Plan:
     """A config that is ready to replace the running one. Nothing of it is visible before."""
 
     config: Config
-    accounts: dict[AccountKey, BudgetedAccount]
+    accounts: dict[AccountKey, Account]
     members: list[Member]
     """In the order of the config, including unchanged ones."""
     fresh: list[Member]
@@ -81,7 +84,7 @@ class Plan:
 
 def bases(config: Config) -> list[Basis]:
     """Return the inputs of each provider of a config. It reads files, so call it in a thread."""
-    settings = config.global_.model_copy(update={"state_file": None, "ledger_file": None})  # not their business
+    settings = config.global_.model_copy(update={"ledger_file": None})  # not their business
     return [Basis(found, settings, _digest(found.http.ca_file)) for found in config.providers]
 
 

@@ -14,11 +14,10 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.plan import Basis, Plan, bases
-from trainfleet_exporter.budgets import Spent, StateFile, read_state
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
 from trainfleet_exporter.job_ledger import check_writable
@@ -30,8 +29,6 @@ log = logging.getLogger(__name__)
 
 _READ_SECONDS = 30.0
 """Seconds in which the config files must be read."""
-_LAST_PAGE_SECONDS = 10.0
-"""Seconds to wait for the last write of a state file, if a config returns to that file."""
 _END_SECONDS = 5.0
 """Seconds to wait for the polls of removed providers; what they publish later is ignored."""
 _CLOSE_SECONDS = 2.0
@@ -58,9 +55,6 @@ class _Draft:
 
     config: Config
     bases: list[Basis]
-    state: StateFile | None
-    """The state file, where it is another one than before."""
-    known: Spent
 
 
 class Reloader:
@@ -92,8 +86,6 @@ class Reloader:
         self._late: set[asyncio.Task[None]] = set()
         """Tasks without waiters."""
         self._reading: asyncio.Future[_Draft] | None = None
-        self._left: list[StateFile] = []
-        """State files whose last write may not have ended."""
         self._stopped = False
 
     def request(self) -> asyncio.Task[ReloadOutcome] | None:
@@ -138,33 +130,22 @@ class Reloader:
 
     async def _reload(self) -> ReloadOutcome:
         draft = await self._draft()
+        plan = await self._exporter.prepare(draft.config, draft.bases)
         try:
-            plan = await self._exporter.prepare(draft.config, draft.bases)
-            try:
-                await self._end_polls(plan)
-            except BaseException:
-                await self._exporter.discard(plan)
-                raise
+            await self._end_polls(plan)
         except BaseException:
-            if draft.state is not None:
-                draft.state.release()
+            await self._exporter.discard(plan)
             raise
         ends = []
         if self._exporter.stands_by:  # perhaps only since a moment ago
             ends += [member.provider.aclose() for member in plan.fresh]
             plan = plan.idle()
-            if draft.state is not None:
-                draft.state.release()
-                draft = replace(draft, state=None)
         try:
             self._swap(plan)
         except Exception:
             log.critical(_HALF_WAY, exc_info=True)
             return self._half_way()
         ends += [member.provider.aclose() for member in plan.gone]
-        if draft.state is not None and (leave := self._keep_state(draft.state, draft.known)) is not None:
-            ends.append(_in_thread(leave))
-        self._write_soon()
         outcome = self._succeeded(plan)
         await self._wait(ends, _CLOSE_SECONDS)
         return outcome
@@ -176,24 +157,14 @@ class Reloader:
         try:
             async with asyncio.timeout(_READ_SECONDS):
                 return await asyncio.shield(reading)
-        except BaseException as error:
-            reading.add_done_callback(_let_go)
-            if isinstance(error, TimeoutError):
-                raise StartError(f"the config could not be read within {_READ_SECONDS:.0f} s") from None
-            raise
+        except TimeoutError:
+            raise StartError(f"the config could not be read within {_READ_SECONDS:.0f} s") from None
 
     def _read(self) -> _Draft:
         config = self._load()
         if config.global_.ledger_file != self._exporter.config.global_.ledger_file:
             check_writable(config.global_.ledger_file)
-        path = config.global_.state_file
-        if self._exporter.stands_by or self._exporter.state.is_at(path):
-            return _Draft(config, bases(config), None, {})
-        for state in self._left:  # until its last write has ended, it looks locked by another process
-            if state.is_at(path) and not state.released.wait(_LAST_PAGE_SECONDS):
-                raise StartError(f"the state file {path} is still being written for the old config; try again later")
-        part = self._exporter.shard.part
-        return _Draft(config, bases(config), StateFile(path), {} if path is None else read_state(path, part=part))
+        return _Draft(config, bases(config))
 
     async def _end_polls(self, plan: Plan) -> None:
         runners = [runner for member in plan.gone for runner in member.runners]
@@ -229,24 +200,6 @@ class Reloader:
         finally:
             asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
-    def _keep_state(self, state: StateFile, known: Spent) -> Callable[[], None] | None:
-        """Change to another state file. The result releases the old one."""
-        before = self._exporter.state
-        try:
-            leave = self._exporter.keep_state(state, known)
-        except Exception:
-            state.release()
-            log.warning("cannot change to the new state file; the old one stays in use", exc_info=True)
-            return None
-        self._left = [*(left for left in self._left if not left.released.is_set()), before]
-        return leave
-
-    def _write_soon(self) -> None:
-        try:
-            self._exporter.write_soon()
-        except Exception:
-            log.warning("cannot write the state file after a reload; the next save retries", exc_info=True)
-
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
         """Wait until all are done, for at most `seconds`. Return the indexes of those that still run."""
         tasks = [asyncio.ensure_future(_quietly(job)) for job in jobs]
@@ -279,21 +232,6 @@ def _faults(error: OperatorError | ExceptionGroup[Exception]) -> list[str]:
     if isinstance(error, ConfigError):
         return [str(fault) for fault in error.faults]
     return [str(each) for each in (error.exceptions if isinstance(error, ExceptionGroup) else [error])]
-
-
-def _let_go(reading: asyncio.Future[_Draft]) -> None:
-    """Release the state file of a draft that was read too late."""
-    if not reading.cancelled() and reading.exception() is None and (state := reading.result().state) is not None:
-        state.release()
-
-
-async def _in_thread(work: Callable[[], None]) -> None:
-    try:
-        done = asyncio.get_running_loop().run_in_executor(None, work)
-    except RuntimeError:  # no thread can be started
-        work()
-    else:
-        await done
 
 
 async def _quietly(job: Awaitable[None]) -> None:

@@ -1,7 +1,7 @@
 """Makes the exporter poll while it holds the lease, and stand by while another exporter does.
 
-lease lost ──► no provider on the page, at once ──► end polls, close connections, write the state file
-lease held ──► read the state file ──► build all providers ──► show and poll them, as at a start
+lease lost ──► no provider on the page, at once ──► end polls, close connections
+lease held ──► build all providers ──► show and poll them, as at a start
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.app.plan import Basis, Member, bases
-from trainfleet_exporter.budgets import Spent, StateFile, read_state, read_term
+from trainfleet_exporter.app.plan import Member, bases
 from trainfleet_exporter.lease import Elector, KubernetesLease, Role, identity
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 _END_SECONDS = 5.0
 """Seconds to wait for the polls of a lost lease. They begin no call, and what they publish later is ignored."""
 _READ_SECONDS = 30.0
-"""Seconds in which the state file must be read."""
+"""Seconds in which the files of the config must be read."""
 
 
 class Standby:
@@ -66,7 +65,7 @@ class Standby:
             await asyncio.wait(tasks)
 
     async def resign(self) -> None:
-        """Release the lease, when all polls have ended and the state file is written."""
+        """Release the lease, when all polls have ended."""
         if self._ends:
             await asyncio.wait(self._ends)
         await self.elector.resign()
@@ -76,9 +75,9 @@ class Standby:
         if leads:
             _keep(self._begins, self._begin(self.elector.term))
         else:
-            _keep(self._ends, self._leave(*self._exporter.stand_by()))
+            _keep(self._ends, self._leave(self._exporter.stand_by()))
 
-    async def _leave(self, gone: list[Member], leave: Callable[[], None]) -> None:
+    async def _leave(self, gone: list[Member]) -> None:
         runners = [runner for member in gone for runner in member.runners]
         try:
             async with asyncio.timeout(_END_SECONDS):
@@ -86,13 +85,11 @@ class Standby:
                 await asyncio.gather(*(member.provider.aclose() for member in gone))
         except TimeoutError:
             log.warning("polls of a lost lease did not end in time", extra=fields(seconds=_END_SECONDS))
-        finally:
-            await asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), leave)
 
     async def _begin(self, term: int) -> None:
         try:
             async with self._turn:
-                if self._ends:  # the state file of the term before
+                if self._ends:  # the polls of the term before
                     await asyncio.wait(self._ends, timeout=2 * _END_SECONDS)
                 await self._poll(term)
         except Exception:
@@ -103,25 +100,16 @@ class Standby:
         exporter = self._exporter
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_READ_SECONDS):
-            state, known, written_in, given = await loop.run_in_executor(DaemonThreadExecutor(), self._read)
+            given = await loop.run_in_executor(DaemonThreadExecutor(), bases, exporter.config)
         if not self._holds(term):
-            state.release()
             return
-        exporter.take_over(state, known, written_in=written_in, term=term)
         plan = await exporter.prepare(exporter.config, given)
-        if not self._holds(term):  # the state file was left when the lease was lost
+        if not self._holds(term):
             await exporter.discard(plan)
             return
         exporter.stands_by = False
         exporter.apply(plan)
         self._schedule.add(runner for member in plan.fresh for runner in member.runners)
-        exporter.write_soon()
-
-    def _read(self) -> tuple[StateFile, Spent, int | None, list[Basis]]:
-        config = self._exporter.config
-        path = config.global_.state_file
-        known = {} if path is None else read_state(path, part=self._exporter.shard.part)
-        return StateFile(path), known, None if path is None else read_term(path), bases(config)
 
     def _holds(self, term: int) -> bool:
         return self.elector.role is Role.LEADER and self.elector.term == term  # a late renewal may still be answered

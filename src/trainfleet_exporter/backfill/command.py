@@ -17,7 +17,6 @@ from typing import TextIO
 from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import Namer
-from trainfleet_exporter.backfill.spending import Spending
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, ProviderConfig
@@ -25,7 +24,7 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES, KEYS, described
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.transport import Account, Attempt
+from trainfleet_exporter.transport import Account, Attempt, CallLimits
 
 log = logging.getLogger(__name__)
 
@@ -108,14 +107,15 @@ async def backfill(
     with Spool(wish.out / f".backfill-{provider.name}.sqlite") as spool:
         try:
             _agree(spool, wish, config, provider)
-            spending = Spending(spool, config, provider, platform.billing)
 
             def attempted(attempt: Attempt) -> None:
                 progress.calls += 1
-                spending.attempted(attempt.api)
                 progress.report()
 
-            context = BuildContext(settings=settings, account=spending.account, observe=attempted)
+            given = provider.limits
+            limits = CallLimits(requests_per_second=given.requests_per_second, concurrency=given.concurrency)
+            account = Account(provider.account_key.name, limits)
+            context = BuildContext(settings=settings, account=account, observe=attempted)
             history = open_history(provider, context)
             try:
                 for line in history.limits(wish.wanted, time.time()):
@@ -132,20 +132,19 @@ async def backfill(
                     families=described(platforms.values()),
                 )
                 work = Work(history, spool, Namer(provider.name, settings, wish.labels), order, progress)
-                outcome = await _run(work, wish, spool, spending.account, progress=progress, say=report)
+                outcome = await _run(work, wish, spool, given.monthly_calls, progress=progress, say=report)
             finally:
                 progress.leave()
                 await history.aclose()
-                spending.close()
         except sqlite3.Error as error:
             raise StartError(f"{spool.path}: {error}; run the same command again to continue") from None
     return outcome, _failed(outcome) if outcome.missing else _next_steps(wish, outcome)
 
 
 async def _run(
-    work: Work, wish: Wish, spool: Spool, account: Account, *, progress: Progress, say: Callable[[str], None]
+    work: Work, wish: Wish, spool: Spool, allowed: Mapping[str, int], *, progress: Progress, say: Callable[[str], None]
 ) -> Outcome:
-    """Find the jobs, print the expected calls, and read all days."""
+    """Find the jobs, print the expected calls, and read all days. `allowed` are the calls of 30 days, by API."""
     all_days = list(days(wish.wanted))
     try:
         searches = await work.learn()
@@ -159,7 +158,7 @@ async def _run(
             )
         expected = work.expected()
         progress.expected = sum(expected.values())
-        say(_forecast(spool.count_lives(), len(all_days), expected, account))
+        say(_forecast(spool.count_lives(), len(all_days), expected, allowed))
         outcome = await work.run()
     except Unfinished as error:
         written = sum(spool.is_written(day.start) for day in all_days)
@@ -217,12 +216,10 @@ def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -
         )
 
 
-def _forecast(jobs: int, number: int, expected: Counter[str], account: Account) -> str:
+def _forecast(jobs: int, number: int, expected: Counter[str], allowed: Mapping[str, int]) -> str:
     parts = [f"{jobs:,} job(s), {number} day(s); calls expected: {in_words(expected)}"]
-    for api, budget in account.budgets.items():
-        if api in expected:
-            short = " (the rest waits for the next month)" if budget.remaining < expected[api] else ""
-            parts.append(f"the month's budget of {api} has {budget.remaining:,} left{short}")
+    known = [api for api in expected if api in allowed]
+    parts += [f"limits.monthly_calls allows {allowed[api]:,} calls of {api} in 30 days" for api in known]
     return "; ".join(parts)
 
 

@@ -24,7 +24,6 @@ from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.writer import write_day
 from trainfleet_exporter.errors import (
     AccessDenied,
-    BudgetSpent,
     CircuitOpen,
     CloudError,
     OperatorError,
@@ -244,8 +243,6 @@ class Work:
             sink = _Gathering(self._spool, number, self._days(stage, day), self._namer, self._order)
             try:
                 await unit.do(sink, loop.time() + _CALL_SECONDS)
-            except BudgetSpent as error:
-                raise Unfinished(str(error)) from None
             except AccessDenied as error:
                 raise Unfinished(f"a right is missing, or the cloud rejects the credentials: {error}") from None
             except CloudError as error:

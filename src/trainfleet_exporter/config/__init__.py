@@ -10,11 +10,9 @@ from trainfleet_exporter.config.schema import (
     JobFilter,
     JobsScope,
     Limits,
-    LimitsOfShard,
     Metrics,
     ProviderConfig,
     Section,
-    Sharding,
 )
 from trainfleet_exporter.config.secrets import Secret
 
@@ -27,12 +25,10 @@ __all__ = [
     "JobFilter",
     "JobsScope",
     "Limits",
-    "LimitsOfShard",
     "Metrics",
     "ProviderConfig",
     "Secret",
     "Section",
-    "Sharding",
     "load_config",
     "redacted",
 ]

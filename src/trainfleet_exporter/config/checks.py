@@ -42,7 +42,6 @@ def check(draft: Draft) -> Iterator[Problem]:
     yield from _plain_http(draft)
     yield from _repeated_items(draft)
     yield from _monthly_calls(draft)
-    yield from _undivided_workspaces(draft)
     yield from _accounts(draft)
 
 
@@ -173,19 +172,6 @@ def _monthly_calls(draft: Draft) -> Iterator[Problem]:
         for api in calls if isinstance(calls, Table) and type(provider) is not ProviderConfig else ():
             if api not in provider.apis:
                 yield Problem((*loc, api), unknown_key(api, provider.apis))
-
-
-def _undivided_workspaces(draft: Draft) -> Iterator[Problem]:
-    for index, provider in draft.providers.items():
-        loc: Loc = ("providers", index, "sharding", "split_workspaces_above")
-        above = provider.sharding.split_workspaces_above
-        # Whether an unknown platform splits workspaces is unknown, too.
-        if above is None or provider.splits_workspaces or type(provider) is ProviderConfig:
-            continue
-        if not draft.sound(*loc) or not draft.sound("providers", index, "platform"):
-            continue
-        found = {"found": str(above), "platform": show(provider.platform)}
-        yield Problem(loc, Rule.UNDIVIDED_WORKSPACES.format(**found))
 
 
 def _states_limits(provider: ProviderConfig) -> bool:

@@ -252,16 +252,16 @@ def _ca_file(value: object, info: ValidationInfo) -> Path:
     return path
 
 
-def _state_file(value: object, info: ValidationInfo) -> Path:
+def _writable_file(value: object, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         return value
-    path = Surroundings.of(info).folder / text_of(value, Rule.STATE_FILE, reason="it is not a path")
+    path = Surroundings.of(info).folder / text_of(value, Rule.WRITABLE_FILE, reason="it is not a path")
     try:
         reason = _unusable_place(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not a path"
     if reason:
-        refuse(Rule.STATE_FILE, found=show(value), reason=reason)
+        refuse(Rule.WRITABLE_FILE, found=show(value), reason=reason)
     return path
 
 
@@ -323,7 +323,7 @@ Proxy: TypeAlias = Annotated[
 ]
 """May hold a password, so it is a secret that shows as the address without its user."""
 CaFile: TypeAlias = Annotated[Path, PlainValidator(_ca_file), PlainSerializer(str)]
-StateFile: TypeAlias = Annotated[Path, PlainValidator(_state_file), PlainSerializer(str)]
+WritableFile: TypeAlias = Annotated[Path, PlainValidator(_writable_file), PlainSerializer(str)]
 """A file to be written, which need not exist."""
 MonthlyCalls: TypeAlias = Annotated[dict[str, CountFrom1], BeforeValidator(_calls_by_api)]
 """A number of calls for each of some APIs, which are checked later; null means none."""

@@ -13,6 +13,7 @@ import yaml
 from trainfleet_exporter.config.checks import Draft, check, placeholders, shared_limits
 from trainfleet_exporter.config.environment import BARE_VARIABLE
 from trainfleet_exporter.config.parse import read_document
+from trainfleet_exporter.config.removed import instead_of
 from trainfleet_exporter.config.scalars import Surroundings, broken_reference, may_hint, near_word, show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
 from trainfleet_exporter.config.translate import Problem, meant_key, model_at, unknown_key, validate
@@ -63,6 +64,7 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Mapping[st
             if provider.section is not None:
                 providers[index] = provider.section
 
+    problems = [_with_advice(problem, document.find(problem.loc)) for problem in problems]
     untouched = list(placeholders(document))
     problems = [*untouched, *_elsewhere(problems, untouched)]
     draft = Draft(document, settings.section, providers, frozenset(problem.loc for problem in problems))
@@ -118,6 +120,14 @@ def _unknown_keys(root: Table) -> Iterator[Problem]:
     for key in root:
         if key not in _ROOT_KEYS and not key.startswith("x-"):
             yield Problem((key,), unknown_key(key, _ROOT_KEYS, has_value=root[key] is not None))
+
+
+def _with_advice(problem: Problem, node: Node) -> Problem:
+    """The problem of a node, or if an earlier version had the key or value: what to do instead."""
+    value = node.expansion.text if isinstance(node, Scalar) else None
+    if not (instead := instead_of(problem.loc, value)):
+        return problem
+    return Problem(problem.loc, Rule.REMOVED.format(found=problem.loc[-1], instead=instead))
 
 
 def _keys_of(models: Iterable[type[ProviderConfig]]) -> tuple[str, ...]:

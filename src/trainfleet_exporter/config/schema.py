@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -26,8 +26,8 @@ from trainfleet_exporter.config.kinds import (
     Regex,
     Region,
     SecretFile,
-    StateFile,
     Text,
+    WritableFile,
 )
 from trainfleet_exporter.config.secrets import Secret
 
@@ -105,10 +105,7 @@ class Global(Section):
     """How long a finished job keeps its own series after it has released its resources."""
     metrics: Metrics = Metrics()
     """Which families and tags the exporter publishes."""
-    state_file: StateFile | None = None
-    """File that keeps spent monthly budgets over a restart. Its folder must be writable. Without a lease, only one
-    process may use it."""
-    ledger_file: StateFile | None = None
+    ledger_file: WritableFile | None = None
     """File that gets one line of JSON for each finished job, for `trainfleet-exporter report`. Its folder must be
     writable. The flag `--ledger` overrides it."""
 
@@ -136,22 +133,8 @@ class Limits(Section):
     concurrency: CountFrom1 = 4
     """Largest number of calls to one API at the same time."""
     monthly_calls: MonthlyCalls = {}
-    """Budget of calls to each API for a billing month of the cloud. The exporter polls less often to stay within it."""
-
-    def of(self, api: str) -> Limits:
-        """The limits of one API."""
-        return self
-
-
-class LimitsOfShard(Limits):
-    """The part of the limits that one shard may use."""
-
-    whole: Mapping[str, Limits] = {}
-    """By API, the limits of APIs that only some shards call, and whose part therefore differs from the rest."""
-
-    def of(self, api: str) -> Limits:
-        """The limits of one API."""
-        return self.whole.get(api, self)
+    """Largest number of calls to each API in 30 days. The exporter makes the intervals of all collectors that call the
+    API longer by one factor, to keep a steady pace."""
 
 
 class JobFilter(Section):
@@ -189,18 +172,6 @@ class Collector(Section):
         return poll_interval if self.interval is None else self.interval
 
 
-class Sharding(Section):
-    """How shards divide a provider (`--total-shards`)."""
-
-    spread: CountFrom1 | None = None
-    """Largest number of shards that poll a provider. 1 keeps it on one shard and costs no extra calls.
-    Default: 4 if there are fewer than four providers per shard, else 1. Always 1 on AWS."""
-    split_workspaces_above: CountFrom1 | None = None
-    """Divides a workspace by job if more jobs than this were created in 30 days. Each shard then lists all jobs of the
-    workspace and publishes a part of them. The 30 days end one day before the last midnight (UTC). Not
-    allowed on AWS. Default: never."""
-
-
 @dataclass(frozen=True, slots=True)
 class AccountKey:
     """An account with a name (kind `account`), or the account of a single provider (kind `provider`)."""
@@ -219,9 +190,6 @@ class ProviderConfig(Section):
     them."""
     known_regions: ClassVar[tuple[str, ...]] = ()
     """The regions in the cloud's documentation. A misspelling of one is an error; other unknown regions are allowed."""
-    splits_workspaces: ClassVar[bool] = False
-    """Whether the platform's providers can divide a workspace job by job. If not, `sharding.split_workspaces_above` is
-    an error."""
 
     name: Name
     """The label `provider` of its series. Each provider needs a different name."""
@@ -230,7 +198,7 @@ class ProviderConfig(Section):
     region: Region
     """The cloud's id of the region. The exporter derives the addresses of the APIs from it."""
     account: Text | None = None
-    """Name of the account. Providers with the same account share budgets, and rate limits of the same host. Set
+    """Name of the account. Providers with the same account share `monthly_calls`, and rate limits of the same host. Set
     `limits` in one of these providers, or the same in all of them. Default: the provider has its own account."""
     http: Http = Http()
     """How the exporter reaches the cloud."""
@@ -243,8 +211,6 @@ class ProviderConfig(Section):
     """`trainfleet_jobs` counts finished jobs that were created within this time."""
     limits: Limits = Limits()
     """Limits of calls."""
-    sharding: Sharding = Sharding()
-    """How shards divide the provider."""
 
     @property
     def account_key(self) -> AccountKey:
@@ -266,10 +232,6 @@ class ProviderConfig(Section):
     def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
         """By its key, each collector that others need, and those others."""
         return {}
-
-    def primary_apis(self) -> Collection[str]:
-        """The APIs with calls about the whole account only. With several shards, only the primary shard calls them."""
-        return ()
 
 
 class Config(Section):

@@ -55,6 +55,7 @@ class Rule(Wording):
     MERGE = "found {found} after <<; allowed: a mapping, or a list of mappings"
     UNKNOWN_KEY = 'unknown key "{found}"; allowed: {keys}'
     MISPLACED_KEY = 'unknown key "{found}" here; {advice}; allowed: {keys}'
+    REMOVED = 'found "{found}", which this version does not have any more; allowed: {instead}'
     PLACEHOLDER = 'found the placeholder "{found}"; allowed: your own value in its place'
     SECTION = "found {found}; allowed: a mapping with {keys}"
     LIST = "found {found}; allowed: a list"
@@ -72,7 +73,7 @@ class Rule(Wording):
     TEXT_AND_FILE = "found both {key} and {key}_file; allowed: one of them"
     FILE_OF_TEXT = "found a file that cannot serve as a secret ({reason}); allowed: a readable file with one line"
     CA_FILE = "found {found}, which cannot be used ({reason}); allowed: a readable file of PEM certificates"
-    STATE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a writable folder"
+    WRITABLE_FILE = "found {found}, which cannot be used ({reason}); allowed: a file in a writable folder"
 
     # Single values.
     TEXT = "found {found}; allowed: a text without control characters, not empty"
@@ -126,7 +127,6 @@ class Rule(Wording):
     REPEATED_NAME = "found {found} again (first on line {first}); allowed: a name of its own for each provider"
     TIMEOUT_TOO_LONG = "found {found}; allowed: less than {other}, which is {limit}"
     INTERVAL_TOO_SHORT = "found {found}; allowed: more than global.poll_timeout, which is {limit}"
-    UNDIVIDED_WORKSPACES = "found {found}, but {platform} cannot split workspaces; allowed: leave the key out"
     PLAIN_HTTP = "found {found}; allowed: https://, http:// to loopback, or http.allow_plain_http: true"
     LIMITS_DIFFER = (
         "found limits that differ from {other} (line {line}) of the same account {account}; "

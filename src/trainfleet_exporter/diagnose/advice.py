@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, MissingRight
 
@@ -20,13 +20,13 @@ def advise(
     problems: Sequence[Failure],
     collectors: Sequence[CollectorReport],
     calls: Sequence[CallsReport],
-    rates: Mapping[str, float],
-    workspaces: int | None,
+    rate: float,
+    workspaces: int,
 ) -> Iterator[str]:
     """Yield what to change, most urgent first.
 
-    `origin` is the source of the credentials. `rates` has the allowed requests a second of each collector. `workspaces`
-    is the number of visible workspaces, None if another shard shows them.
+    `origin` is the source of the credentials, `rate` the allowed requests a second to each API, and `workspaces` the
+    number of visible workspaces.
     """
     dead = {row.api: row for row in endpoints if _is_dead(row)}
     for right in dict.fromkeys(found.right for found in missing):
@@ -42,7 +42,7 @@ def advise(
     yield from _rest(others, anything_said=bool(missing or dead))
     if workspaces == 0 and not problems:
         yield "no workspace is visible: add the identity to the workspaces"
-    yield from _times(collectors, rates)
+    yield from _times(collectors, rate)
     yield from _rates(calls)
     yield from _months(calls)
 
@@ -53,22 +53,20 @@ def _is_dead(row: EndpointReport) -> bool:
 
 
 def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
-    """Report each reason why the cloud rejects the credentials, once. Also spent budgets."""
+    """Report each reason why the cloud rejects the credentials, once."""
     said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
     for message in dict.fromkeys(said):  # once for all operations
         if "the clock of this machine is off" in message:
             yield f"set the clock: {message}"
         else:
             yield f"fix the credentials (from {origin}): {message}"
-    for message in dict.fromkeys(problem.message for problem in problems if problem.reason == "budget"):
-        yield f"raise limits.monthly_calls, or wait for the next month: {message}"
 
 
 def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
     """Report what no other advice explains. Leave out consequences of a problem that is already reported."""
     said = anything_said
     for problem in problems:
-        if problem.reason in ("auth", "budget"):
+        if problem.reason == "auth":
             said = True
         elif problem.reason not in ("not_ready", "circuit_open", "network", "timeout", "throttled", "deadline"):
             said = True
@@ -79,10 +77,10 @@ def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
                 yield f"check {', '.join(problem.collectors)}: {problem.message}"
 
 
-def _times(collectors: Iterable[CollectorReport], rates: Mapping[str, float]) -> Iterator[str]:
+def _times(collectors: Iterable[CollectorReport], rate: float) -> Iterator[str]:
     for collector in collectors:
         name, needs, has = collector.collector, collector.needs, collector.has
-        limit = "because the cloud responds slowly" if collector.slow_cloud else f"at {rates[name]:g} requests a second"
+        limit = "because the cloud responds slowly" if collector.slow_cloud else f"at {rate:g} requests a second"
         faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
         if collector.per_object and needs > has:
             yield (
@@ -112,8 +110,9 @@ def _months(calls: Iterable[CallsReport]) -> Iterator[str]:
         whose = "" if month == found.month else " (with the other providers of the account)"
         if found.budget is not None and month > found.budget:
             yield (
-                f"{found.api} needs {more}{month:,.0f} calls a month{whose}, and the budget is {found.budget:,}: the "
-                f"exporter stretches intervals to about {month / found.budget:.1f} times their length"
+                f"{found.api} needs {more}{month:,.0f} calls in 30 days{whose}, and limits.monthly_calls is "
+                f"{found.budget:,}: the exporter stretches intervals to about {month / found.budget:.1f} times their "
+                f"length"
             )
         elif found.budget is None and found.free is not None and month > found.free / 2:
             yield (

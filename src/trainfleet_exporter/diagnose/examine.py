@@ -85,7 +85,6 @@ class _Seen:
         self._config = config
         self._platform = platform
         self._poll_timeout = poll_timeout
-        self._is_primary = trial.exporter.is_primary(config)
         self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
         self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
 
@@ -101,8 +100,8 @@ class _Seen:
             problems=problems,
             collectors=collectors,
             calls=calls,
-            rates={collector.collector: self._rate(collector.collector) for collector in collectors},
-            workspaces=series.get("trainfleet_workspace_info", 0) if self._is_primary else None,
+            rate=self._config.limits.requests_per_second,
+            workspaces=series.get("trainfleet_workspace_info", 0),
         )
         facts = self._provider.facts
         return ProviderReport(
@@ -139,7 +138,7 @@ class _Seen:
                 api=api,
                 minute=rate * _MINUTE,
                 minute_of_account=rate * _MINUTE,
-                minute_limit=limits.of(api).requests_per_second * _MINUTE,
+                minute_limit=limits.requests_per_second * _MINUTE,
                 month=rate * _MONTH,
                 of_account=rate * _MONTH,
                 budget=limits.monthly_calls.get(api),
@@ -178,12 +177,6 @@ class _Seen:
                 found[reason, operation, _text(error)] = (collectors | {runner.state.collector: None}, count + 1)
         return [Failure(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
 
-    def _rate(self, collector: str) -> float:
-        """The lowest requests_per_second of the APIs that a collector calls."""
-        limits = self._config.limits
-        asked = {attempt.api for attempt in self._attempts if attempt.caller == collector}
-        return min((limits.of(api).requests_per_second for api in asked), default=limits.requests_per_second)
-
     def _collector(self, runner: Runner) -> CollectorReport:
         name, limits = runner.state.collector, self._config.limits
         scale, per_object = (
@@ -194,10 +187,8 @@ class _Seen:
             api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
             for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
         }
-        by_limit = max((len(here) / limits.of(api).requests_per_second for api, here in own.items()), default=0.0)
-        by_speed = math.fsum(
-            attempt.seconds / limits.of(api).concurrency for api, here in own.items() for attempt in here
-        )
+        by_limit = max(map(len, own.values()), default=0) / limits.requests_per_second
+        by_speed = math.fsum(attempt.seconds for here in own.values() for attempt in here) / limits.concurrency
         units = self._trial.units.get((self._provider.name, name), 0)
         return CollectorReport(
             collector=name,

@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Sequence
 
-from trainfleet_exporter.budgets.throttling import Throttle
 from trainfleet_exporter.errors import DeadlineExceeded
+from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
 from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
 from trainfleet_exporter.polling.poll import Failures, LastError, Poll
@@ -21,15 +21,15 @@ log = logging.getLogger(__name__)
 _CALLS_IN_A_POLL = 20
 """How many calls of one object are expected to end within poll_timeout, besides those of others at the usual limits."""
 _LONGEST_SLEEP = 60.0
-"""Seconds after which a cycle computes again how far to spread: a new month may have begun."""
+"""Seconds after which a cycle computes again how far to spread: the pace may have changed."""
 
 WHOLE_COLLECTOR = ""
 """The part name under which a failure of a collector as a whole is noted."""
 
 
 class Runner:
-    """Runs one collector. `first_poll_done` is set when its first poll, or that of its first object, has ended. With a
-    `throttle`, intervals become longer if a budget requires it.
+    """Runs one collector. `first_poll_done` is set when its first poll, or that of its first object, has ended. A
+    `pace` may make intervals longer.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Runner:
         renderer: PartRenderer,
         keep_polls: int,
         poll_timeout: float,
-        throttle: Throttle | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.collector = collector
         self.state = CollectorState(provider, collector.name, collector.interval)
         self.first_poll_done = asyncio.Event()
         self._poll_timeout = poll_timeout
-        self._throttle = throttle
+        self._pace = pace
         self._took = 0.0
         self._store = PartStore(
             self.state,
@@ -79,8 +79,8 @@ class Runner:
 
     @property
     def interval(self) -> float:
-        """Seconds from the start of a poll to the start of the next: as configured, or longer where it is throttled."""
-        return self.collector.interval if self._throttle is None else self._throttle.interval
+        """Seconds from the start of a poll to the start of the next: as configured, or longer by the pace."""
+        return self.collector.interval if self._pace is None else self._pace.interval
 
     def look_ahead(self) -> None:
         """Publish a longer interval at once, but a shorter one only after a poll has kept it."""
@@ -93,19 +93,17 @@ class Runner:
         self._task = asyncio.current_task()
         caller = Caller(self.collector.name)
         token = CALLER.set(caller)
-        if self._throttle is not None:
-            self._throttle.begin()
         try:
             await self._poll()
-            self._log(caller.attempts)
+            self._log(caller.calls.total())
         except asyncio.CancelledError:
             if not self._stopping:
                 raise
             # The scheduler would log a traceback. The stop has been logged already.
         finally:
             CALLER.reset(token)
-            if self._throttle is not None:
-                self._throttle.polled()
+            if self._pace is not None:
+                self._pace.polled(caller.calls)
             self.state.interval = max(self.interval, self._took)
             self._task = None
             self.first_poll_done.set()

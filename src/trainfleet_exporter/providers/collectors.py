@@ -1,9 +1,7 @@
-"""Collectors for every cloud: lists that all shards need, such as workspaces; a part for each workspace, or pool."""
+"""Collectors for every cloud: workspaces; a part for each workspace, or pool."""
 
 from __future__ import annotations
 
-import asyncio
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -17,47 +15,7 @@ T = TypeVar("T")
 SharedT = TypeVar("SharedT", bound=Shared)
 
 
-_LEARN_EVERY = 15
-"""So many intervals pass between two polls of a list by a shard that does not show it. With four members of a provider
-that makes one call more for five."""
-_EARLY = 1.0
-"""Seconds by which a poll may begin too early."""
-
-
-class ListCollector(BulkCollector):
-    """A list that all shards of a provider need. The primary shard shows it; the others read it now and then.
-
-    Either publishes it as `topic`.
-    """
-
-    def __init__(self, name: str, shared: Shared, interval: float, topic: Topic[Any]) -> None:
-        super().__init__(name, interval)
-        self._is_primary = shared.shard.is_primary
-        self._topic = topic
-        self._next = float("-inf")
-        """The loop time before which the list is not read again by a shard that does not show it."""
-
-    @abstractmethod
-    async def show(self, poll: Poll) -> None:
-        """Read the list and publish its series."""
-
-    @abstractmethod
-    async def learn(self, poll: Poll) -> bool:
-        """Read the list and show nothing. Returns whether it is complete; otherwise the next poll reads it again."""
-
-    async def poll(self, poll: Poll) -> None:
-        """Read the list if it is time to."""
-        now = asyncio.get_running_loop().time
-        if self._is_primary:
-            with self._topic.polling():
-                await self.show(poll)
-        elif now() >= self._next:
-            with self._topic.polling():
-                if await self.learn(poll):
-                    self._next = now() + _LEARN_EVERY * self.interval - _EARLY
-
-
-class WorkspacesCollector(ListCollector, Generic[Row]):
+class WorkspacesCollector(BulkCollector, Generic[Row]):
     """Lists the workspaces that are polled, and publishes their ids as `Shared.workspaces`.
 
     `list_all` takes a deadline (loop time). `translate` returns None for a workspace that is not to be polled.
@@ -71,7 +29,7 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
         list_all: Callable[[float], Awaitable[Listing[Row]]],
         translate: Callable[[Row], Workspace | None],
     ) -> None:
-        super().__init__("workspaces", shared, interval, shared.workspaces)
+        super().__init__("workspaces", interval)
         self._shared = shared
         self._configured = shared.configured_workspaces
         self._list_all = list_all
@@ -79,31 +37,25 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
         self._unlisted: set[str] = set()
         """The configured workspaces that the log has named as missing."""
 
-    async def show(self, poll: Poll) -> None:
+    async def poll(self, poll: Poll) -> None:
         """Show the listed workspaces, or those of the config, whose ids are enough to poll by."""
-        if self._configured is not None:
-            self._shared.workspaces.value = tuple(self._configured)
-        async with poll.part("workspaces") as part:
-            listing = await self._list_all(poll.deadline)
-            part.dropped("malformed", listing.malformed)
-            found = self._take(listing)
-            if self._configured is None:
-                await part.publish(list(found.values()))
-                return
-            if not listing.malformed:  # else the malformed row may be the missing one
-                self._warn_of_unlisted(poll, set(self._configured) - listing.rows.keys())
-            # A workspace that the list lacks is polled and shown all the same, without its name.
-            await part.publish([found.get(key, Workspace(key, "")) for key in self._configured])
+        with self._shared.workspaces.polling():
+            if self._configured is not None:
+                self._shared.workspaces.value = tuple(self._configured)
+            async with poll.part("workspaces") as part:
+                await self._read(poll, part)
 
-    async def learn(self, poll: Poll) -> bool:
-        """Know which workspaces exist. Ids of the config need no call."""
-        if self._configured is not None:
-            self._shared.workspaces.publish(tuple(self._configured))
-            return True
+    async def _read(self, poll: Poll, part: Part) -> None:
         listing = await self._list_all(poll.deadline)
-        poll.dropped("malformed", listing.malformed)
-        self._take(listing)
-        return not listing.malformed
+        part.dropped("malformed", listing.malformed)
+        found = self._take(listing)
+        if self._configured is None:
+            await part.publish(list(found.values()))
+            return
+        if not listing.malformed:  # else the malformed row may be the missing one
+            self._warn_of_unlisted(poll, set(self._configured) - listing.rows.keys())
+        # A workspace that the list lacks is polled and shown all the same, without its name.
+        await part.publish([found.get(key, Workspace(key, "")) for key in self._configured])
 
     def _take(self, listing: Listing[Row]) -> dict[str, Workspace]:
         """Publish the ids of a list; the workspaces by id."""
@@ -124,7 +76,7 @@ class WorkspacesCollector(ListCollector, Generic[Row]):
 
 
 class PerWorkspaceCollector(PartsCollector, Generic[SharedT]):
-    """A bulk collector with one part for each workspace that this shard counts."""
+    """A bulk collector with one part for each workspace."""
 
     def __init__(self, name: str, shared: SharedT, interval: float) -> None:
         super().__init__(name, interval, at_once=shared.at_once)
@@ -132,11 +84,11 @@ class PerWorkspaceCollector(PartsCollector, Generic[SharedT]):
 
     async def keys(self) -> Sequence[str]:
         """The ids of the workspaces."""
-        return await self._shared.own_workspaces()
+        return await self._shared.workspaces.get()
 
 
 class PerPoolCollector(PartsCollector, Generic[SharedT]):
-    """A bulk collector with one part for each pool that this shard asks about; `pools` has the ids of all."""
+    """A bulk collector with one part for each pool of `pools`."""
 
     def __init__(self, name: str, shared: SharedT, interval: float, pools: Topic[Any]) -> None:
         super().__init__(name, interval, at_once=shared.at_once)
@@ -145,7 +97,7 @@ class PerPoolCollector(PartsCollector, Generic[SharedT]):
 
     async def keys(self) -> Sequence[str]:
         """The ids of the pools."""
-        return self._shared.shard.owned("pool", await self._pools.get())
+        return list(await self._pools.get())
 
 
 def distinct(

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.sharding import ALL, ShardAssignment
 from trainfleet_exporter.transport import Account, Attempt
 
 GROUP = "trainfleet_exporter.providers"
@@ -65,8 +63,6 @@ class BuildContext:
     """Receives each attempt to call an API."""
     record_end: Callable[[JobEnd], None] = lambda end: None
     """Receives each job that was seen to end, once."""
-    shard: ShardAssignment = ALL
-    """The part of the provider that this exporter polls: all of it without shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +83,8 @@ class Platform:
     """By operation, how many seconds its answer is kept, where that is longer than an interval (catalogues, tokens)."""
     free_calls: Mapping[str, int] = field(default_factory=dict)
     """By API, how many calls a month an account has without paying, where the cloud says so."""
-    splits: bool = False
-    """Whether its providers poll only their part in `BuildContext.shard`. On other platforms, one exporter polls a
-    whole provider."""
     history: Callable[[Any, BuildContext], History] | None = None
     """Opens the history of a provider by its config; None if the cloud keeps none."""
-    billing: BillingPeriod = field(default_factory=BillingPeriod)
-    """When the cloud's billing months begin, which are the months of `limits.monthly_calls`; left out, on the first day
-    at midnight UTC."""
 
 
 def installed_platforms() -> dict[str, Platform]:

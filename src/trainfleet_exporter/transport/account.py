@@ -1,34 +1,22 @@
-"""The rate limits and monthly budgets that the providers of one account share."""
+"""The rate limits that the providers of one account share."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
-from typing import Self
+from collections.abc import Callable
 
-from trainfleet_exporter.transport.calls import CallBudget, CallLimits
+from trainfleet_exporter.transport.calls import CallLimits
 from trainfleet_exporter.transport.limiter import Limiter
 
 
 class Account:
-    """One cloud account: a limiter for each API at each host, shared by all providers, and the monthly budgets.
+    """One cloud account: a limiter for each API at each host, shared by all providers.
 
-    `budgets` are by API; an API without an entry has no budget. `apart` are the limits of APIs to which `limits` does
-    not apply. `may_call` returns whether a call may begin now; a standby exporter makes none.
+    `may_call` returns whether a call may begin now; a standby exporter makes none.
     """
 
-    def __init__(
-        self,
-        name: str,
-        limits: CallLimits,
-        budgets: Mapping[str, CallBudget] | None = None,
-        apart: Mapping[str, CallLimits] | None = None,
-        may_call: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, name: str, limits: CallLimits, may_call: Callable[[], bool] = lambda: True) -> None:
         self.name = name
         self.limits = limits
-        self.apart: Mapping[str, CallLimits] = apart or {}
-        self.budgets: Mapping[str, CallBudget] = budgets or {}
         self.may_call = may_call
         self._limiters: dict[tuple[str, str], Limiter] = {}
 
@@ -36,11 +24,5 @@ class Account:
         """Return the limiter of one API at one host."""
         key = (host, api)
         if key not in self._limiters:
-            self._limiters[key] = Limiter(host, self.apart.get(api, self.limits))
+            self._limiters[key] = Limiter(host, self.limits)
         return self._limiters[key]
-
-    def with_budgets(self, budgets: Mapping[str, CallBudget]) -> Self:
-        """Return the account with other budgets. Both share the rate limiters and their current rates."""
-        other = copy.copy(self)
-        other.budgets = budgets
-        return other

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -32,8 +33,8 @@ class Caller:
     """One poll of a collector. Two of them are never equal."""
 
     collector: str
-    attempts: int = 0
-    """The number of its calls so far, retries included."""
+    calls: Counter[str] = field(default_factory=Counter)
+    """Its calls so far by API, retries included."""
 
 
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
@@ -178,20 +179,6 @@ class Dialect(Protocol):
 
         It gets every complete response, also those that are not JSON.
         """
-        ...
-
-
-class CallBudget(Protocol):
-    """The calls of one API that an account may still make (budgets.Budget)."""
-
-    @property
-    def remaining(self) -> int: ...
-    def check(self) -> None:
-        """Raise BudgetSpent if no call is left."""
-        ...
-
-    def take(self) -> None:
-        """Count an attempt before it is made, or raise BudgetSpent."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Makes calls: checks budget, breakers and limits, signs, sends, judges and counts, and retries if needed."""
+"""Makes calls: checks breakers and limits, signs, sends, judges and counts, and retries if needed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ class Transport:
             self._guards[key] = HostGuard(
                 host,
                 self._account.limiter(host, dialect.api),
-                budget=self._account.budgets.get(dialect.api),
                 may_call=self._account.may_call,
                 breaker_max_open=self._breaker_max_open,
             )
@@ -225,7 +224,7 @@ class ApiClient:
             caller = CALLER.get()
             collector = "" if caller is None else caller.collector
             if caller is not None:
-                caller.attempts += 1
+                caller.calls[self._dialect.api] += 1
             self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
 
     def _accept(self, answer: HttpAnswer, call: Call, into: type[T], signed: SignedRequest) -> tuple[T, str]:

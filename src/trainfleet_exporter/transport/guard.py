@@ -1,4 +1,4 @@
-"""The guard of one API host: its limiter, its breakers, its monthly budget and its budget of retries."""
+"""The guard of one API host: its limiter, its breakers and its budget of retries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Self
 
 from trainfleet_exporter.errors import CloudError, LeaseLost, RequestTimedOut, ServerTrouble, Throttled, Unreachable
 from trainfleet_exporter.transport.breaker import Breaker, Permit
-from trainfleet_exporter.transport.calls import CallBudget, Priority
+from trainfleet_exporter.transport.calls import Priority
 from trainfleet_exporter.transport.limiter import Limiter
 from trainfleet_exporter.transport.retry import RetryBudget
 
 
 class HostGuard:
-    """Guards all calls of one provider to one API at one host. The whole account shares its limiter and budget.
+    """Guards all calls of one provider to one API at one host. The whole account shares its limiter.
 
     One breaker is for connecting. Each operation has its own breaker for failures after connecting, so that a broken
     operation does not affect others.
@@ -26,13 +26,11 @@ class HostGuard:
         host: str,
         limiter: Limiter,
         *,
-        budget: CallBudget | None = None,
         may_call: Callable[[], bool] = lambda: True,
         breaker_max_open: float,
     ) -> None:
         self.host = host
         self.limiter = limiter
-        self.budget = budget
         self.may_call = may_call
         self.retries = RetryBudget()
         self._breaker_max_open = breaker_max_open
@@ -44,12 +42,9 @@ class HostGuard:
     async def enter(self, operation: str, priority: Priority, deadline: float) -> Turn:
         """Wait for permission to make one attempt.
 
-        Raise BudgetSpent, CircuitOpen, Throttled or RequestTimedOut if there is none in time.
+        Raise CircuitOpen, Throttled or RequestTimedOut if there is none in time.
         """
         breakers = (self._connecting, self._breaker(operation))
-        # Before the queue, so that no call waits in it for nothing.
-        if self.budget is not None:
-            self.budget.check()
         while True:
             for breaker in breakers:
                 await breaker.settled(deadline)
@@ -70,9 +65,7 @@ class HostGuard:
         return Turn(self, *permits)
 
     def will_refuse(self, operation: str, at: float) -> bool:
-        """Return whether the budget is spent now or a breaker will be open at loop time `at`."""
-        if self.budget is not None and self.budget.remaining == 0:
-            return True
+        """Return whether a breaker will be open at loop time `at`."""
         return any(breaker.refusal(at) for breaker in (self._connecting, self._breaker(operation)))
 
     def throttled(self, started: float) -> int:
@@ -117,17 +110,10 @@ class Turn:
         self._guard.limiter.release(used=self.used)
 
     def charge(self) -> None:
-        """Count an attempt that begins now and is billed. Raise BudgetSpent if other calls took the last one, or
-        LeaseLost if another exporter may poll by now."""
-        self._check_lease()  # here, because the process may have been stopped at any time before
-        if self._guard.budget is not None:
-            self._guard.budget.take()
-            self._check_lease()  # the budget may have waited for the disk
-        self.used = True
-
-    def _check_lease(self) -> None:
-        if not self._guard.may_call():
+        """Begin an attempt, which is billed. Raise LeaseLost if another exporter may poll by now."""
+        if not self._guard.may_call():  # here, because the process may have been stopped at any time before
             raise LeaseLost("not tried: another exporter may hold the lease by now")
+        self.used = True
 
     def abandon(self) -> None:
         """The attempt proved nothing about the host or the operation."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -17,10 +16,8 @@ from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.errors import CloudError, RequestRefused, ServerTrouble
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
-from trainfleet_exporter.providers.jobs.history import Interval, Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
-from trainfleet_exporter.providers.jobs.registry import JobRegistry
 from trainfleet_exporter.providers.jobs.shared import Shared
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.transport import Account, CallLimits
@@ -167,30 +164,6 @@ def test_a_job_that_left_the_list_is_looked_up_and_counted() -> None:
         assert polls.cloud.looked_up == [["j0", "j1"], ["j2"]]
         shown = await polls.rig.shown()
         assert shown['trainfleet_jobs_finished_total{provider="p",workspace_id="w1",status="failed"}'] == 3
-
-    _run(check)
-
-
-def test_a_wait_is_observed_only_by_the_shard_that_shows_the_job() -> None:
-    async def check(polls: _Polls) -> None:
-        cloud = polls.cloud
-        cloud.jobs = JobRegistry(lambda job: True, mine=lambda job: job.job_id == "mine")
-        await polls.poll()
-        for job_id in ("mine", "theirs"):
-            cloud.add(job_id)
-        assert await polls.poll() == {"mine": "running"}
-        now = time.time()
-        for job_id in ("mine", "theirs"):
-            cloud.histories.note_detail(
-                job_id, Records(intervals=(Interval("queued", now - 40, now - 30), Interval("running", now - 30, None)))
-            )
-            cloud.add(job_id, status=Status.FAILED)
-        assert await polls.poll() == {"mine": "failed"}
-        await polls.poll()
-        shown = await polls.rig.shown()
-        assert shown['trainfleet_jobs_finished_total{provider="p",workspace_id="w1",status="failed"}'] == 2
-        counts = {key: value for key, value in shown.items() if "queue_wait_seconds_count" in key}
-        assert list(counts.values()) == [1]
 
     _run(check)
 

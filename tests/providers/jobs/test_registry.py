@@ -206,16 +206,6 @@ def test_an_ending_is_counted_once_across_a_failed_look_up() -> None:
     assert _counts(page)["succeeded"] == 1
 
 
-def test_another_shard_looks_up_what_it_shows() -> None:
-    page = WorkspaceJobs("w")
-    _settle(page, RUNNING, now=2000)
-    page.settle({}, now=2060, began=BEGAN, retention=HOUR, unresolved=["a"])
-    page.enter({})
-    assert page.missing({}) == []
-    page.settle({}, now=2120, began=BEGAN, retention=HOUR, unresolved=["a"], pending=["b"])
-    assert page.missing({}) == []
-
-
 def test_ends_are_looked_for_since_the_last_list_of_them() -> None:
     page = WorkspaceJobs("w")
     assert page.ends_unknown_since(2000) is None

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.usage.arbitration import Decided, SourceArbit
 def test_a_job_that_starts_again_keeps_its_source_for_six_hours() -> None:
     async def main() -> None:
         book = JobRegistry(lambda job: True)
-        sources = Decided(lambda job: "one by one" if job.payment_type else "bulk", book.listed, book.watch)
+        sources = Decided(lambda job: "one by one" if job.payment_type else "bulk", book.live, book.watch)
         metrics, monitor = sources.serving("one by one"), sources.serving("bulk")
         pay_as_you_go = Job(job_id="a", status=Status.RUNNING, payment_type="PostPaid", resource_type="ECS")
         on_quota = Job(job_id="a", status=Status.RUNNING)

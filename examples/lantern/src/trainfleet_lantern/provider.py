@@ -56,7 +56,7 @@ def _collectors(config: LanternConfig, shared: LanternShared, every: float) -> I
         yield JobCounts("job_counts", shared, chosen.job_counts.effective_interval(every))
     if chosen.usage.enabled:
         yield Usage("usage", shared, chosen.usage.effective_interval(every))
-    if chosen.pools.enabled and shared.shard.is_primary:  # one list for the whole account
+    if chosen.pools.enabled:
         yield Pools(shared, chosen.pools.effective_interval(every))
 
 
@@ -73,5 +73,4 @@ PLATFORM = Platform(
         "ListUsage": "usage.read",
         "ListPools": "pools.read",
     },
-    splits=True,
 )

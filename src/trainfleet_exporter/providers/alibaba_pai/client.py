@@ -76,11 +76,6 @@ class PaiClient:
         """DLC ListJobs for its TotalCount alone: one call however many jobs there are."""
         return await _total(self._dlc, Call(operation="ListJobs", path="/api/v1/jobs", query=query), deadline)
 
-    async def count_created(self, workspace_id: str, start: float, end: float, deadline: float) -> int:
-        """Count the jobs that were created in a workspace from one Unix time to another, with any status."""
-        query = {"WorkspaceId": workspace_id, "StartTime": iso_time(start), "EndTime": iso_time(end)}
-        return await self.count_jobs(query, deadline=deadline)
-
     async def list_ecs_specs(self, *, deadline: float) -> Listing[payloads.EcsSpec]:
         """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it. So is ResourceType:
         spot jobs run on machine types of ECS and of Lingjun."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NoReturn, Self, TypeAlias
 
@@ -272,7 +272,6 @@ class AlibabaPaiConfig(CloudConfig):
     other_platform_names = ("aliyun", "alicloud", "alibaba", "alibabacloud", "pai", "dlc")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
-    splits_workspaces = True
     metadata_service = "http://100.100.100.200"
     dependents = {  # noqa: RUF012 - as in the base
         "jobs": ("pods", "usage"),
@@ -296,7 +295,3 @@ class AlibabaPaiConfig(CloudConfig):
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"pods"} if self.collectors.usage.by_cloudmonitor else {"pods", "usage"}
         return {key: collector for key, collector in self.collectors if key not in others}
-
-    def primary_apis(self) -> Collection[str]:
-        # GetMetrics goes by CloudMonitor's catalogue, which each shard reads for its own jobs.
-        return () if self.collectors.usage.source == "dlc_metrics" else ("cloudmonitor",)

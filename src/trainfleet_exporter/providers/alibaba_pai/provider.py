@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 
-from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
@@ -31,7 +29,7 @@ from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetri
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
 from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
+from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import Decided
@@ -70,8 +68,6 @@ class AlibabaPai:
         self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.source != "job_metrics"
-        if chosen.by_cloudmonitor and not context.shard.is_primary:
-            asks_cloudmonitor = False  # it reports all jobs of the account at once
         self.endpoints: Mapping[str, str] = {
             api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
         }
@@ -96,10 +92,9 @@ class AlibabaPai:
     def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:
         """All but those of usage."""
         chosen, every = config.collectors, self._settings.poll_interval
-        is_primary, reader = shared.shard.is_primary, partial(PaiJobReader, shared)
         yield PaiWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
-            yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
+            yield JobsCollector(shared, chosen.jobs.effective_interval(every), partial(PaiJobReader, shared))
         if chosen.job_counts.enabled:
             interval = chosen.job_counts.effective_interval(every)
             yield JobCountsCollector(shared, interval, window=config.job_window)
@@ -107,11 +102,7 @@ class AlibabaPai:
             yield PodsCollector(shared, chosen.pods.effective_interval(every), max_jobs=chosen.pods.max_jobs)
         if chosen.pools.enabled:
             yield PoolsCollector(shared, chosen.pools.effective_interval(every))
-        needs_all_jobs = chosen.pool_workloads.enabled or (chosen.usage.enabled and chosen.usage.by_cloudmonitor)
-        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
-            interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
-            yield JobsElsewhereCollector(shared, interval, reader)
-        if chosen.pool_workloads.enabled and is_primary:
+        if chosen.pool_workloads.enabled:
             interval = chosen.pool_workloads.effective_interval(every)
             yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.pool_users.enabled:
@@ -124,7 +115,7 @@ class AlibabaPai:
         chosen, deny = config.collectors.usage, self._settings.metrics.deny
         if not chosen.enabled:
             return
-        serving = Decided(chosen.source_of, shared.jobs.listed, shared.jobs.watch).serving
+        serving = Decided(chosen.source_of, shared.jobs.live, shared.jobs.watch).serving
         interval = chosen.effective_interval(self._settings.poll_interval)
         families, choices = exposed(JOB_FAMILIES, deny, chosen.profiling), chosen.metrics.choices()
         if monitor is not None and chosen.by_cloudmonitor:
@@ -154,7 +145,5 @@ PLATFORM = Platform(
     permissions=_PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
-    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
-    splits=True,
     history=_history,
 )

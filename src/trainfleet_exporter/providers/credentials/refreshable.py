@@ -25,7 +25,6 @@ from typing import TypeVar
 
 from trainfleet_exporter.errors import (
     AccessDenied,
-    BudgetSpent,
     CircuitOpen,
     CloudError,
     LeaseLost,
@@ -47,8 +46,8 @@ REFUSAL_PAUSE = 300.0
 FAILURE_PAUSE = 30.0
 """Seconds before a transient failure is retried: by the next poll as a rule, and not by every call of this one."""
 _REFUSALS = (AccessDenied, NotFound, RequestRefused)
-_NOT_ASKED = (CircuitOpen, BudgetSpent, LeaseLost)
-"""No attempt was made. The breaker, the budget or the lease decides how long to wait."""
+_NOT_ASKED = (CircuitOpen, LeaseLost)
+"""No attempt was made. The breaker or the lease decides how long to wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from trainfleet_exporter.providers.huawei_modelarts.translate_v1 import id_text
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call, Priority
-from trainfleet_exporter.transport.json_fields import iso_time
 
 JOBS_PAGE = 50
 V1_PAGE = 1000
@@ -71,11 +70,6 @@ class ModelArtsClient:
         if total is None:
             raise BadAnswer("the answer has no total", operation="ListTrainingJobs")
         return total
-
-    async def count_created(self, workspace_id: str, start: float, end: float, deadline: float) -> int:
-        """Count the jobs that were created in a workspace from one Unix time to another, at most 31 days."""
-        created = ("create_time", "between", (iso_time(start), iso_time(end)))
-        return await self.count_jobs(workspace_id, [created], deadline=deadline)
 
     async def task_metrics(self, job_id: str, task: str, *, deadline: float) -> payloads.Metrics:
         """GET .../training-jobs/{id}/metrics/{task}: the whole history of one task. Empty before it runs (204)."""

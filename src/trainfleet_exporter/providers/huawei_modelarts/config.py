@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
@@ -209,7 +209,6 @@ class HuaweiModelArtsConfig(CloudConfig):
     apis = ("modelarts", "iam", "aom")
     other_platform_names = ("huawei", "hwcloud", "huaweicloud", "modelarts")
     known_regions = _REGIONS
-    splits_workspaces = True
     metadata_service = "http://169.254.169.254"
     dependents = {  # noqa: RUF012 - as in the base
         "jobs": ("usage",),
@@ -235,6 +234,3 @@ class HuaweiModelArtsConfig(CloudConfig):
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"jobs_v1"} if self.collectors.usage.asks_aom else {"jobs_v1", "usage"}
         return {key: collector for key, collector in self.collectors if key not in others}
-
-    def primary_apis(self) -> Collection[str]:
-        return ("aom",)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 
-from trainfleet_exporter.budgets.billing import BillingPeriod
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.credentials import CredentialClients
@@ -31,7 +29,7 @@ from trainfleet_exporter.providers.huawei_modelarts.tables import EXPERIMENTAL, 
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import NAMES, QUERY, RANGE, AomApi, AomDialect, AomSource
 from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import PoolUsageCollector
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import TaskMetricsCollector
-from trainfleet_exporter.providers.jobs.collectors import ELSEWHERE_POLLS, JobsCollector, JobsElsewhereCollector
+from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
@@ -45,9 +43,7 @@ class HuaweiModelArts:
         self._place = (config.platform, config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        # AOM reports all jobs of the project at once.
-        asks_aom = config.collectors.usage.asks_aom and context.shard.is_primary
-        apis = ("modelarts", "iam", *(("aom",) if asks_aom else ()))
+        apis = ("modelarts", "iam", *(("aom",) if config.collectors.usage.asks_aom else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
         self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
         self.identity = open_identity(
@@ -78,23 +74,16 @@ class HuaweiModelArts:
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
         chosen, every = config.collectors, self._settings.poll_interval
-        is_primary, reader = shared.shard.is_primary, partial(ModelArtsJobReader, shared)
         yield ModelArtsWorkspacesCollector(shared, every)
         if chosen.jobs.enabled:
-            yield JobsCollector(shared, chosen.jobs.effective_interval(every), reader)
+            yield JobsCollector(shared, chosen.jobs.effective_interval(every), partial(ModelArtsJobReader, shared))
         if chosen.job_counts.enabled:
             interval = chosen.job_counts.effective_interval(every)
             yield JobCountsCollector(shared, interval, window=config.job_window)
-        needs_all_jobs = chosen.pool_workloads.enabled or chosen.usage.asks_aom
-        if chosen.jobs.enabled and needs_all_jobs and is_primary and not shared.shard.is_whole:
-            interval = max(ELSEWHERE_POLLS * every, chosen.usage.effective_interval(every))
-            yield JobsElsewhereCollector(shared, interval, reader)
         yield from self._usage(config, shared)
-        if chosen.pools.enabled and (
-            is_primary or chosen.pool_usage.enabled or chosen.pool_users.enabled or chosen.nodes.enabled
-        ):
+        if chosen.pools.enabled:
             yield PoolsCollector(shared, chosen.pools.effective_interval(every))
-        if chosen.pool_workloads.enabled and is_primary:
+        if chosen.pool_workloads.enabled:
             interval = chosen.pool_workloads.effective_interval(every)
             yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
         if chosen.pool_usage.enabled:
@@ -112,7 +101,7 @@ class HuaweiModelArts:
         """AOM, task metrics, or both with a arbitration between them."""
         chosen = config.collectors.usage
         interval = chosen.effective_interval(self._settings.poll_interval)
-        if not chosen.enabled or (chosen.asks_aom and not shared.shard.is_primary):
+        if not chosen.enabled:
             return
         if not chosen.asks_aom:
             yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs)
@@ -167,7 +156,5 @@ PLATFORM = Platform(
         "GetSecurityKey": 23 * 3600.0,
         "KeystoneListProjects": float("inf"),
     },
-    billing=BillingPeriod(utc_offset=timedelta(hours=8)),
-    splits=True,
     history=_history,
 )

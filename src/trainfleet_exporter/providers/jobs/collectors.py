@@ -9,12 +9,10 @@ from typing import Any
 
 from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, PerObjectCollector, Poll, Topic
+from trainfleet_exporter.polling import BulkCollector, Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.jobs.shared import Shared
 
-ELSEWHERE_POLLS = 2
-"""So many intervals pass between two polls of the jobs that other shards show."""
 _HISTORIES = "histories"
 """The part with counts over all workspaces: faults of nodes, and waits by pool."""
 _FOR_LIVE = 0.8
@@ -44,15 +42,14 @@ class JobsCollector(BulkCollector):
                 readers[reader.ends] = reader
 
         with registry.here.polling():
-            assignment, all_ids = shared.assignment, await shared.workspaces.get()
-            await assignment.measure(poll, all_ids)
-            workspace_ids, unsized = assignment.listed(all_ids), assignment.unsized(all_ids)
-            poll.keep_only([*workspace_ids, *unsized, _HISTORIES])
-            registry.keep_only([*workspace_ids, *assignment.elsewhere(all_ids)])
+            workspace_ids = await shared.workspaces.get()
+            poll.keep_only([*workspace_ids, _HISTORIES])
+            registry.keep_only(workspace_ids)
             # The longest unread first: if a poll has no time for all, all of them have their turn.
             ordered = sorted(workspace_ids, key=lambda key: registry.workspace(key).read_at)
             read = await poll.read_each(ordered, read_live, at_once=shared.at_once)
-            _publish(registry.here, read, wanted=len(workspace_ids) + len(unsized))
+            is_whole = len(read) == len(workspace_ids)
+            registry.here.publish(frozenset(read), known=bool(read) or is_whole, whole=is_whole)
         await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
         wall_clock = time.time()
         shared.histories.keep_only(registry.known_ids(), wall_clock)
@@ -64,34 +61,6 @@ class JobsCollector(BulkCollector):
         """Forget a workspace's live jobs."""
         if key != _HISTORIES:
             self._shared.jobs.expire(key)
-
-
-class JobsElsewhereCollector(BulkCollector):
-    """The live jobs that other shards show, for sources that report on the whole account. It publishes no series."""
-
-    def __init__(self, shared: Shared, interval: float, reader: Callable[[Part], JobReader[Any, Any]]) -> None:
-        super().__init__("jobs_elsewhere", interval)
-        self._shared = shared
-        self._reader = reader
-        self._queue = FairQueue()
-        self._topic: Topic[frozenset[str]] = Topic("jobs", frozenset())
-        shared.jobs.elsewhere = self._topic
-
-    async def poll(self, poll: Poll) -> None:
-        """List the live jobs of workspaces that other shards have."""
-        with self._topic.polling():
-            assignment, all_ids = self._shared.assignment, await self._shared.workspaces.get()
-            await assignment.measure(poll, all_ids)
-            workspace_ids = assignment.elsewhere(all_ids)
-            poll.keep_only(workspace_ids)
-            read = await self._queue.read_each(
-                poll, workspace_ids, lambda part: self._reader(part).poll_elsewhere(), at_once=self._shared.at_once
-            )
-            _publish(self._topic, read, wanted=len(workspace_ids))
-
-    def expired(self, key: str) -> None:
-        """Forget a workspace's live jobs."""
-        self._shared.jobs.expire(key)
 
 
 class PerJobCollector(PerObjectCollector):
@@ -117,7 +86,3 @@ class PerJobCollector(PerObjectCollector):
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back whenever the live jobs changed."""
         self._jobs.watch(callback)
-
-
-def _publish(topic: Topic[frozenset[str]], read: set[str], *, wanted: int) -> None:
-    topic.publish(frozenset(read), known=bool(read) or not wanted, whole=len(read) == wanted)

@@ -60,10 +60,6 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def read_live(self) -> None:
         """List the live jobs, and `take` them."""
 
-    async def read_used(self) -> None:
-        """List at least the live jobs that use something or wait in a queue: for jobs that another shard shows."""
-        await self.read_live()
-
     async def read_ended(self, start: float, end: float, deadline: float) -> None:
         """List the jobs that ended between two Unix times, and `take` them."""
 
@@ -143,7 +139,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
     async def poll_live(self) -> bool:
         """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
         await self.read_live()
-        self._pending = self.shared.assignment.to_look_up(self.jobs, self.found)
+        self._pending = self.jobs.missing(self.found)
         await self._publish(time.time(), pending=self._pending)
         return self.lists_ended or bool(self._pending)
 
@@ -152,8 +148,6 @@ class JobReader(ABC, Generic[SharedT, Row]):
 
         A call that fails is a failure next to the part: the live jobs stay published.
         """
-        if self.jobs.elsewhere:  # another shard has shown the workspace since `poll_live`
-            return
         loop, now = asyncio.get_running_loop(), time.time()
         deadline = loop.time() + _FOR_ENDS * (self.part.deadline - loop.time())
         live = dict(self.found)
@@ -169,14 +163,6 @@ class JobReader(ABC, Generic[SharedT, Row]):
         if self._pending or last or any(job.job_id not in ended or ended[job.job_id][0] != job for job in changed):
             await self._publish(now)
         self._record_ended(now)
-
-    async def poll_elsewhere(self) -> None:
-        """Register the live jobs that another shard shows."""
-        await self.read_used()
-        self.jobs.enter(self.found)
-        self._settled()
-        self.shared.jobs.changed()
-        await self.part.publish([])
 
     async def _publish(self, now: float, *, pending: Collection[str] = ()) -> None:
         registry, shared = self.shared.jobs, self.shared
@@ -198,24 +184,19 @@ class JobReader(ABC, Generic[SharedT, Row]):
                 await yield_to_loop()
             if (records := self._records.get(job.job_id)) is not None:
                 histories.note(job.job_id, records)
-            if registry.is_mine(job):
-                histories.count(job, since=since)
+            histories.count(job, since=since)
             if registry.wanted(job):
                 shown.append(job)
                 shown += histories.objects(job, now)
                 if job.job_id in self.jobs.live:
                     shown += self.details(job)
-        counts: list[object] = []
-        if shared.shard.owns("workspace", self.workspace_id):
-            counts = [*self.of_workspace(), *self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
+        counts = [*self.of_workspace(), *self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 
     def _record_ended(self, now: float) -> None:
         """Report the jobs that have ended, each once."""
         shared, histories = self.shared, self.shared.histories
         for job in self.jobs.take_ended():
-            if not shared.jobs.is_mine(job):
-                continue
             if (records := self._records.get(job.job_id)) is not None:
                 histories.note(job.job_id, records)
             histories.count(job, since=self.jobs.first_read_at or now)

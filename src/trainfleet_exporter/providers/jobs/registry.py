@@ -57,8 +57,6 @@ class WorkspaceJobs:
     """Ids of ended jobs whose last history is still to be read."""
     unrecorded: dict[str, Job] = field(default_factory=dict)
     """Jobs that were seen to end, until they hold nothing and `take_ended` returns them."""
-    elsewhere: bool = False
-    """Whether another shard shows its jobs. They are known here for sources that report on the whole account."""
     translated: dict[str, tuple[object, Job, Records | None]] = field(default_factory=dict)
     """By id, the row of a live job, and the job and the history that were made of it (JobReader.take)."""
     context: object = None
@@ -103,7 +101,7 @@ class WorkspaceJobs:
         """
         live: dict[str, Job] = {}
         may_hold = [] if self.expired else pending  # what expired is not shown again as it was
-        self.expired = self.elsewhere = False
+        self.expired = False
         unknown = [job_id for job_id, job in found.items() if job.status is _UNKNOWN]
         unknown += [job_id for job_id in pending if job_id in self.unknown]
         self.unknown = {job_id: self.unknown.get(job_id, now) for job_id in unknown}
@@ -126,7 +124,6 @@ class WorkspaceJobs:
                 seen_live = was is not None or job.finished is None
                 self.ended[job_id] = (job, now if seen_live else min(job.finished or now, now))
         held = frozenset(job_id for job_id in may_hold if job_id in self.live and job_id not in self.held)
-        # After `enter`, in between, an id may be unknown.
         failed = {job_id: self._left_at(job_id, now) for job_id in unresolved if self._is_missing(job_id, found)}
         failed = {key: left for key, left in failed.items() if key in self.live or now - left[1] < retention}
         waiting = {job_id: self._left_at(job_id, now) for job_id in pending if self._is_missing(job_id, held)}
@@ -149,11 +146,6 @@ class WorkspaceJobs:
         for job in ready:
             del self.unrecorded[job.job_id]
         return ready
-
-    def enter(self, found: Mapping[str, Job]) -> None:
-        """Take over the live jobs of a workspace that another shard shows, with how they end."""
-        self.elsewhere, self.expired = True, False
-        self.live, self.unresolved, self.unrecorded = dict(found), {}, {}
 
     def jobs(self) -> Iterable[Job]:
         """Every job that is shown: the live ones, then the ended ones in retention."""
@@ -227,20 +219,16 @@ def _is_over(status: Status) -> bool:
 class JobRegistry:
     """The jobs of one provider by workspace, and which of them have series: those that the configured filter lets pass.
 
-    Where several exporters share the work, `mine` says of a job in a workspace that is divided among them whether this
-    one shows it.
+    `wanted` is that filter.
     """
 
-    def __init__(self, wanted: Callable[[Job], bool], *, mine: Callable[[Job], bool] | None = None) -> None:
+    def __init__(self, wanted: Callable[[Job], bool]) -> None:
         self.here: Topic[frozenset[str]] = Topic("jobs", frozenset())
         """Published by the collector of jobs: the workspaces whose jobs its latest poll could read."""
-        self.elsewhere: Topic[frozenset[str]] | None = None
-        """The same of the jobs that other shards show; None unless a collector lists them."""
-        self._wanted = wanted
-        self._mine = mine
+        self.wanted = wanted
+        """Return whether a job has series."""
         self._workspaces: dict[str, WorkspaceJobs] = {}
-        self._shown: dict[str, Job] = {}
-        self._listed: dict[str, Job] = {}
+        self._live: dict[str, Job] = {}
         self._watchers: list[Callable[[], None]] = []
 
     def workspace(self, workspace_id: str) -> WorkspaceJobs:
@@ -274,71 +262,34 @@ class JobRegistry:
         others = [jobs for key, jobs in self._workspaces.items() if key != workspace_id and not jobs.expired]
         return {job_id for jobs in others for job_id in jobs.live.keys() & job_ids}
 
-    def shown_somewhere(self, job: Job) -> bool:
-        """Return whether the configured filter lets a job be shown, here or by another shard."""
-        return self._wanted(job)
-
-    def is_mine(self, job: Job) -> bool:
-        """Return whether this exporter, of all shards, shows a job of a workspace that it lists."""
-        return self._mine is None or self._mine(job)
-
-    def wanted(self, job: Job) -> bool:
-        """Return whether the configured filter lets a job have series, and this exporter shows them."""
-        return self._wanted(job) and self.is_mine(job)
-
     def known_ids(self) -> set[str]:
-        """The ids of all jobs that this exporter lists: live, ended and in retention, not to be looked up now, or not
-        recorded yet."""
+        """The ids of all jobs: live, ended and in retention, not to be looked up now, or not recorded yet."""
         found: set[str] = set()
         for jobs in self._workspaces.values():
-            if not jobs.elsewhere:
-                found.update(jobs.live, jobs.ended, jobs.unresolved, jobs.unrecorded)
+            found.update(jobs.live, jobs.ended, jobs.unresolved, jobs.unrecorded)
         return found
 
     def live(self) -> Mapping[str, Job]:
-        """The live jobs that this exporter shows, by id."""
-        return self._shown
-
-    def listed(self) -> Mapping[str, Job]:
-        """The live jobs that any shard shows, by id, if they are known here.
-
-        Sources that report on the whole account at once are read for these jobs.
-        """
-        return self._listed
+        """The live jobs that have series, by id."""
+        return self._live
 
     def live_jobs(self) -> Collection[Job]:
-        """The live jobs that this exporter shows. Raises NotReady if the latest poll of jobs read none."""
+        """The live jobs that have series. Raises NotReady if the latest poll of jobs read none. A single workspace that
+        fails does not matter."""
         if not self.here.is_known:
             raise self.here.not_ready()
-        return self._shown.values()
+        return self._live.values()
 
-    def listed_jobs(self) -> Collection[Job]:
-        """The live jobs that any shard shows. Raises NotReady if the latest polls of jobs, here and elsewhere, read
-        none. A single workspace that fails does not matter."""
-        if not self.is_known and not any(topic.is_known and topic.value for topic in self._topics()):
-            raise self.here.not_ready()
-        return self._listed.values()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the latest poll of jobs read those of some workspace (or there is none), here and elsewhere."""
-        return all(topic.is_known for topic in self._topics())
-
-    async def wait(self, deadline: float, *, needed: bool = True, everywhere: bool = False) -> None:
-        """Wait for the first poll of jobs, or for the one after a bad one (Topic.wait).
-
-        `everywhere`: for the jobs of other shards, too.
-        """
+    async def wait(self, deadline: float, *, needed: bool = True) -> None:
+        """Wait for the first poll of jobs, or for the one after a bad one (Topic.wait)."""
         await self.here.wait(deadline, needed=needed)
-        if everywhere and self.elsewhere is not None:
-            await self.elsewhere.wait(deadline, needed=needed)
 
     async def wait_briefly(self, deadline: float) -> None:
-        """Wait for the jobs of all shards if something can be shown without them: even for their first poll at most a
-        quarter of the time until `deadline` (loop time)."""
+        """Wait for the jobs if something can be shown without them: even for their first poll at most a quarter of the
+        time until `deadline` (loop time)."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_BRIEFLY * (deadline - asyncio.get_running_loop().time())):
-                await self.wait(deadline, needed=False, everywhere=True)
+                await self.wait(deadline, needed=False)
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back whenever the live jobs changed."""
@@ -347,19 +298,6 @@ class JobRegistry:
     def changed(self) -> None:
         """Take note that jobs of workspaces changed, and call the watchers."""
         workspaces = [jobs for jobs in self._workspaces.values() if not jobs.expired]
-        self._listed = self._shown = {
-            job_id: job for jobs in workspaces for job_id, job in jobs.live.items() if self._wanted(job)
-        }
-        if self._mine is not None or any(jobs.elsewhere for jobs in workspaces):
-            self._shown = {
-                job_id: job
-                for jobs in workspaces
-                if not jobs.elsewhere
-                for job_id, job in jobs.live.items()
-                if self.wanted(job)
-            }
+        self._live = {job_id: job for jobs in workspaces for job_id, job in jobs.live.items() if self.wanted(job)}
         for callback in self._watchers:
             callback()
-
-    def _topics(self) -> list[Topic[frozenset[str]]]:
-        return [self.here] if self.elsewhere is None else [self.here, self.elsewhere]

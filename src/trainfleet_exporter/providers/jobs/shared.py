@@ -1,28 +1,21 @@
-"""The shared state of one provider's collectors: settings, workspaces, jobs, and the share of this shard."""
+"""The shared state of one provider's collectors: settings, workspaces and jobs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.polling import Topic
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.registry import JobRegistry
-from trainfleet_exporter.providers.jobs.workspace_assignment import CountCreated, WorkspaceAssignment
 from trainfleet_exporter.providers.registry import BuildContext
 
 
 class Shared:
-    """Kept as long as the provider. A cloud derives from it and adds its client.
+    """Kept as long as the provider. A cloud derives from it and adds its client."""
 
-    `count_created` asks the cloud for the size of a workspace, where a large one can be divided among shards.
-    """
-
-    def __init__(
-        self, config: ProviderConfig, context: BuildContext, *, count_created: CountCreated | None = None
-    ) -> None:
+    def __init__(self, config: ProviderConfig, context: BuildContext) -> None:
         self.began = time.time()
         """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
         self.histories = JobHistories(self.began)
@@ -35,19 +28,8 @@ class Shared:
         """Seconds after which a dated reading is too old."""
         self.at_once = config.limits.concurrency
         """How many calls of one collector may be in flight."""
-        self.shard = context.shard
-        """The part of the provider that this shard polls."""
-        above = config.sharding.split_workspaces_above
-        self.assignment = WorkspaceAssignment(self.shard, above=above, count=count_created)
-        """Which workspaces and jobs this shard lists and shows."""
         self.configured_workspaces = None if config.workspaces == "all" else config.workspaces
         """The ids that the config names; None for all that the cloud lists."""
         self.workspaces: Topic[tuple[str, ...]] = Topic("workspaces", ())
         """Published by the collector of workspaces: the ids of those to poll."""
-        self.jobs = JobRegistry(
-            job_filter(config.jobs), mine=self.assignment.shows if self.assignment.is_possible else None
-        )
-
-    async def own_workspaces(self) -> Sequence[str]:
-        """The ids of the workspaces whose counts this shard shows. Raises NotReady if none are known."""
-        return self.shard.owned("workspace", await self.workspaces.get())
+        self.jobs = JobRegistry(job_filter(config.jobs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.process.logs import fields
@@ -39,11 +39,7 @@ class UsageByJobCollector(PerJobCollector):
         super().__init__(name, shared, interval)
         self._cap = cap
 
-    def candidates(self) -> Collection[Job]:
-        """The live jobs. Raises NotReady where the latest poll of jobs read none."""
-        return self._jobs.live_jobs()
-
     def objects(self) -> Sequence[str]:
-        """The ids of the jobs to ask for."""
-        served = [job for job in self.candidates() if self.serves(job)]
+        """The ids of the jobs to ask for. Raises NotReady where the latest poll of jobs read none."""
+        served = [job for job in self._jobs.live_jobs() if self.serves(job)]
         return self._cap.ids(sorted(served, key=lambda job: -(job.created or 0.0)))

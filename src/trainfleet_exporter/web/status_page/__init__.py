@@ -2,7 +2,7 @@
 
     page store ──objects──► Fleet ────────────┐
                                               ├── View ── page.html.jinja ──► the page, kept for a second
-    telemetry ──states, calls, budgets────────┘
+    telemetry ──states, calls─────────────────┘
 
 A request for it calls no cloud and waits for no poll. Work on the event loop is done in slices of about a millisecond.
 The page has a bounded number of rows.
@@ -39,8 +39,6 @@ _SLICE_SECONDS = 0.001
 """Seconds of work after which other tasks of the event loop run."""
 _RECENT_SECONDS = 3600.0
 """Seconds that the last error of a working collector stays on the page."""
-_LOW_BUDGET = 0.1
-"""The share of a month's budget below which the rest is red."""
 
 _FOLDER = Path(__file__).parent
 _STYLE = (_FOLDER / "style.css").read_text(encoding="utf-8")
@@ -76,7 +74,6 @@ _environment.filters |= {
 _environment.globals = {
     "Health": Health,
     "idle_ratio": IDLE_RATIO,
-    "low_budget": _LOW_BUDGET,
     "recent_seconds": _RECENT_SECONDS,
     "refresh_seconds": REFRESH_SECONDS,
     "rows": ROWS,

@@ -257,14 +257,12 @@ class PolledCollector:
 
 @dataclass(slots=True)
 class ApiCalls:
-    """The billed calls of one API since the start, and the month's budget of them."""
+    """The billed calls of one API since the start."""
 
     api: str
     calls: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     """By outcome."""
-    budget: int | None = None
-    remaining: int = 0
 
 
 @dataclass(slots=True)
@@ -317,10 +315,6 @@ def read_providers(
             found.calls += count
             if outcome not in _GOOD_OUTCOMES and count:
                 found.failures[outcome] += count
-    for name, api, calls, remaining in telemetry.budgets():
-        if name in providers:
-            found = providers[name].apis.setdefault(api, ApiCalls(api))
-            found.budget, found.remaining = calls, remaining
     for name, expires in telemetry.credential_expiries().items():
         if name in providers:
             providers[name].expires = expires

@@ -26,8 +26,6 @@ from trainfleet_exporter.transport.json_fields import iso_time
 _BY_ID_ONE_BY_ONE = 10
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists by id."""
 _BY_ID_AT_ONCE = 50
-_USED = ("Queuing", "Running", "Restarting", "Stopping")
-"""The statuses of jobs that use something or wait in a queue."""
 
 
 class PaiJobReader(JobReader[PaiShared, payloads.Job]):
@@ -45,11 +43,12 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
 
     async def read_live(self) -> None:
         """One list for each live status."""
-        await self._read_statuses(translate.LIVE_STATUSES)
-
-    async def read_used(self) -> None:
-        """The statuses that CloudMonitor and queues report on."""
-        await self._read_statuses(_USED)
+        for status in translate.LIVE_STATUSES:
+            listing = await self._list({"Status": status, "StartTime": EVER}, self.part.deadline)
+            for row in listing.rows.values():
+                row.status = row.status or status  # rows may lack the status that they were listed by
+            await self.take(listing)
+            del listing  # before the next call
 
     async def read_ended(self, start: float, end: float, deadline: float) -> None:
         """One list by the time of the end."""
@@ -130,14 +129,6 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
     def duration(self, row: payloads.Job) -> float | None:
         """Seconds."""
         return amount(row.duration)
-
-    async def _read_statuses(self, statuses: Sequence[str]) -> None:
-        for status in statuses:
-            listing = await self._list({"Status": status, "StartTime": EVER}, self.part.deadline)
-            for row in listing.rows.values():
-                row.status = row.status or status  # rows may lack the status that they were listed by
-            await self.take(listing)
-            del listing  # before the next call
 
     async def _list(self, query: dict[str, str], deadline: float, *, breaker: str = "") -> Listing[payloads.Job]:
         query = {"WorkspaceId": self.workspace_id, **query}

@@ -61,8 +61,8 @@ class PoolWorkloadsCollector(PartsCollector):
 
     def _is_shown(self, part: Part, place: QueuePlace) -> bool:
         jobs = self._shared.jobs
-        if place.job_id in jobs.listed():
+        if place.job_id in jobs.live():
             return True
-        if jobs.is_known and jobs.owner(place.job_id) is None:  # otherwise the config leaves it out
+        if jobs.here.is_known and jobs.owner(place.job_id) is None:  # otherwise the config leaves it out
             part.dropped("unlisted")
         return False

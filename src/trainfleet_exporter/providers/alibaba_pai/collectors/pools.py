@@ -4,38 +4,35 @@ for each quota and each further 100 of its nodes.
 
 from __future__ import annotations
 
-from trainfleet_exporter.polling import Part, Poll
+from trainfleet_exporter.polling import BulkCollector, Part, Poll
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as translate
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
-from trainfleet_exporter.providers.collectors import ListCollector, PerPoolCollector
+from trainfleet_exporter.providers.collectors import PerPoolCollector
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 
 
-class PoolsCollector(ListCollector):
+class PoolsCollector(BulkCollector):
     """One part for the whole list: its pages make sense only together."""
 
     def __init__(self, shared: PaiShared, interval: float) -> None:
-        super().__init__("pools", shared, interval, shared.pools)
+        super().__init__("pools", interval)
         self._shared = shared
 
-    async def show(self, poll: Poll) -> None:
+    async def poll(self, poll: Poll) -> None:
         """Show the quotas and their amounts."""
-        async with poll.part("quotas") as part:
-            listing = await self._shared.client.list_quotas(deadline=poll.deadline)
-            part.dropped("malformed", listing.malformed)
-            pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
-            amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
-            self._take(listing)
-            del listing  # before publishing, during which other lists are read
-            await part.publish([*pools, *amounts])
+        with self._shared.pools.polling():
+            async with poll.part("quotas") as part:
+                await self._read(part)
 
-    async def learn(self, poll: Poll) -> bool:
-        """Know which quotas exist, and their accelerators."""
-        listing = await self._shared.client.list_quotas(deadline=poll.deadline)
-        poll.dropped("malformed", listing.malformed)
+    async def _read(self, part: Part) -> None:
+        listing = await self._shared.client.list_quotas(deadline=part.deadline)
+        part.dropped("malformed", listing.malformed)
+        pools = [pool for row in listing.rows.values() if (pool := translate.pool(row)) is not None]
+        amounts = [translate.pool_amounts(row) for row in listing.rows.values()]
         self._take(listing)
-        return not listing.malformed
+        del listing  # before publishing, during which other lists are read
+        await part.publish([*pools, *amounts])
 
     def _take(self, listing: Listing[payloads.Quota]) -> None:
         known = self._shared.pools.value

@@ -25,7 +25,7 @@ class PaiShared(Shared):
     """Kept as long as the provider."""
 
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext, client: PaiClient) -> None:
-        super().__init__(config, context, count_created=client.count_created)
+        super().__init__(config, context)
         self.client = client
         self.pools: Topic[Mapping[str, Quota]] = Topic("quotas", {})
         """Published by the collector of pools: the quotas by id."""

@@ -188,11 +188,11 @@ class CloudMonitorCollector(BulkCollector):
     async def poll(self, poll: Poll) -> None:
         """Read all metrics."""
         # The usage of pools can be had without knowing any job.
-        await self._shared.jobs.wait(poll.deadline, needed=len(self._spaces) == 1, everywhere=True)
+        await self._shared.jobs.wait(poll.deadline, needed=len(self._spaces) == 1)
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.wanted = 0, None
-            known = self._shared.jobs.listed() if space.of_jobs else self._shared.pools.value
+            known = self._shared.jobs.live() if space.of_jobs else self._shared.pools.value
             space.entities.keep_if(known.__contains__)
             try:
                 space.wanted = await self._of_jobs() if space.of_jobs else await self._of_pools()
@@ -228,7 +228,7 @@ class CloudMonitorCollector(BulkCollector):
 
     async def _of_jobs(self) -> _Wanted:
         jobs: list[Job] = []
-        for place, job in enumerate(list(self._shared.jobs.listed_jobs()), start=1):
+        for place, job in enumerate(list(self._shared.jobs.live_jobs()), start=1):
             if not place % _TESTED:
                 await yield_to_loop()
             if self._serves(job):
@@ -240,7 +240,7 @@ class CloudMonitorCollector(BulkCollector):
     def _is_known(self, job_id: str) -> bool:
         """Return whether it is a job that others serve, that uses nothing now, or that the config leaves out."""
         jobs = self._shared.jobs
-        return job_id in jobs.listed() or jobs.owner(job_id) is not None
+        return job_id in jobs.live() or jobs.owner(job_id) is not None
 
     async def _of_pools(self) -> _Wanted:
         quotas = await self._shared.pools.get()
@@ -265,7 +265,7 @@ class CloudMonitorCollector(BulkCollector):
         count(part, newest.dropped)
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            owners = self._shared.jobs.listed() if space.of_jobs else None
+            owners = self._shared.jobs.live() if space.of_jobs else None
             fresh = await kept_of(shown.columns, since=since, owners=owners)
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
@@ -289,7 +289,7 @@ class CloudMonitorCollector(BulkCollector):
         newest = await newest_by_owner([column for shown in self._read_at.values() for column in shown])
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            listed, sources, oldest = self._shared.jobs.listed(), list[UsageSource](), math.inf
+            listed, sources, oldest = self._shared.jobs.live(), list[UsageSource](), math.inf
             for place, (job_id, read_at) in enumerate(newest.items(), start=1):
                 if not place % _TESTED:
                     await yield_to_loop()

@@ -55,8 +55,8 @@ class CloudWatchCollector(BulkCollector):
     async def poll(self, poll: Poll) -> None:
         """Request all metrics, then show each."""
         await self._shared.jobs.wait(poll.deadline)
-        jobs = [job for job in self._shared.jobs.listed_jobs() if job.status in _MEASURED]
-        self._entities.keep_if(self._shared.jobs.listed().__contains__)
+        jobs = [job for job in self._shared.jobs.live_jobs() if job.status in _MEASURED]
+        self._entities.keep_if(self._shared.jobs.live().__contains__)
         if not jobs or not self._targets:
             poll.keep_only(())
             self._read_at.clear()
@@ -112,7 +112,7 @@ class CloudWatchCollector(BulkCollector):
         count(part, newest.dropped)
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            fresh = await kept_of(shown.columns, since=since, owners=self._shared.jobs.listed())
+            fresh = await kept_of(shown.columns, since=since, owners=self._shared.jobs.live())
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
         await publish_until_stale(part, build, self._max_data_age)
@@ -122,7 +122,7 @@ class CloudWatchCollector(BulkCollector):
         newest = await newest_by_owner([column for shown in self._read_at.values() for column in shown])
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            listed = self._shared.jobs.listed()
+            listed = self._shared.jobs.live()
             sources = [
                 UsageSource(job_id, SOURCE, read_at)
                 for job_id, read_at in newest.items()
@@ -133,4 +133,4 @@ class CloudWatchCollector(BulkCollector):
         await publish_until_stale(part, build, self._max_data_age)
 
     def _is_known(self, job_id: str) -> bool:
-        return job_id in self._shared.jobs.listed() or self._shared.jobs.owner(job_id) is not None
+        return job_id in self._shared.jobs.live() or self._shared.jobs.owner(job_id) is not None

@@ -35,9 +35,8 @@ class JobCountsCollector(PerWorkspaceCollector[ModelArtsShared]):
         self._quota_is_served = False
 
     async def keys(self) -> Sequence[str]:
-        """The workspaces that this shard counts; on the primary shard the quota as well."""
-        own = await super().keys()
-        return [*own, _QUOTA] if self._shared.shard.is_primary else own
+        """The workspaces and the quota."""
+        return [*await super().keys(), _QUOTA]
 
     async def read(self, part: Part) -> None:
         """Count the jobs of one workspace, or read the quota."""

@@ -77,4 +77,4 @@ class PoolWorkloadsCollector(BulkCollector):
 
     def _jobs_of(self, pool_id: str) -> Collection[str]:
         # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
-        return {job.job_id for job in self._shared.jobs.listed().values() if job.pool_id == pool_id}
+        return {job.job_id for job in self._shared.jobs.live().values() if job.pool_id == pool_id}

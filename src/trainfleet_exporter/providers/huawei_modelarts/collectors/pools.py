@@ -9,8 +9,8 @@ from operator import attrgetter
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.model import Accelerator
-from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.providers.collectors import ListCollector, PerPoolCollector, distinct
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
+from trainfleet_exporter.providers.collectors import PerPoolCollector, distinct
 from trainfleet_exporter.providers.huawei_modelarts import translate
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import node
@@ -19,11 +19,11 @@ from trainfleet_exporter.providers.jobs.listing import with_unread
 _AMOUNTS = "runtime metrics"
 
 
-class PoolsCollector(ListCollector):
+class PoolsCollector(BulkCollector):
     """A part for each workspace's pools, and one for the amounts of all."""
 
     def __init__(self, shared: ModelArtsShared, interval: float) -> None:
-        super().__init__("pools", shared, interval, shared.pools)
+        super().__init__("pools", interval)
         self._shared = shared
         self._queue = FairQueue()
         self._by_workspace: dict[str, tuple[str, ...]] = {}
@@ -34,29 +34,23 @@ class PoolsCollector(ListCollector):
         self._kinds: Mapping[str, frozenset[Accelerator]] = {}
         """By pool, the kinds of its accelerators."""
 
-    async def show(self, poll: Poll) -> None:
+    async def poll(self, poll: Poll) -> None:
         """Show the pools of all workspaces, then their amounts."""
-        await self._read(poll)
+        with self._shared.pools.polling():
+            await self._read(poll)
 
-    async def learn(self, poll: Poll) -> bool:
-        """Know which pools exist."""
-        return await self._read(poll)
-
-    async def _read(self, poll: Poll) -> bool:
-        """Return whether the lists of all workspaces could be read."""
+    async def _read(self, poll: Poll) -> None:
         is_known = False
         try:
             workspace_ids = await self._shared.workspaces.get()
-            poll.keep_only([*workspace_ids, _AMOUNTS] if self._is_primary else workspace_ids)
+            poll.keep_only([*workspace_ids, _AMOUNTS])
             for gone in self._by_workspace.keys() - set(workspace_ids):
                 del self._by_workspace[gone]
             at_once = self._shared.at_once
             read = await self._queue.read_each(poll, workspace_ids, self._read_list, at_once=at_once)
             is_known = bool(read) or not workspace_ids
-            if self._is_primary:
-                # After the lists, because amounts are shown for listed pools only.
-                await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
-            return len(read) == len(workspace_ids)
+            # After the lists, because amounts are shown for listed pools only.
+            await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
         finally:
             pool_ids = (pool_id for ids in self._by_workspace.values() for pool_id in ids)
             pools = {pool_id: self._kinds.get(pool_id, frozenset()) for pool_id in pool_ids}
@@ -77,7 +71,7 @@ class PoolsCollector(ListCollector):
         self._stale.discard(part.key)
         known = self._by_workspace.get(part.key, ())
         self._by_workspace[part.key] = with_unread(found, known, malformed=malformed)
-        await part.publish(list(found.values()) if self._is_primary else [])
+        await part.publish(list(found.values()))
 
     async def _read_amounts(self, part: Part) -> None:
         listed = {pool_id for ids in self._by_workspace.values() for pool_id in ids}

@@ -26,7 +26,7 @@ class ModelArtsShared(Shared):
     """Kept as long as the provider."""
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext, client: ModelArtsClient) -> None:
-        super().__init__(config, context, count_created=client.count_created)
+        super().__init__(config, context)
         self.client = client
         self.pools: Topic[Mapping[str, frozenset[Accelerator]]] = Topic("pools", {})
         """Published by the collector of pools: the kinds of accelerators of each pool, by its id."""

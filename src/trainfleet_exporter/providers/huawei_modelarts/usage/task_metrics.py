@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trainfleet_exporter.errors import NotFound
@@ -133,8 +133,7 @@ def _newest(values: Iterable[str | float | None]) -> float | None:
 class TaskMetricsCollector(UsageByJobCollector):
     """The running jobs: the last value of any other is from its end.
 
-    `arbitration` leaves out the jobs that AOM serves, which is asked for the whole project: then other shards' jobs are
-    polled as well.
+    `arbitration` leaves out the jobs that AOM serves.
     """
 
     def __init__(
@@ -146,7 +145,7 @@ class TaskMetricsCollector(UsageByJobCollector):
 
     async def begin(self, poll: Poll) -> None:
         """Wait for the jobs, and for AOM."""
-        await self._jobs.wait(poll.deadline, everywhere=self._arbitration is not None)
+        await self._jobs.wait(poll.deadline)
         if self._arbitration is not None:
             await self._arbitration.polled.wait()
 
@@ -154,21 +153,12 @@ class TaskMetricsCollector(UsageByJobCollector):
         """Return whether the job runs, and AOM does not serve it."""
         return job.status is Status.RUNNING and (self._arbitration is None or self._arbitration.left(job))
 
-    def candidates(self) -> Collection[Job]:
-        """The live jobs, of other shards as well where AOM is asked."""
-        return self._jobs.live_jobs() if self._arbitration is None else self._jobs.listed_jobs()
-
     def objects(self) -> Sequence[str]:
         """The ids of the jobs to ask for."""
         found = super().objects()
         if self._arbitration is not None:
             self._arbitration.left_out = self._cap.beyond
         return found
-
-    def is_current(self, object_id: str) -> bool:
-        """Return whether the job is still served."""
-        job = (self._jobs.live() if self._arbitration is None else self._jobs.listed()).get(object_id)
-        return job is not None and self.serves(job)
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back whenever the jobs changed, or AOM took some over."""
