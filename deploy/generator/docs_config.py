@@ -51,7 +51,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.Endpoint, "`scheme://host[:port]`"),
     (kind.Proxy, "`http://` or `https://` with `[user:password@]host[:port]`"),
     (kind.CaFile, "path"),
-    (kind.StateFile, "path"),
+    (kind.WritableFile, "path"),
     (kind.MonthlyCalls, "calls by API"),
     (kind.AllOrList, "`all`, or list of ids"),
     (kind.Glob, "pattern"),

@@ -87,15 +87,10 @@ def own_metrics() -> Iterator[Metric]:
     telemetry.attempt("p", api="a", operation="o", outcome="ok", seconds=0.1)
     telemetry.failed(state, "r")
     telemetry.watch_credentials("p", lambda: 0.0)
-    telemetry.watch_budget("p", "a", _Budget())
+    telemetry.watch_budget("p", "a", 1)
     telemetry.watch_lease(lambda: True)
     telemetry.watch_writes("lease", lambda: 0)
     yield from telemetry.registry.collect()
-
-
-class _Budget:
-    calls = 1
-    remaining = 1
 
 
 def labels_of(metric: Metric) -> list[str]:

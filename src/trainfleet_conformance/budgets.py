@@ -1,4 +1,4 @@
-"""Checks of calls: they are counted, limited and within the budget, and bulk polls do not grow with the jobs."""
+"""Checks of calls: they are counted, limited and paced, and bulk polls do not grow with the jobs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from pathlib import Path
 
 from trainfleet_conformance.case import ProviderCase, complain
 from trainfleet_conformance.gateway import UNSIGNED, Arrival
-from trainfleet_conformance.stage import Stage
+from trainfleet_conformance.stage import INTERVAL, Stage
 
 _BY_TRANSPORT = (
     "call the cloud by ApiClient.call of the transport that open_transport gives, and by nothing else: no client of "
     "your own, no thread that asks"
 )
 _RATE, _CONCURRENCY = 4, 2
-_BUDGET = 30
-_POLLS_OF_A_BUDGET = 30
+_INTERVALS = "trainfleet_exporter_collector_interval_seconds"
+_PACED_POLLS = 12
+"""Intervals in which the calls of a slower pace are counted."""
+_STRETCH = 3
+"""How many times longer the pace must make the intervals."""
+_MONTH = 30 * 86400.0
 
 
 class BudgetChecks(ProviderCase):
@@ -34,29 +38,36 @@ class BudgetChecks(ProviderCase):
                 [f"the API {api!r} is called, and is none of {self.platform.config.__name__}.apis" for api in apis]
                 if not apis <= set(self.platform.config.apis)
                 else [],
-                "name every API there, or no budget can be set for it",
+                "name every API there, or `monthly_calls` cannot limit it",
             )
 
         self.on_stage(check)
 
-    def test_budget_a_month_s_calls_are_not_exceeded(self) -> None:
-        """With a budget for a few polls only, intervals become longer and the exporter makes no call beyond the
-        budget."""
-        apis = sorted({api for api, _ in self.good.operations})
+    def test_budget_monthly_calls_set_the_pace(self) -> None:
+        """With a third of its calls allowed, the exporter polls a third as often, as its intervals show."""
+        steady = Counter(arrival.api for arrival in self.good.steady if arrival.api)
+        a_poll = {api: calls / 2 for api, calls in steady.items()}  # the good run has two polls after the first
 
         async def main(folder: Path) -> None:
-            budgets = dict.fromkeys(apis, _BUDGET)
-            async with self.stage(folder, limits={"monthly_calls": budgets}) as stage:
-                await stage.polls(_POLLS_OF_A_BUDGET)
-                arrived = Counter(arrival.api for arrival in stage.gateway.arrivals)
-                complain(
-                    [
-                        f"{count} calls of {api!r}, of {_BUDGET} a month"
-                        for api, count in arrived.items()
-                        if count > _BUDGET
-                    ],
-                    _BY_TRANSPORT,
-                )
+            allowed = {api: max(1, int(calls * _MONTH / INTERVAL / _STRETCH)) for api, calls in a_poll.items()}
+            async with self.stage(folder, limits={"monthly_calls": allowed}) as stage:
+                await stage.polls(1)
+                first = len(stage.gateway.arrivals)
+                await stage.polls(_PACED_POLLS)
+                arrived = Counter(arrival.api for arrival in stage.gateway.arrivals[first:])
+                complaints = [
+                    f"{arrived[api]} calls of {api!r} in {_PACED_POLLS} intervals, where {calls:g} calls are a poll "
+                    f"and monthly_calls allows {_PACED_POLLS / _STRETCH:g} polls"
+                    for api, calls in a_poll.items()
+                    if arrived[api] > calls * (_PACED_POLLS / _STRETCH + 1)
+                ]
+                callers = {arrival.collector for arrival in self.good.steady if arrival.api}
+                complaints += [
+                    f"the interval of {labels['collector']} is {value:g} s"
+                    for labels, value in (await stage.scrape()).of(_INTERVALS)
+                    if labels["collector"] in callers and value < INTERVAL * _STRETCH / 2
+                ]
+                complain(complaints, _BY_TRANSPORT)
                 complain(await _uncounted(stage), _BY_TRANSPORT)
 
         self.play(main)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 MONTH_SECONDS = 30 * 86400.0
-_WEIGHT = 0.2
+_LATEST_WEIGHT = 0.2
 """The weight of the latest poll in the mean. Intervals are proportional to the mean, so the pace is exact on average,
 even if a few polls cost much more than others."""
 
@@ -53,4 +53,4 @@ class Pace:
         """Note the calls of a poll that has ended, by API."""
         for api in {*self.calls, *calls}:
             latest = calls.get(api, 0)
-            self.calls[api] = (1 - _WEIGHT) * self.calls.get(api, latest) + _WEIGHT * latest
+            self.calls[api] = (1 - _LATEST_WEIGHT) * self.calls.get(api, latest) + _LATEST_WEIGHT * latest

@@ -27,6 +27,17 @@ from trainfleet_exporter.providers.registry import BuildContext, Identity, Platf
 from trainfleet_exporter.transport import Call, CallLimits, HttpSettings, Transport
 
 
+def config(*providers: str, head: str = "") -> str:
+    """The text of a config with these providers, each of them keys and values in one line."""
+    rows = "".join(f"  - {{platform: small, region: cn-x, {provider}}}\n" for provider in providers)
+    return f"{head}providers:\n{rows}"
+
+
+def limited(name: str, calls: int = 1_000_000, more: str = "") -> str:
+    """A provider with a number of calls of 30 days."""
+    return f"name: {name}, {more}limits: {{monthly_calls: {{dlc: {calls}}}}}"
+
+
 class SmallConfig(ProviderConfig):
     """A platform with two collectors, and some ways to misbehave."""
 
@@ -163,13 +174,6 @@ class Site:
 
     def own(self, name: str, **labels: str) -> float | None:
         return self.exporter.telemetry.registry.get_sample_value(f"trainfleet_exporter_{name}", labels)
-
-    def spent(self, provider: str) -> float:
-        whole = self.own("api_budget_calls", provider=provider, api="dlc")
-        rest = self.own("api_budget_remaining_calls", provider=provider, api="dlc")
-        assert whole is not None
-        assert rest is not None
-        return whole - rest
 
     def runner(self, provider: str, collector: str = "jobs") -> Runner:
         return next(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from asyncio import sleep
 from pathlib import Path
 
-from tests.app.reload_rig import SmallConfig, World
-from tests.budgets.test_reload import config, limited
+from tests.app.reload_rig import SmallConfig, World, config, limited
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config

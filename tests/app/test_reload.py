@@ -12,7 +12,6 @@ import pytest
 from tests.app.reload_rig import Site, site
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.app import reload as reload_module
-from trainfleet_exporter.budgets import StateFile
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.process.threads import THREAD_NAME
 
@@ -213,7 +212,6 @@ def test_file_read_too_slowly_is_a_fault_and_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reload_module, "_READ_SECONDS", 0.0)
-    state = tmp_path / "state.json"
     read = threading.Event()
 
     async def main() -> None:
@@ -225,16 +223,13 @@ def test_file_read_too_slowly_is_a_fault_and_not_used(
                 return load()
 
             monkeypatch.setattr(here.reloader, "_load", slow)
-            outcome = await here.reload(config(A, B, head="global: {state_file: state.json}\n"))
+            outcome = await here.reload(config(A, B))
             assert outcome.text == "not reloaded:\nthe config could not be read within 0 s\n"
             read.set()
             await asyncio.get_running_loop().run_in_executor(None, _wait_for_daemon_threads)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert [provider.name for provider in here.exporter.providers] == ["a"]
-            other = StateFile(state)
-            assert other.owned
-            other.release()
 
     asyncio.run(main())
 

@@ -1,10 +1,9 @@
-"""Several exporters with one lease, in stepped time: one polls, another takes over, and budgets go over with it."""
+"""Several exporters with one lease, in stepped time: one polls, and another takes over."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.reload_rig import SmallConfig, World
-from tests.budgets.rig import DAY, JANUARY
-from tests.budgets.test_reload import config, limited
+from tests.app.reload_rig import SmallConfig, World, config
 from tests.lease.api_server import ApiServer, stepped
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.budgets import Budget, StateFile
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.lease import elector
-
-ELAPSED = 322_581
-"""Ten of 31 days of a million calls."""
-TENTH = JANUARY.starts + 10 * DAY
-STATE = "global: {state_file: state.json}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +49,6 @@ class Exporter:
     @property
     def leads(self) -> float | None:
         return self.daemon.exporter.telemetry.registry.get_sample_value("trainfleet_exporter_leader")
-
-    def remaining(self) -> float | None:
-        name = "trainfleet_exporter_api_budget_remaining_calls"
-        labels = {"provider": "a", "api": "dlc"}
-        return self.daemon.exporter.telemetry.registry.get_sample_value(name, labels)
 
     async def get(self, path: str) -> httpx.Response:
         async with httpx.AsyncClient(base_url=f"http://{self.daemon.server.addresses[0]}", trust_env=False) as client:
@@ -176,27 +162,6 @@ def test_a_call_that_is_about_to_begin_is_not_made_without_the_lease(tmp_path: P
     run_stepped(main)
 
 
-def test_a_call_is_not_made_if_its_budget_waited_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config(limited("a")), 1) as (only,):
-            await asyncio.sleep(20)
-            standby, take = only.daemon._standby, Budget.take
-            assert standby is not None
-            elector, before = standby.elector, only.calls
-
-            def slowly(budget: Budget) -> None:
-                take(budget)
-                elector._deadline = 0.0
-
-            monkeypatch.setattr(Budget, "take", slowly)
-            runner = only.daemon.exporter.runners[0]
-            await runner.tick()
-            assert only.calls == before
-            assert [type(error).__name__ for error in runner.errors] == ["LeaseLost"]
-
-    run_stepped(main)
-
-
 def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with site(tmp_path, config("name: a"), 1) as (only,):
@@ -249,63 +214,6 @@ def test_a_renewal_that_answers_late_leaves_a_leader_that_polls(
             assert only.calls > 0
 
     run_stepped(main)
-
-
-def test_a_state_file_that_is_locked_at_the_takeover_is_kept_later(tmp_path: Path) -> None:
-    async def main() -> None:
-        other = StateFile(tmp_path / "state.json")
-        async with site(tmp_path, STATE + config(limited("a")), 1) as (only,):
-            await asyncio.sleep(20)
-            assert only.calls == 5
-            assert not (tmp_path / "state.json").exists()
-            other.release()
-            await asyncio.sleep(60)
-            assert only.calls == 10
-            state = json.loads((tmp_path / "state.json").read_text())
-            assert state["term"] == 1
-            assert state["spent"][0]["calls"] >= ELAPSED + 10
-
-    run_stepped(main, start=TENTH)
-
-
-def test_spent_calls_go_over_in_a_shared_state_file(tmp_path: Path) -> None:
-    async def main() -> None:
-        (tmp_path / "state.json").write_text(
-            json.dumps({"version": 1, "spent": [{"provider": "a", "api": "dlc", "month": JANUARY.name, "calls": 1000}]})
-        )
-        async with site(tmp_path, STATE + config(limited("a"))) as (first, second):
-            await asyncio.sleep(20)
-            assert first.remaining() == 1_000_000 - 1000 - first.calls
-            await first.daemon.stop()
-            state = json.loads((tmp_path / "state.json").read_text())
-            assert (state["term"], state["spent"][0]["calls"]) == (1, 1000 + first.calls)
-            await asyncio.sleep(3)
-            assert second.calls == 5
-            assert second.remaining() == 1_000_000 - 1000 - first.calls - second.calls
-
-    run_stepped(main, start=TENTH)
-
-
-def test_without_a_shared_file_the_elapsed_share_counts_as_spent(tmp_path: Path) -> None:
-    async def main() -> None:
-        known = {"provider": "a", "api": "dlc", "month": JANUARY.name, "calls": 1000}
-        async with site(tmp_path, STATE + config(limited("a")), shared=False) as (first, second):
-            second.path.with_name("state.json").write_text(json.dumps({"version": 1, "spent": [known]}))
-            await asyncio.sleep(20)
-            await first.daemon.stop()
-            await asyncio.sleep(3)
-            remaining = second.remaining()
-            assert remaining is not None
-            assert abs(1_000_000 - remaining - ELAPSED - second.calls) < 100
-            # Its own record is incomplete, too, after another term.
-            await second.usurp()
-            await asyncio.sleep(15)
-            assert second.calls == 10
-            again = second.remaining()
-            assert again is not None
-            assert again <= remaining - 5
-
-    run_stepped(main, start=TENTH)
 
 
 def test_a_standby_checks_a_config_and_uses_it_later(tmp_path: Path) -> None:

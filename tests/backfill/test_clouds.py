@@ -13,9 +13,7 @@ import pytest
 from tests.backfill.rig import MIDNIGHT, Rig, pods_at, samples, simulated, truth
 from tests.support.payloads import payload
 from trainfleet_exporter.backfill.series import Namer, steady
-from trainfleet_exporter.backfill.work import Unfinished
-from trainfleet_exporter.budgets import read_state
-from trainfleet_exporter.config import AccountKey, Global
+from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES, described
 from trainfleet_exporter.model import Status
@@ -514,30 +512,19 @@ def test_answers_that_are_too_large_are_asked_for_in_parts(tmp_path: Path, monke
     simulated("modelarts", work, tmp_path)
 
 
-# Budgets and secrets.
+# Limits and secrets.
 
 
-def test_a_spent_budget_ends_it_in_good_order(tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    now = '{"provider": "sim-pai-hangzhou", "api": "cloudmonitor", "month": "2026-01", "calls": 10}'
-    state.write_text(f'{{"version": 1, "spent": [{now}]}}', "utf-8")
-
+def test_the_allowed_calls_are_announced_and_stop_nothing(tmp_path: Path) -> None:
     def change(text: str) -> str:
-        text = text.replace("global:\n", f"global:\n  state_file: {state}\n")
         return text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 40}\n")
 
     async def work(rig: Rig) -> None:
-        with pytest.raises(
-            Unfinished, match=r"monthly_calls\) are spent.*0 of 1 day.*run the same command again to continue"
-        ):
-            await rig.backfill(tmp_path / "out", EVENING)
-        assert "the month's budget of cloudmonitor has" in rig.printed[-1]
-        assert "(the rest waits for the next month)" in rig.printed[-1]
-        assert not list((tmp_path / "out").glob("*.om"))
-        spent = read_state(state)[AccountKey("provider", rig.provider), "cloudmonitor"]
-        assert list(spent.values()) == [40]
+        await rig.backfill(tmp_path / "out", EVENING)
+        assert any("limits.monthly_calls allows 40 calls of cloudmonitor in 30 days" in line for line in rig.printed)
+        assert list((tmp_path / "out").glob("*.om"))
         calls = rig.simulator._cloud.truth.show(0.0)["calls"]["cloudmonitor"]
-        assert sum(sum(outcomes.values()) for outcomes in calls.values()) == 30
+        assert sum(sum(outcomes.values()) for outcomes in calls.values()) > 40
 
     simulated("pai", work, tmp_path, change=change)
 

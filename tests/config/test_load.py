@@ -176,26 +176,26 @@ def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
     assert redacted(config) == redacted(load(tmp_path, MINIMAL))
 
 
-def test_null_stands_for_no_budget_and_no_state_file(tmp_path: Path) -> None:
-    text = "global: {state_file: null}\n" + MINIMAL + "    limits: {monthly_calls: ~, concurrency: 7}\n"
+def test_null_stands_for_no_limit_and_no_ledger(tmp_path: Path) -> None:
+    text = "global: {ledger_file: null}\n" + MINIMAL + "    limits: {monthly_calls: ~, concurrency: 7}\n"
     config = load(tmp_path, text)
     assert config.providers[0].limits == Limits(concurrency=7)
     assert config.providers[0].limits.monthly_calls == {}
-    assert config.global_.state_file is None
+    assert config.global_.ledger_file is None
 
 
-def test_a_state_file_need_not_exist_and_is_not_made(tmp_path: Path) -> None:
+def test_a_ledger_need_not_exist_and_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
-    config = load(tmp_path, "global: {state_file: var/state.json}\n" + MINIMAL)
-    assert config.global_.state_file == tmp_path / "var" / "state.json"
-    assert not config.global_.state_file.exists()
+    config = load(tmp_path, "global: {ledger_file: var/jobs.jsonl}\n" + MINIMAL)
+    assert config.global_.ledger_file == tmp_path / "var" / "jobs.jsonl"
+    assert not config.global_.ledger_file.exists()
 
 
-def test_state_file_in_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_in_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    (reported,) = faults(tmp_path, "global: {state_file: state.json}\n" + MINIMAL)
-    assert 'global.state_file: found "state.json", which cannot be used (its folder is not writable);' in reported
+    (reported,) = faults(tmp_path, "global: {ledger_file: jobs.jsonl}\n" + MINIMAL)
+    assert 'global.ledger_file: found "jobs.jsonl", which cannot be used (its folder is not writable);' in reported
 
 
 def test_monthly_calls_are_shared_by_an_account(tmp_path: Path) -> None:

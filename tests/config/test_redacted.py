@@ -15,7 +15,7 @@ global:
   poll_timeout: 1m
   max_data_age: 1h30m
   finished_job_retention: 0s
-  state_file: state.json
+  ledger_file: jobs.jsonl
   metrics: {deny: ["trainfleet_pod_*"], job_labels: [team, "a: b", "$${x}", $$]}
 providers:
   - name: café
@@ -56,7 +56,7 @@ def test_values_show_as_they_are_written(tmp_path: Path, certificate: str) -> No
         "keep_last_good_polls": 3,
         "finished_job_retention": "0s",
         "metrics": {"deny": ["trainfleet_pod_*"], "job_labels": ["team", "a: b", "$${x}", "$"]},
-        "state_file": str(tmp_path / "state.json"),
+        "ledger_file": str(tmp_path / "jobs.jsonl"),
     }
     (provider,) = shown["providers"]
     assert (provider["name"], provider["account"]) == ("café", "main")

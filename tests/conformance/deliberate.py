@@ -75,6 +75,13 @@ _DEAF = """
             await asyncio.sleep(3)
             raise
 """
+_OUTSIDE = """
+        import asyncio
+        import contextvars
+
+        work = self._client.call(call, into, deadline=deadline)
+        return await asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+"""
 _CALL = "        return await self._client.call(call, into, deadline=deadline)\n"
 _LENIENT = """
             from trainfleet_exporter.errors import CloudError
@@ -221,6 +228,14 @@ MISTAKES = (
         f"{_OWN_CLIENT}        async with",
         "test_budget_every_call_is_counted",
         "was asked for, and not by the transport",
+    ),
+    Mistake(
+        "the calls of a collector are not those of its poll",
+        "client.py",
+        _CALL,
+        _OUTSIDE,
+        "test_budget_monthly_calls_set_the_pace",
+        "and monthly_calls allows",
     ),
     Mistake(
         "a bulk poll makes a call for each job",

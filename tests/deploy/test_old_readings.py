@@ -14,7 +14,7 @@ from deploy.generator.rules_readings import AGE, FRESH_USE, OLD
 
 from tests.deploy.history import SCRAPE_INTERVAL, START, History, stamped
 from tests.deploy.history_server import HistoryServer, serving_history
-from tests.e2e.test_budget_day import CONFIG
+from tests.pacing.month import config_text
 from tests.support.clock import run_stepped
 from tests.support.programs import need
 from trainfleet_exporter.app.exporter import Exporter
@@ -22,12 +22,11 @@ from trainfleet_exporter.config import load_config
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules" / "trainfleet-recording.yaml"
 HOURS = 4
-BUDGET = 15_000
-"""Calls in a month. A poll takes 20, so there is one poll in an hour."""
+ALLOWED = 15_000
+"""Calls in 30 days. A poll takes 20, so there is one poll in an hour."""
 IDLE_FOR = 20 * 60
 IDLE_RATIO = 0.1
 """Above the utilization of the simulated jobs while they write a checkpoint."""
@@ -43,15 +42,14 @@ READ = (
 
 
 def _record(folder: Path) -> History:
-    """Run the exporter with this budget, scrape every minute, and write the samples that the rule reads."""
+    """Run the exporter at this pace, scrape every minute, and write the samples that the rule reads."""
     path = folder / "history.om"
 
     async def main() -> History:
         simulator = Simulator(seed=3, clouds=("pai",), patience=20)
         async with simulator.serve() as url:
-            text = CONFIG.format(key=ACCESS_KEY_ID, secret=ACCESS_KEY_SECRET, url=url, budget=BUDGET)
             config = folder / "config.yaml"
-            config.write_text(text.replace("state.json", str(folder / "state.json")), encoding="utf-8")
+            config.write_text(config_text(url, ALLOWED), encoding="utf-8")
             platforms = installed_platforms()
             models = {name: platform.config for name, platform in platforms.items()}
             exporter = Exporter(load_config(config, environ={}, platforms=models), platforms)

@@ -6,7 +6,6 @@ that is read-only, no file descriptor left.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import resource
@@ -56,12 +55,11 @@ def hole() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def _config(folder: Path, url: str, *, state_file: str = "", more: str = "") -> str:
+def _config(folder: Path, url: str, *, ledger_file: str = "", more: str = "") -> str:
     """The flag for a config that polls the simulated clouds at this address."""
     text = Simulator(clouds=CLOUDS).config_yaml(url)
-    if state_file:
-        text = text.replace("  poll_timeout: 8s\n", f"  poll_timeout: 8s\n  state_file: {state_file}\n")
-        text = text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {dlc: 9999999}\n", 1)
+    if ledger_file:
+        text = text.replace("  poll_timeout: 8s\n", f"  poll_timeout: 8s\n  ledger_file: {ledger_file}\n")
     path = folder / "config.yaml"
     path.write_text(text + more, encoding="utf-8")
     return f"--config.file={path}"
@@ -214,27 +212,6 @@ def _threads(exporter: ExporterProcess) -> int:
     return len(os.listdir(f"/proc/{exporter.process.pid}/task"))  # noqa: PTH208 - no files
 
 
-def test_what_was_spent_is_written_at_the_end(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
-    with running_exporter([_config(tmp_path, cloud[1], state_file="state.json")], tmp_path / "log") as exporter:
-        exporter.wait_until_ready()
-        _ends_well(exporter)
-    (row,) = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["spent"]
-    assert row["calls"] > 0
-    assert [path.name for path in tmp_path.glob(".*.new")] == []
-
-
-def test_an_end_while_the_state_file_cannot_be_written(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
-    folder = tmp_path / "state"
-    folder.mkdir()
-    with running_exporter([_config(tmp_path, cloud[1], state_file="state/x.json")], tmp_path / "log") as exporter:
-        exporter.wait_until_ready()
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-        _ends_well(exporter)
-        assert exporter.log.count("cannot write the state file") == 1
-
-
 def test_log_without_a_reader_blocks_nothing(tmp_path: Path, hole: str) -> None:
     """Its reader went away, before much was said; stdout likewise."""
     reading, writing = os.pipe()
@@ -277,7 +254,7 @@ def _cpu_seconds(pid: int, *, during: float) -> float:
     ("command", "number"), [("once", signal.SIGTERM), ("once", signal.SIGINT), ("diagnose", signal.SIGTERM)]
 )
 def test_a_command_that_is_cut_short(tmp_path: Path, hole: str, command: str, number: int) -> None:
-    config = _config(tmp_path, hole, state_file="state.json")
+    config = _config(tmp_path, hole)
     process = subprocess.Popen([*COMMAND, command, config], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:
         eventually(lambda: _sockets(process.pid) > 4, what="polls to hang")
@@ -288,7 +265,6 @@ def test_a_command_that_is_cut_short(tmp_path: Path, hole: str, command: str, nu
     assert last.startswith(("trainfleet-exporter: interrupted", "diagnose: interrupted"))
     assert b"Traceback" not in log
     assert bool(reported) == (command == "diagnose")  # which reports what it has seen until then
-    assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["spent"][0]["calls"] > 0
 
 
 def _sockets(pid: int) -> int:
@@ -326,15 +302,15 @@ def test_a_read_only_file_system(tmp_path: Path, cloud: tuple[Simulator, str]) -
         _ends_well(exporter)
 
 
-def test_a_state_file_on_a_read_only_file_system(tmp_path: Path, hole: str) -> None:
-    config = _config(tmp_path, hole, state_file="state.json")
+def test_a_ledger_on_a_read_only_file_system(tmp_path: Path, hole: str) -> None:
+    config = _config(tmp_path, hole, ledger_file="jobs.jsonl")
     environ = {**os.environ, "COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
     command = [*on_read_only(COMMAND, tmp_path), config, "--web.listen-address=127.0.0.1:0"]
     done = subprocess.run(command, capture_output=True, timeout=60, env=environ)
     assert done.returncode == 2
     (line,) = done.stderr.decode().splitlines()
-    assert 'global.state_file: found "state.json", which cannot be used (its folder is not writable)' in line
-    assert not (tmp_path / "state.json").exists()
+    assert 'global.ledger_file: found "jobs.jsonl", which cannot be used (its folder is not writable)' in line
+    assert not (tmp_path / "jobs.jsonl").exists()
 
 
 def test_the_demo_on_a_read_only_file_system(tmp_path: Path) -> None:

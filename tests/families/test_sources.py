@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import trainfleet_exporter
-from tests.app.reload_rig import SmallConfig, World
-from tests.budgets.test_reload import config, limited
+from tests.app.reload_rig import SmallConfig, World, config, limited
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.families import FAMILIES, described

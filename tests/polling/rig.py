@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainfleet_exporter.budgets import Throttle
 from trainfleet_exporter.model import JobCount, Status
+from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling import Collector, Runner
 from trainfleet_exporter.telemetry import Telemetry
@@ -13,7 +13,7 @@ class Rig:
     """One provider `p` with one collector, keeping last good parts for `keep` intervals."""
 
     def __init__(
-        self, collector: Collector, *, keep: int = 3, poll_timeout: float = 50.0, throttle: Throttle | None = None
+        self, collector: Collector, *, keep: int = 3, poll_timeout: float = 50.0, pace: Pace | None = None
     ) -> None:
         self.page_store = PageStore()
         self.telemetry = Telemetry()
@@ -25,7 +25,7 @@ class Rig:
             renderer=Renderer(RenderSettings(deny=(), job_labels=())),
             keep_polls=keep,
             poll_timeout=poll_timeout,
-            throttle=throttle,
+            pace=pace,
         )
 
     async def shown(self) -> dict[str, float]:

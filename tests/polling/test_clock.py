@@ -1,4 +1,4 @@
-"""A wall clock that is set by an hour while everything is polled: both clouds, temporary credentials, budgets.
+"""A wall clock that is set by an hour while everything is polled: both clouds, temporary credentials, a pace.
 
 Only the exporter's wall clock moves, or the clouds' with it; the loop's clock, by which time really passes, never does.
 """
@@ -6,7 +6,6 @@ Only the exporter's wall clock moves, or the clouds' with it; the loop's clock, 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import time
@@ -34,8 +33,8 @@ HOUR, MINUTE = 3600.0, 60.0
 PAI, MODELARTS = "sim-pai-hangzhou", "sim-modelarts-north4"
 INTERVAL, LONGEST = 150.0, 300.0
 """The shortest and the longest interval of the config, in seconds."""
-BUDGET = 270_000
-"""Calls of CloudMonitor a month: a poll of usage every few minutes."""
+ALLOWED = 270_000
+"""Calls of CloudMonitor in 30 days: a poll of usage every few minutes."""
 ISSUING = {"AssumeRole", "KeystoneCreateUserTokenByPassword"}
 
 
@@ -73,11 +72,10 @@ class Watch:
 class Site:
     """Both clouds over loopback, their clock, and an exporter with every collector on them."""
 
-    def __init__(self, simulator: Simulator, exporter: Exporter, watch: Watch, state_file: Path) -> None:
+    def __init__(self, simulator: Simulator, exporter: Exporter, watch: Watch) -> None:
         self.simulator = simulator
         self.exporter = exporter
         self.watch = watch
-        self.state_file = state_file
 
     def failing(self) -> list[str]:
         """The collectors whose latest poll failed."""
@@ -114,14 +112,6 @@ class Site:
         assert dates
         assert time.time() - 15 * MINUTE <= min(dates) <= max(dates) <= time.time() + 1
 
-    def budget_left(self) -> float:
-        return self.own("api_budget_remaining_calls")[f"{PAI}/cloudmonitor"]
-
-    def spent_on_file(self) -> int:
-        """What a restart would take for spent."""
-        rows = json.loads(self.state_file.read_text(encoding="utf-8"))["spent"]
-        return max(int(row["calls"]) for row in rows if row["month"] == "2026-01")
-
     def issued(self) -> int:
         """How many temporary keys and tokens were asked for."""
         return sum(attempt.operation in ISSUING for _, attempt in self.watch.calls)
@@ -132,7 +122,7 @@ def _now() -> float:
 
 
 def _config(simulator: Simulator, url: str, folder: Path) -> Path:
-    """Every collector, temporary credentials on both clouds, and a monthly budget that stretches polls."""
+    """Every collector, temporary credentials on both clouds, and `monthly_calls` that stretch polls."""
     text = simulator.config_yaml(url)
     keys = re.compile(r"      access_key: .*\n      secret_key: .*\n")
     user = (
@@ -142,10 +132,8 @@ def _config(simulator: Simulator, url: str, folder: Path) -> Path:
     text, users = keys.subn(user, text)
     assert users == 1
     if "pai" in simulator.worlds:
-        text = _with_role_and_budget(text, url)
-    text = text.replace(
-        "poll_interval: 10s", "poll_interval: 150s\n  keep_last_good_polls: 1\n  state_file: state.json"
-    )
+        text = _with_role_and_limit(text, url)
+    text = text.replace("poll_interval: 10s", "poll_interval: 150s\n  keep_last_good_polls: 1")
     text = text.replace("poll_timeout: 8s", "poll_timeout: 50s")
     text = re.sub(r"interval: (15|20)s", "interval: 5m", text)
     path = folder / "config.yaml"
@@ -153,12 +141,12 @@ def _config(simulator: Simulator, url: str, folder: Path) -> Path:
     return path
 
 
-def _with_role_and_budget(text: str, url: str) -> str:
+def _with_role_and_limit(text: str, url: str) -> str:
     role = f"\\1      role_arn: {Sts.role_arn(ROLE)}\n    endpoints:\n      sts: {url}\n"
     text, roles = re.subn(r"(      access_key_secret: .*\n)    endpoints:\n", role, text)
     text, paced = re.subn("usage: {interval: 15s}", "usage: {interval: 150s}", text, count=1)
     assert (roles, paced) == (1, 1)
-    return text.replace("concurrency: 8\n", f"concurrency: 8\n      monthly_calls: {{cloudmonitor: {BUDGET}}}\n", 1)
+    return text.replace("concurrency: 8\n", f"concurrency: 8\n      monthly_calls: {{cloudmonitor: {ALLOWED}}}\n", 1)
 
 
 @asynccontextmanager
@@ -180,7 +168,7 @@ async def site(
         schedule = Schedule(exporter.runners)
         try:
             schedule.start()
-            yield Site(simulator, exporter, watch, folder / "state.json")
+            yield Site(simulator, exporter, watch)
         finally:
             await schedule.stop()
             await exporter.aclose()
@@ -193,7 +181,7 @@ def _check_rhythm(watch: Watch, intervals: Mapping[str, float], *, since: float)
         # The polls around the setting included: from the last before to the last of all, and then till now.
         recent = [*[at for at in begun if at < since][-1:], *[at for at in begun if at >= since], _now()]
         gaps = [later - earlier for earlier, later in pairwise(recent)]
-        assert max(gaps) <= 1.1 * intervals[name] + 2, (name, gaps)  # a budget may stretch it a little meanwhile
+        assert max(gaps) <= 1.1 * intervals[name] + 2, (name, gaps)  # the pace may stretch it a little meanwhile
         assert all(gap >= INTERVAL - 2 for gap in gaps[:-1]), (name, gaps)
 
 
@@ -205,7 +193,7 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
         async with site(tmp_path) as here:
             await asyncio.sleep(LONGEST + 7)
             assert here.failing() == []
-            before, calls, left = set(await here.families()), len(here.watch.calls), here.budget_left()
+            before, calls = set(await here.families()), len(here.watch.calls)
             intervals = here.own("collector_interval_seconds")
             stretched = intervals[f"{PAI}/usage"]
             assert INTERVAL < stretched < LONGEST
@@ -219,10 +207,6 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
                 await here.check_dates()
                 assert here.watch.calls_since(since) < calls
                 assert here.own("collector_interval_seconds")[f"{PAI}/usage"] == pytest.approx(stretched, rel=0.1)
-                # A few polls' calls and no more are gone; the file on the disk knows of all of them.
-                assert left - 100 < here.budget_left() < left
-                left = here.budget_left()
-                assert BUDGET - left <= here.spent_on_file() <= BUDGET - left + BUDGET / 50
             assert here.issued() <= 4
 
     run_stepped(main)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from tests.budgets.rig import JANUARY, Clock
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
-from trainfleet_exporter.budgets import Budget, Throttling
 from trainfleet_exporter.page import PageStore, Rendered, Renderer, RenderSettings
 from trainfleet_exporter.polling import PartStore, Poll, Schedule
 from trainfleet_exporter.polling.parts import Rebuild
@@ -157,28 +155,6 @@ def test_a_store_that_was_closed_shows_nothing_any_more() -> None:
         assert (page_store.puts, page_store.series(("p", "jobs", "a"))) == (1, {})
 
     run_stepped(main)
-
-
-def test_who_leaves_asks_nothing_of_the_budget_any_more() -> None:
-    budget = Budget("dlc", round(JANUARY.seconds / 60 * 10), clock=Clock(JANUARY.starts).watched())
-    throttling = Throttling()
-    throttles = {name: throttling.join(name, "jobs", 60.0, {"dlc": budget}) for name in ("a", "b")}
-    for name, throttle in throttles.items():
-        for _ in range(10):
-            throttling.attempted(name, "jobs", "dlc")
-        throttle.polled()
-    assert throttles["a"].interval > 110
-    throttling.leave("b")
-    assert throttles["a"].interval < 61
-    throttling.leave("nobody")
-    again = throttling.join("b", "jobs", 60.0, {"dlc": budget})
-    assert again.calls("dlc") == 0  # it has everything to learn
-    throttling.leave("b")
-    throttling.leave("a")
-    # A last poll that ends after that counts for no collector, and has no rank among the others.
-    throttles["a"].begin()
-    throttles["a"].polled()
-    assert (throttles["a"].interval, throttles["b"].interval) == (60, 60)
 
 
 def test_the_page_store_keeps_the_objects_of_each_part() -> None:

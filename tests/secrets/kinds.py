@@ -121,7 +121,6 @@ def write(folder: Path, kind: Kind, url: str, *, http: str = "{}", name: str = "
         (folder / file).write_text(content, encoding="utf-8")
     platform, region, apis = _PLATFORMS[kind.cloud]
     lines = [
-        "global: {state_file: state.json}",
         "providers:",
         f"  - name: {name}",
         f"    platform: {platform}",

@@ -77,7 +77,7 @@ def _config(folder: Path, url: str) -> tuple[Path, dict[str, str]]:
     """Two providers: a role (keys of variables, an external id), and ModelArts by keys of files and through a proxy."""
     _, _ = write(folder, KINDS["modelarts: keys of files"], url)
     text = f"""
-global: {{poll_interval: 10s, poll_timeout: 8s, state_file: state.json, metrics: {{job_labels: [team]}}}}
+global: {{poll_interval: 10s, poll_timeout: 8s, metrics: {{job_labels: [team]}}}}
 providers:
   - name: pai
     platform: alibaba_pai
@@ -169,7 +169,7 @@ def _serve(folder: Path, config: Path, environ: Mapping[str, str], *flags: str) 
             process.kill()
             process.wait()
     assert process.returncode == 0
-    return outputs | {"stdout": stdout, "log": log.read_bytes(), "state": (folder / "state.json").read_bytes()}
+    return outputs | {"stdout": stdout, "log": log.read_bytes()}
 
 
 @pytest.mark.long
@@ -315,7 +315,7 @@ BAD_FILES = {
     "as a regular expression": _with(f"jobs: {{include: {{name: ['({_S}', '(?P={_S})']}}}}"),
     "as a glob": f"global: {{metrics: {{deny: [{_H}, '{_S} ']}}}}\n" + GOOD,
     "as a file of certificates": _with(f"http: {{ca_file: {_S}}}"),
-    "as a state file": f"global: {{state_file: {_S}/x}}\n" + GOOD,
+    "as a ledger file": f"global: {{ledger_file: {_S}/x}}\n" + GOOD,
     "in an endpoint's user": _with(f"endpoints: {{dlc: 'https://me:{_S}@pai.test', sts: 'https://{_S}@pai.test'}}"),
     "in an endpoint's path": _with(f"endpoints: {{dlc: 'https://pai.test/{_S}', sts: 'https://x.test?token={_S}'}}"),
     "as an endpoint": _with(f"endpoints: {{dlc: {_S}, sts: {_H}}}"),

@@ -42,7 +42,6 @@ global:
   poll_interval: {minutes}s
   poll_timeout: 30s
   finished_job_retention: {retention}s
-  state_file: {folder}/state.json
   metrics:
     job_labels: [{labels}]
     deny: [{denied}]

@@ -25,7 +25,7 @@ from trainfleet_simulator.sagemaker.job_rows import job_id_of
 from trainfleet_simulator.world.jobs import Job
 
 _START = 1_769_572_800.0
-"""28 January 2026. Midnight in UTC+8 is eight hours away. The month of the budgets changes within the week."""
+"""28 January 2026. Midnight in UTC+8 is eight hours away."""
 _JOB_ID = re.compile(r'trainfleet_job_info\{provider="([^"]+)",job_id="([^"]+)"')
 _QUIET_TRIES = 600
 _TICK = 15.0

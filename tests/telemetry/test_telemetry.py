@@ -19,11 +19,6 @@ LOADED = 1_750_000_000.5
 OF_THE_PROCESS = re.compile(r"(# (HELP|TYPE) )?(process_|python_|trainfleet_exporter_build_info)")
 
 
-class Budget:
-    calls = 1000
-    remaining = 7
-
-
 @pytest.fixture
 def telemetry() -> Telemetry:
     """Two providers; one has not answered yet."""
@@ -50,7 +45,7 @@ def telemetry() -> Telemetry:
     telemetry.dropped(jobs, "stale", 2)
     telemetry.watch_credentials("p", lambda: 1.8e9)
     telemetry.watch_credentials("q", lambda: None)
-    telemetry.watch_budget("p", "dlc", Budget())
+    telemetry.watch_budget("p", "dlc", 1000)
     return telemetry
 
 

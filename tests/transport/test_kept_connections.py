@@ -9,10 +9,8 @@ from contextlib import suppress
 import pytest
 
 from tests.support.clock import run_stepped
-from tests.transport.rig import JSON_OK, EchoDialect, RawServer, Rig, Serve, answering, raw_server, resetting
-from trainfleet_exporter.budgets import Budget
+from tests.transport.rig import JSON_OK, RawServer, Rig, Serve, answering, raw_server, resetting
 from trainfleet_exporter.errors import Unreachable
-from trainfleet_exporter.transport import Account, Attempt, Call, CallLimits, HttpSettings, Transport
 
 WAYS = {"close": answering(b""), "reset": resetting()}
 
@@ -125,30 +123,3 @@ def test_the_call_is_made_again_without_savings_or_waiting() -> None:
         assert asyncio.get_running_loop().time() == pytest.approx(began, abs=0.01)
 
     against(once(WAYS["close"]), check)
-
-
-def test_both_attempts_count_against_the_budget() -> None:
-    async def main() -> None:
-        async with raw_server(once(WAYS["close"])) as server:
-            budget = Budget("dlc", 4, known={})
-            budget.assume_nothing()
-            attempts: list[Attempt] = []
-            transport = Transport(
-                account=Account("test", CallLimits(requests_per_second=1000), {"dlc": budget}),
-                http=HttpSettings(trust_env=False),
-                observe=attempts.append,
-            )
-            client = transport.client(f"http://{server.address}", EchoDialect())
-            for left in (3, 1, 0):
-                deadline = asyncio.get_running_loop().time() + 60
-                call = client.call(Call(operation="ListJobs", path="/"), deadline=deadline)
-                if left:
-                    await call
-                else:
-                    with pytest.raises(Unreachable):  # there is no second attempt where none is left
-                        await call
-                assert budget.remaining == left
-            assert [attempt.outcome for attempt in attempts] == ["ok", "network", "ok", "network"]
-            await transport.aclose()
-
-    run_stepped(main)

@@ -10,13 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.budgets.rig import JANUARY
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, Script, TopJitter, json_answer
-from trainfleet_exporter.budgets import Budget
-from trainfleet_exporter.errors import BudgetSpent, CloudError, Throttled
+from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.polling import Poll, Schedule
 from trainfleet_exporter.transport import (
     CALLER,
@@ -78,53 +76,8 @@ class _Provider:
         return None
 
 
-def _account(budgets: dict[str, Budget] | None = None, rate: float = 1000) -> Account:
-    return Account("main", CallLimits(requests_per_second=rate, concurrency=4), budgets)
-
-
-def test_spent_budget_refuses_calls_of_every_provider() -> None:
-    async def main() -> None:
-        budget = Budget("dlc", 7, known={JANUARY.name: 0})
-        account, answer = _account({"dlc": budget}), Script(200)
-        first, second = (_Provider(account, answer, "dlc", "aiworkspace") for _ in range(2))
-        results = await asyncio.gather(*(provider.attempt("dlc") for provider in (first, second) * 10))
-        refused = [error for error in results if error is not None]
-        assert (len(refused), len(answer.times)) == (13, 7)
-        assert all(isinstance(error, BudgetSpent) for error in refused)
-        assert str(refused[0]).startswith("ListJobs: dlc: not tried: the month's 7 calls (limits.monthly_calls) are sp")
-        assert len(first.attempts) + len(second.attempts) == 7
-        assert budget.remaining == 0
-        assert await first.attempt("aiworkspace") is None  # which has no budget
-        # Nothing was held back: all turns were given back, and the new month is whole.
-        await asyncio.sleep(31 * 86400)
-        assert await second.attempt("dlc") is None
-        assert budget.remaining == 6
-
-    run_stepped(main, start=JANUARY.starts)
-
-
-def test_budget_counts_each_attempt_with_retries_and_failures() -> None:
-    async def main() -> None:
-        budget = Budget("dlc", 1000, known={JANUARY.name: 0})
-        provider = _Provider(_account({"dlc": budget}), Script(200, 503, 200, 404, 429, 200), "dlc")
-        for _ in range(60):
-            await provider.attempt("dlc")
-        assert budget.calls - budget.remaining == len(provider.attempts) >= 60
-
-    run_stepped(main, start=JANUARY.starts)
-
-
-def test_retry_beyond_the_budget_keeps_the_real_error() -> None:
-    async def main() -> None:
-        budget = Budget("dlc", 11, known={JANUARY.name: 0})
-        provider = _Provider(_account({"dlc": budget}), Script(*[200] * 10, 503), "dlc")
-        for _ in range(10):
-            await provider.call("dlc")
-        error = await provider.attempt("dlc")
-        assert error is not None
-        assert (error.reason, len(provider.attempts)) == ("server", 11)
-
-    run_stepped(main, start=JANUARY.starts)
+def _account(rate: float = 1000) -> Account:
+    return Account("main", CallLimits(requests_per_second=rate, concurrency=4))
 
 
 def test_cancelled_attempt_is_billed_and_waiting_one_is_not() -> None:
@@ -133,16 +86,15 @@ def test_cancelled_attempt_is_billed_and_waiting_one_is_not() -> None:
             await asyncio.sleep(3600)
             raise AssertionError
 
-        budget = Budget("dlc", 100, known={JANUARY.name: 0})
-        provider = _Provider(Account("main", CallLimits(concurrency=1), {"dlc": budget}), hang, "dlc")
+        provider = _Provider(Account("main", CallLimits(concurrency=1)), hang, "dlc")
         tasks = [asyncio.create_task(provider.call("dlc")) for _ in range(2)]
         await asyncio.sleep(1)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        assert (budget.remaining, len(provider.attempts)) == (99, 1)
+        assert len(provider.attempts) == 1
 
-    run_stepped(main, start=JANUARY.starts)
+    run_stepped(main)
 
 
 @pytest.mark.parametrize("hint", [None, "1"])

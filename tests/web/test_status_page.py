@@ -16,11 +16,6 @@ from trainfleet_exporter.web.status_page.words import utc
 RULES = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
 
 
-class _Budget:
-    calls = 400_000
-    remaining = 311_200
-
-
 def test_all_is_well() -> None:
     page = healthy().see()
     assert page.title == "OK · trainfleet-exporter"
@@ -266,20 +261,18 @@ def test_a_legend_names_the_colours_of_the_bars() -> None:
     assert bars == set(words)
 
 
-def test_calls_budgets_and_credentials() -> None:
+def test_calls_and_credentials() -> None:
     rig = Rig()
     rig.collector("p", "jobs")
     rig.collector("q", "jobs")
     for outcome in ("ok", "no_data", "throttled", "throttled", "timeout"):
         rig.telemetry.attempt("p", api="dlc", operation="x", outcome=outcome, seconds=0.1)
     rig.telemetry.attempt("gone", api="dlc", operation="x", outcome="ok", seconds=0.1)
-    rig.telemetry.watch_budget("p", "cloudmonitor", _Budget())
     rig.telemetry.watch_credentials("p", lambda: NOW + 7200)
     rig.telemetry.watch_credentials("q", lambda: NOW - 120)
     page = rig.see()
     (_, p), (_, q) = page.providers()
     assert "dlc5 3 failed (throttled 2, timeout 1)" in p
-    assert "cloudmonitor078 % 311,200 of 400,000 left this month" in p
     assert "Credentials expire in 2 h 00 min (2026-01-02 05:04:05 UTC)" in p
     assert "Credentials expired 2 min ago" in q
     assert "gone" not in page.section("providers")

@@ -15,9 +15,9 @@ from tests.support.logs import text_of
 from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
-    BudgetSpent,
     CircuitOpen,
     CloudError,
+    LeaseLost,
     NotFound,
     RequestRefused,
     RequestTimedOut,
@@ -249,7 +249,7 @@ def test_a_failure_keeps_no_operation_of_a_caller() -> None:
     run_stepped(run)
 
 
-@pytest.mark.parametrize("kind", [CircuitOpen, BudgetSpent])
+@pytest.mark.parametrize("kind", [CircuitOpen, LeaseLost])
 def test_no_attempt_means_no_pause(kind: type[CloudError]) -> None:
     async def run() -> None:
         issuer = Issuer()
