@@ -6,9 +6,9 @@ It names no cloud. Each provider passes in a `Dialect` with the differences of i
 from __future__ import annotations
 
 from trainfleet_exporter.transport.account import Account
+from trainfleet_exporter.transport.caller import CALLER, Caller
 from trainfleet_exporter.transport.calls import (
     BULK,
-    CALLER,
     HISTORY,
     NOT_JSON,
     PAGE,
@@ -16,12 +16,10 @@ from trainfleet_exporter.transport.calls import (
     Attempt,
     BodyLimits,
     Call,
-    Caller,
     CallLimits,
     Dialect,
     HttpAnswer,
     HttpSettings,
-    Priority,
     SignedRequest,
     TextForm,
 )
@@ -44,7 +42,6 @@ __all__ = [
     "Dialect",
     "HttpAnswer",
     "HttpSettings",
-    "Priority",
     "SignedRequest",
     "TextForm",
     "Transport",

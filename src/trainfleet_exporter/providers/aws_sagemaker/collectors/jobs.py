@@ -57,7 +57,7 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
             ("LastModifiedTime", "GreaterThanOrEqualTo", search_time(start)),
             ("TrainingJobStatus", "NotEquals", translate.IN_PROGRESS),
         ]
-        listing = await self._search(filters, deadline, breaker=" finished")
+        listing = await self._search(filters, deadline, kind="finished")
         if listing is not None:
             await self.take(listing, lambda job: job.status in FINISHED)
             return
@@ -117,14 +117,12 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
     def _may_search(self) -> bool:
         return asyncio.get_running_loop().time() >= self.shared.search_refused_until
 
-    async def _search(
-        self, filters: Sequence[Filter], deadline: float, breaker: str = ""
-    ) -> Listing[payloads.Job] | None:
+    async def _search(self, filters: Sequence[Filter], deadline: float, kind: str = "") -> Listing[payloads.Job] | None:
         """Search; None if Search is denied."""
         if not self._may_search():
             return None
         try:
-            return await self.shared.client.search_jobs(filters, deadline=deadline, breaker=breaker)
+            return await self.shared.client.search_jobs(filters, deadline=deadline, kind=kind)
         except AccessDenied as error:
             if not lacks_permission(error):
                 raise
