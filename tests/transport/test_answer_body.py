@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.transport.rig import Rig, http, raw_server
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, Unreachable
-from trainfleet_exporter.transport import NOT_JSON, BodyLimits
+from trainfleet_exporter.transport import BodyLimits
 from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
+from trainfleet_exporter.transport.calls import NOT_JSON
 
 GZIP = "Content-Encoding: gzip"
 SMALL = BodyLimits(wire=1000, decoded=2000)

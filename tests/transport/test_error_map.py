@@ -24,13 +24,13 @@ from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.calls import HttpSettings
 
 SECRET = "SECRET"
-TIMEOUT = {"connect": 3.0, "read": 5.0}
+SETTINGS = HttpSettings(connect_timeout=3, request_timeout=5, trust_env=False)
 
 
-async def _fetch(url: str, settings: HttpSettings | None = None, **headers: str) -> bytes:
-    transport = AiohttpTransport(settings or HttpSettings(trust_env=False))
+async def _fetch(url: str, settings: HttpSettings = SETTINGS, **headers: str) -> bytes:
+    transport = AiohttpTransport(settings)
     try:
-        request = httpx.Request("GET", url, headers=headers, extensions={"timeout": TIMEOUT})
+        request = httpx.Request("GET", url, headers=headers)
         response = await transport.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
         try:

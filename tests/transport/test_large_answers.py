@@ -21,8 +21,9 @@ from trainfleet_exporter.providers.huawei_modelarts.payloads import QueryAnswer
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import is_too_large
 from trainfleet_exporter.providers.jobs.listing import Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.transport import BULK, NOT_JSON, BodyLimits, Call, body, payload
+from trainfleet_exporter.transport import BULK, BodyLimits, Call, body, payload
 from trainfleet_exporter.transport.body import decode_json
+from trainfleet_exporter.transport.calls import NOT_JSON
 
 _MIB = 2**20
 _LARGE = b'{"padding":"%b"}' % (b"x" * _MIB)

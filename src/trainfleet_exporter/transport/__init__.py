@@ -5,12 +5,9 @@ It names no cloud. Each provider passes in a `Dialect` with the differences of i
 
 from __future__ import annotations
 
-from trainfleet_exporter.transport.account import Account
-from trainfleet_exporter.transport.caller import CALLER, Caller
 from trainfleet_exporter.transport.calls import (
     BULK,
     HISTORY,
-    NOT_JSON,
     PAGE,
     USUAL,
     Attempt,
@@ -24,12 +21,13 @@ from trainfleet_exporter.transport.calls import (
     TextForm,
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
+from trainfleet_exporter.transport.limiter import Account
+from trainfleet_exporter.transport.retry import CALLER, Caller
 
 __all__ = [
     "BULK",
     "CALLER",
     "HISTORY",
-    "NOT_JSON",
     "PAGE",
     "USUAL",
     "Account",

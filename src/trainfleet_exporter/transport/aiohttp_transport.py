@@ -1,6 +1,6 @@
 """An httpx transport over aiohttp: several times faster than httpx's own. It sends the exact bytes of a request.
 
-It reads the `extensions` of a request that httpx documents: `timeout`, and `target` (the bytes of the request target).
+It reads the extension `target` of a request (the bytes of the request target).
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import AsyncIterator
-from functools import lru_cache
-from typing import Any
 
 import aiohttp
 import httpx
@@ -62,7 +60,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 allow_redirects=False,
                 proxy=proxy,
                 proxy_headers=for_proxy if to_proxy and for_proxy else None,
-                timeout=self._timeout(request),
             )
         except UnusableProxy as error:
             raise httpx.ProxyError(str(error), request=request) from None
@@ -87,6 +84,12 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                     keepalive_timeout=_KEEP_ALIVE,
                     resolver=aiohttp.ThreadedResolver(),  # the system's resolver: /etc/hosts, search domains
                 ),
+                timeout=aiohttp.ClientTimeout(
+                    connect=self._http.connect_timeout,  # without a pool limit: DNS, TCP and TLS together
+                    sock_connect=self._http.connect_timeout,
+                    sock_read=self._http.request_timeout,
+                    ceil_threshold=math.inf,  # else timeouts above 5 s are rounded up to whole seconds
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 skip_auto_headers=_OUR_HEADERS_ONLY,
@@ -102,12 +105,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         if proxy is None:
             self._direct.add(origin)
         return proxy
-
-    def _timeout(self, request: httpx.Request) -> aiohttp.ClientTimeout:
-        settings: dict[str, Any] = request.extensions.get("timeout", {})
-        return _timeouts(
-            settings.get("connect", self._http.connect_timeout), settings.get("read", self._http.request_timeout)
-        )
 
 
 async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -147,13 +144,3 @@ def _tls_context(http: HttpSettings) -> ssl.SSLContext:
     # Python writes every session's keys to the file that SSLKEYLOGFILE names. With these keys, requests can be read.
     context.keylog_filename = None  # type: ignore[assignment]  # what switches it off
     return context
-
-
-@lru_cache(maxsize=8)
-def _timeouts(connect: float, read: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(
-        connect=connect,  # without a pool limit: DNS, TCP and TLS together
-        sock_connect=connect,
-        sock_read=read,
-        ceil_threshold=math.inf,  # else timeouts above 5 s are rounded up to whole seconds
-    )

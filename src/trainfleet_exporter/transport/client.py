@@ -25,15 +25,14 @@ from trainfleet_exporter.errors import (
     RequestTimedOut,
     Throttled,
 )
-from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.answer_redaction import SentSecrets
-from trainfleet_exporter.transport.caller import CALLER, Caller
 from trainfleet_exporter.transport.calls import Attempt, Call, Dialect, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.exchange import Exchange
-from trainfleet_exporter.transport.payload import NotAnObject, NotJson, TooManyValues, decode
+from trainfleet_exporter.transport.limiter import Account
+from trainfleet_exporter.transport.payload import NotJson, decode
 from trainfleet_exporter.transport.proxies import proxy_passwords
-from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
+from trainfleet_exporter.transport.retry import CALLER, MAX_ATTEMPTS, Caller, backoff, wait_hint
 
 T = TypeVar("T")
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
@@ -226,11 +225,8 @@ class ApiClient:
             return cast("T", text), False
         try:
             return decode(answer.body, into, tolerated=call.limits.tolerated), False
-        except TooManyValues:
-            said = f"the answer is over the limit of {call.limits.tolerated:,} values that can be read field by field"
-            raise BadAnswer(f"{self._host}: {said}", status=answer.status) from None
-        except NotAnObject:
-            raise BadAnswer(f"{self._host}: the answer is JSON but not an object", status=answer.status) from None
+        except BadAnswer as error:
+            raise BadAnswer(f"{self._host}: {error.message}", status=answer.status) from None
         except NotJson:
             if call.may_be_empty and not answer.body.strip():
                 return into(), True

@@ -41,7 +41,6 @@ class Exchange:
         self._host = host
         self._transport = send
         self._http = http
-        self._timeout = {"connect": http.connect_timeout, "read": http.request_timeout}
 
     async def send(self, call: Call, signed: SignedRequest, deadline: float, *, accept: Callable[[HttpAnswer], T]) -> T:
         """Return what `accept` makes of the complete response of any status.
@@ -75,7 +74,7 @@ class Exchange:
                 _url(self._origin + signed.target),
                 headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
                 stream=httpx.ByteStream(signed.body),  # as `content`, httpx would look for headers to add
-                extensions={"timeout": self._timeout, "target": signed.target.encode("ascii")},
+                extensions={"target": signed.target.encode("ascii")},
             )
         except UnicodeEncodeError:
             raise httpx.LocalProtocolError("the request cannot be written as HTTP") from None

@@ -1,4 +1,4 @@
-"""The rate limit of one API at one host, for all calls of an account: first come, first served.
+"""The rate limits of an account, one for each API at each host: first come, first served.
 
 throttled ──► half the rate, 5 % of the configured one at least ──a minute without──► 5 % of the configured one more
 throttled, with an allowed rate ──► that pace, and for an hour no more than it
@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from trainfleet_exporter.errors import CloudError, RequestTimedOut, Throttled
+from trainfleet_exporter.errors import RequestTimedOut, Throttled
 from trainfleet_exporter.transport.calls import CallLimits
 
 _SMALLEST_SHARE = 0.05
@@ -129,19 +129,17 @@ class Limiter:
         self._due = max(loop.time(), self._due) + 1 / self.rate
 
     def _refuse_if_late(self, ahead: int, deadline: float) -> None:
-        if self._start(ahead) >= deadline:
-            raise self._too_late(ahead, deadline)
-
-    def _too_late(self, ahead: int, deadline: float) -> CloudError:
+        if self._start(ahead) < deadline:
+            return
         now = asyncio.get_running_loop().time()
         if self._paused_until > now:
             besides = f" and {ahead} calls wait before this one" if self._paused_until < deadline else ""
             seconds = self._paused_until - now
-            return Throttled(
+            raise Throttled(
                 f"{self._host} asked to wait {seconds:.1f} s{besides}, which is after the poll's deadline; "
                 f"{self._in_words()}"
             )
-        return RequestTimedOut(
+        raise RequestTimedOut(
             f"{self._host}: {ahead} calls wait before this one; {self._in_words()} "
             f"are too few for the {deadline - now:.1f} s until the poll's deadline"
         )
@@ -149,3 +147,23 @@ class Limiter:
     def _in_words(self) -> str:
         text = f"{self.rate:.3g} requests a second"
         return text if self.rate == self._configured else f"{text} (after throttling; else {self._configured:g})"
+
+
+class Account:
+    """One cloud account: a limiter for each API at each host, shared by all providers.
+
+    `may_call` returns whether a call may begin now; a standby exporter makes none.
+    """
+
+    def __init__(self, name: str, limits: CallLimits, may_call: Callable[[], bool] = lambda: True) -> None:
+        self.name = name
+        self.limits = limits
+        self.may_call = may_call
+        self._limiters: dict[tuple[str, str], Limiter] = {}
+
+    def limiter(self, host: str, api: str) -> Limiter:
+        """Return the limiter of one API at one host."""
+        key = (host, api)
+        if key not in self._limiters:
+            self._limiters[key] = Limiter(host, self.limits)
+        return self._limiters[key]
