@@ -59,14 +59,6 @@ def _is(error: Exception, kind: type[Exception], text: str) -> None:
     assert (type(error), str(error)) == (kind, text)
 
 
-def test_the_answer_comes_whole() -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as server:
-            assert await _fetch(f"http://{server.address}/") == b'{"Jobs":[]}'
-
-    run_stepped(main)
-
-
 def test_connection_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -113,10 +105,6 @@ def test_closed_before_an_answer() -> None:
         httpx.RemoteProtocolError,
         "the other side closed the connection before an answer came",
     )
-
-
-def test_closed_in_the_middle_of_the_head() -> None:
-    assert isinstance(_error(answering(b"HTTP/1.1 200 OK\r\nContent-")), httpx.RemoteProtocolError)
 
 
 @pytest.mark.parametrize(
