@@ -90,7 +90,7 @@ _NOTES = (
         " batch does not count. A ratio compares the batches of one round."
     ),
     (
-        "Our client does the same as a poll. It uses the transport with its rate limits and circuit breakers, creates "
+        "Our client does the same as a poll. It uses the transport with its rate limits and retries, creates "
         "the objects of the model, and writes their samples on the page. A poll mostly sees known jobs with a new "
         "duration. It decodes them like all others, and "
         "keeps the translation and the lines that have not changed. After a start, all jobs are new. The other "

@@ -22,7 +22,7 @@ _FIGURES = ("_ratio", "_bytes", "_seconds", "_cores", "_watts", "_per_second", "
 _MOST_ATTEMPTS = 3
 _PARTS_ASKED_ANEW = 20
 """Allowed additional calls in two polls: those that hanging calls interrupted, and that are sent again."""
-_FOLLOWS = frozenset({"not_ready", "throttled", "circuit_open"})
+_FOLLOWS = frozenset({"not_ready", "throttled"})
 """Reasons for which a collector may fail although it does not call the operation."""
 
 

@@ -142,7 +142,7 @@ class PartChecks(ProviderCase):
                 complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
                 complain(
                     [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
-                    "read times by utc_time and unix_time of json_fields.py, which answer None for such ones",
+                    "read times by unix_time of providers/values.py, which answers None for such ones",
                 )
 
         self.on_stage(check)

@@ -12,9 +12,7 @@
     │   ├── ServerTrouble             outcome server       (transient)
     │   ├── RequestTimedOut           outcome timeout      (transient)
     │   ├── Unreachable               outcome network      (transient)
-    │   │   └── KeptConnectionClosed  the request met a connection that was closed while idle
     │   ├── BadAnswer                 outcome bad_answer
-    │   ├── CircuitOpen               no attempt was made
     │   └── LeaseLost                 no attempt was made
     ├── PollError                     a poll that could not do its work
     │   ├── DeadlineExceeded          it did not end in its time
@@ -169,20 +167,10 @@ class Unreachable(CloudError):
     transient = True
 
 
-class KeptConnectionClosed(Unreachable):
-    """A connection that was kept from an earlier call ended before any byte of an answer."""
-
-
 class BadAnswer(CloudError):
     """The answer is not what the API documents: not JSON, too large, cut off or incomplete."""
 
     outcome = reason = "bad_answer"
-
-
-class CircuitOpen(CloudError):
-    """Not tried: the target failed so often that its circuit is open."""
-
-    outcome = reason = "circuit_open"
 
 
 class LeaseLost(CloudError):

@@ -388,12 +388,13 @@ def test_of_two_addresses_the_second_is_taken(tmp_path: Path, hole: str) -> None
     assert f"cannot listen on {taken}: Address already in use" in _refusal([_config(tmp_path, hole), *addresses])
 
 
-def test_call_that_blocks_python_does_not_delay_the_exit() -> None:
+def test_file_that_hangs_does_not_delay_a_second_signal(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
     busy = (
-        "import hashlib\nfrom trainfleet_exporter.process.signals import Signals\n"
-        "with Signals():\n    print('busy', flush=True)\n    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)\n"
+        "import sys\nfrom trainfleet_exporter.process.signals import Signals\n"
+        "with Signals():\n    print('busy', flush=True)\n    open(sys.argv[1])\n"
     )
-    with subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", busy, tmp_path / "pipe"], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"busy\n"

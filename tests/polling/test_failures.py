@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.support.logs import line_of
-from trainfleet_exporter.errors import AccessDenied, CircuitOpen, CloudError, ServerTrouble, Throttled, Unreachable
+from trainfleet_exporter.errors import AccessDenied, CloudError, ServerTrouble, Throttled, Unreachable
 from trainfleet_exporter.polling.poll import Failures
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
@@ -52,7 +52,7 @@ def watched(caplog: pytest.LogCaptureFixture) -> Watched:
     return Watched(caplog)
 
 
-DOWN, SLOW, OPEN = ServerTrouble("down"), Throttled("slow down"), CircuitOpen("left alone")
+DOWN, SLOW = ServerTrouble("down"), Throttled("slow down")
 DOWN_LINE = "WARNING: poll failed reason=server error=down"
 SLOW_LINE = 'WARNING: poll failed reason=throttled error="slow down"'
 LOST = "WARNING: dropped unusable readings "
@@ -73,12 +73,6 @@ def test_what_is_done_without_on_and_on_is_not_over(watched: Watched) -> None:
     assert watched.poll(SLOW, failed=False) == [SLOW_LINE, "INFO: poll recovered reasons=server"]
     assert watched.poll(SLOW, failed=False) == []
     assert watched.poll() == ["INFO: poll recovered reasons=throttled"]
-
-
-def test_open_circuit_is_logged_if_nothing_else_was(watched: Watched) -> None:
-    assert watched.poll(DOWN, OPEN) == [DOWN_LINE]
-    assert watched.poll() == ["INFO: poll recovered reasons=server"]
-    assert watched.poll(OPEN) == ['WARNING: poll failed reason=circuit_open error="left alone"']
 
 
 def test_failure_is_logged_with_its_part_and_reason(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
@@ -132,17 +126,10 @@ def test_last_minor_error_is_replaced_by_the_next_minor_one(watched: Watched) ->
     watched.poll(DOWN, failed=False)
     watched.poll(SLOW, failed=False)
     assert watched.last == "slow down"
-    watched.poll()
-    watched.poll(OPEN, failed=False)
-    assert watched.last == "left alone"  # nothing before it that it follows from
-    watched.poll(OPEN, SLOW, failed=False)
-    assert watched.last == "slow down"
 
 
-def test_first_failure_without_open_circuit_is_the_last_error(watched: Watched) -> None:
-    watched.poll(OPEN, DOWN, SLOW)
-    assert watched.last == "down"
-    watched.poll(OPEN)
+def test_first_failed_part_is_the_last_error(watched: Watched) -> None:
+    watched.poll(DOWN, SLOW)
     assert watched.last == "down"
     watched.poll(SLOW, failed=False)
     assert watched.last == "down"  # what is done without says less than what failed in the poll before

@@ -177,8 +177,7 @@ def test_reload_cut_by_the_stop_is_not_reported_as_serving(ears: Ears) -> None:
     assert ears.listen() == [{"STOPPING": "1", "STATUS": "stopping"}]
 
 
-@pytest.mark.parametrize("address", ["", "vsock:2:1234", "nonsense"])
-def test_without_a_socket_nothing_runs(address: str) -> None:
+def test_without_a_socket_nothing_runs() -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         manager.reloading(asyncio.create_task(asyncio.sleep(0)))
@@ -186,18 +185,19 @@ def test_without_a_socket_nothing_runs(address: str) -> None:
         manager.stopping()
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    _stepped({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"}, script)
+    _stepped({"WATCHDOG_USEC": "1000000"}, script)
 
 
-def test_lost_service_manager_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("address", ["/run/nobody", "@nobody", "vsock:2:1234", "nonsense"])
+def test_lost_service_manager_is_logged_once(address: str, caplog: pytest.LogCaptureFixture) -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
         await asyncio.sleep(100)
 
     with caplog.at_level(logging.DEBUG):
-        _stepped({"NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1000000"}, script)
+        _stepped({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"}, script)
     (said,) = [line_of(record) for record in caplog.records if record.name.endswith("notify")]
-    assert said == 'cannot notify the service manager error="No such file or directory"'
+    assert said.startswith("cannot notify the service manager error=")
 
 
 def test_stuck_service_manager_delays_the_loop_only_once(ears: Ears, caplog: pytest.LogCaptureFixture) -> None:

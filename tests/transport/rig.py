@@ -98,19 +98,18 @@ class Rig:
         base_url: str = f"http://{HOST}",
         limits: CallLimits | None = None,
         http: HttpSettings | None = None,
-        savings: int = 0,
+        account: Account | None = None,
     ) -> None:
         self.attempts: list[Attempt] = []
         self.dialect = EchoDialect()
         self.transport = Transport(
-            account=Account("test", limits or CallLimits(requests_per_second=1000, concurrency=100)),
+            account=account or Account("test", limits or CallLimits(requests_per_second=1000, concurrency=100)),
             http=http or HttpSettings(trust_env=False),
             observe=self.attempts.append,
             send=None if answer is None else httpx.MockTransport(answer),
             random=TopJitter(),
         )
         self.client = self.transport.client(base_url, self.dialect)
-        self._savings = savings
 
     async def __aenter__(self) -> Rig:
         return self
@@ -255,9 +254,3 @@ def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 
 def now() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def save_up(rig: Rig, calls: int = 10) -> None:
-    for _ in range(calls):
-        await rig.call("Warm")
-    rig.attempts.clear()

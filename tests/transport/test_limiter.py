@@ -1,26 +1,39 @@
+"""Turns of a limiter, and its rate: down when the service throttles, slowly up again, never above the config."""
+
 from __future__ import annotations
 
 import asyncio
-import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
+from tests.transport.rig import now
 from trainfleet_exporter.errors import CloudError, RequestTimedOut, Throttled
-from trainfleet_exporter.transport.calls import CallLimits, Priority
+from trainfleet_exporter.transport.calls import CallLimits
 from trainfleet_exporter.transport.limiter import Limiter
 
-BULK, DETAIL = Priority.BULK, Priority.DETAIL
+MINUTE = 60.0
 
 
 def _limiter(rate: float = 5, concurrency: int = 1000) -> Limiter:
     return Limiter("host", CallLimits(requests_per_second=rate, concurrency=concurrency))
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+async def _times(limiter: Limiter, count: int) -> list[float]:
+    start, times = now(), []
+    for _ in range(count):
+        await limiter.acquire(start + 10_000)
+        times.append(now() - start)
+        limiter.release()
+    return times
+
+
+async def _refusal(limiter: Limiter, deadline: float) -> CloudError:
+    with pytest.raises(CloudError) as caught:
+        await limiter.acquire(deadline)
+    return caught.value
 
 
 @settings(max_examples=60)
@@ -29,27 +42,26 @@ def _now() -> float:
     concurrency=st.integers(min_value=1, max_value=4),
     steps=st.lists(
         st.tuples(
-            st.floats(min_value=0, max_value=1.5),  # when it comes after the one before
-            st.floats(min_value=0, max_value=0.5),  # how long it keeps its turn
+            st.floats(min_value=0, max_value=1.5),  # seconds after the one before
+            st.floats(min_value=0, max_value=0.5),  # seconds that it keeps its turn
             st.sampled_from([None, None, 0.0, 0.2]),  # when it is cancelled
-            st.sampled_from([BULK, DETAIL]),
             st.sampled_from([0.0, 0.0, 0.0, 0.7]),  # pause that it causes
         ),
         max_size=40,
     ),
 )
 def test_turns_never_exceed_burst_plus_rate(
-    rate: float, concurrency: int, steps: list[tuple[float, float, float | None, Priority, float]]
+    rate: float, concurrency: int, steps: list[tuple[float, float, float | None, float]]
 ) -> None:
     async def main() -> None:
         limiter = _limiter(rate, concurrency)
         used: list[float] = []
         running = most = 0
 
-        async def one(keep: float, priority: Priority, pause: float) -> None:
+        async def one(keep: float, pause: float) -> None:
             nonlocal running, most
-            await limiter.acquire(priority, _now() + 1000)
-            used.append(_now())
+            await limiter.acquire(now() + 1000)
+            used.append(now())
             running += 1
             most = max(most, running)
             try:
@@ -61,134 +73,75 @@ def test_turns_never_exceed_burst_plus_rate(
                 limiter.release()
 
         tasks = []
-        for gap, keep, cancel_after, priority, pause in steps:
+        for gap, keep, cancel_after, pause in steps:
             await asyncio.sleep(gap)
-            task = asyncio.create_task(one(keep, priority, pause))
-            tasks.append(task)
+            tasks.append(asyncio.create_task(one(keep, pause)))
             if cancel_after is not None:
-                asyncio.get_running_loop().call_later(cancel_after, task.cancel)
+                asyncio.get_running_loop().call_later(cancel_after, tasks[-1].cancel)
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(result is None or isinstance(result, asyncio.CancelledError) for result in results)
-        burst = max(1, math.ceil(rate))
+        burst = max(1, rate)
         for first, start in enumerate(used):
             for last in range(first, len(used)):
                 assert last - first + 1 <= burst + rate * (used[last] - start) + 1e-4
         assert most <= concurrency
         # Nothing was lost on the way: after a rest a whole burst is there again, and every slot.
         await asyncio.sleep(burst / rate + 2)
-        start = _now()
-        for _ in range(burst):
-            await limiter.acquire(BULK, start + 1000)
-            limiter.release()
-        assert _now() == start
+        assert await _times(limiter, int(burst)) == [0] * int(burst)
         for _ in range(concurrency):
-            await limiter.acquire(BULK, start + 1000)
+            await limiter.acquire(now() + 1000)
 
     run_stepped(main)
 
 
-def test_turns_come_at_the_rate_once_the_burst_is_used() -> None:
+@pytest.mark.parametrize(("rate", "times"), [(2, [0, 0, 0.5, 1, 1.5]), (0.25, [0, 4, 8])])
+def test_turns_come_at_the_rate_after_the_burst(rate: float, times: list[float]) -> None:
     async def main() -> None:
-        limiter = _limiter(rate=2)
-        times = []
-        for _ in range(6):
-            await limiter.acquire(BULK, 100)
-            times.append(_now())
-        assert times == pytest.approx([0, 0, 0.5, 1.0, 1.5, 2.0])
+        assert await _times(_limiter(rate), len(times)) == pytest.approx(times)
 
     run_stepped(main)
 
 
-def test_a_rate_below_one_has_a_burst_of_one() -> None:
+def test_calls_are_served_in_order_of_arrival() -> None:
     async def main() -> None:
-        limiter = _limiter(rate=0.25)
-        times = []
-        for _ in range(3):
-            await limiter.acquire(BULK, 100)
-            times.append(_now())
-        assert times == pytest.approx([0, 4, 8])
+        limiter, order = _limiter(concurrency=1), []
 
-    run_stepped(main)
-
-
-def test_sweeps_precede_details_in_order_of_arrival() -> None:
-    async def main() -> None:
-        limiter = _limiter(concurrency=1)
-        order: list[str] = []
-
-        async def one(name: str, priority: Priority) -> None:
-            await limiter.acquire(priority, 100)
+        async def one(name: str) -> None:
+            await limiter.acquire(100)
             order.append(name)
             limiter.release()
 
-        await limiter.acquire(BULK, 100)
-        tasks = [
-            asyncio.create_task(one(name, priority))
-            for name, priority in (("d1", DETAIL), ("s1", BULK), ("d2", DETAIL), ("s2", BULK))
-        ]
+        await limiter.acquire(100)
+        tasks = [asyncio.create_task(one(name)) for name in "abcd"]
         await asyncio.sleep(1)
+        tasks[1].cancel()
         limiter.release()
-        await asyncio.gather(*tasks)
-        assert order == ["s1", "s2", "d1", "d2"]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert order == ["a", "c", "d"]
 
     run_stepped(main)
 
 
-def test_cancelled_waiter_blocks_no_other() -> None:
-    async def main() -> None:
-        limiter = _limiter(concurrency=1)
-        await limiter.acquire(BULK, 100)
-        first = asyncio.create_task(limiter.acquire(BULK, 100))
-        second = asyncio.create_task(limiter.acquire(BULK, 100))
-        await asyncio.sleep(1)
-        first.cancel()
-        limiter.release()
-        await second
-        assert first.cancelled()
-
-    run_stepped(main)
-
-
-def test_call_cancelled_at_its_turn_returns_the_turn() -> None:
+def test_call_cancelled_at_its_turn_returns_its_slot() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1, concurrency=1)
-        await limiter.acquire(BULK, 100)
-        waiter = asyncio.create_task(limiter.acquire(BULK, 100))
-        await asyncio.sleep(10)  # the token is there, the slot is not
+        await limiter.acquire(100)
+        waiter = asyncio.create_task(limiter.acquire(100))
+        await asyncio.sleep(10)  # the rate allows it, the slots do not
         limiter.release()
         waiter.cancel()
         await asyncio.gather(waiter, return_exceptions=True)
         assert waiter.cancelled()
-        start = _now()
-        await limiter.acquire(BULK, 100)
-        assert _now() == start
+        await limiter.acquire(11)
 
     run_stepped(main)
-
-
-def test_an_unused_turn_gives_its_token_back() -> None:
-    async def main() -> None:
-        limiter = _limiter(rate=1)
-        for _ in range(5):
-            await limiter.acquire(BULK, 100)
-            limiter.release(used=False)
-        assert _now() == 0
-
-    run_stepped(main)
-
-
-async def _refusal(limiter: Limiter, deadline: float) -> CloudError:
-    with pytest.raises(CloudError) as caught:
-        await limiter.acquire(BULK, deadline)
-    return caught.value
 
 
 def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
     async def main() -> None:
         limiter = _limiter(rate=2)
-        for _ in range(2):
-            await limiter.acquire(BULK, 100)
-        waiting = [asyncio.create_task(limiter.acquire(BULK, 100)) for _ in range(4)]
+        await _times(limiter, 2)
+        waiting = [asyncio.create_task(limiter.acquire(100)) for _ in range(4)]
         await asyncio.sleep(0)
         error = await _refusal(limiter, 2.5)  # the fifth in the queue would come at 2.5
         assert isinstance(error, RequestTimedOut)
@@ -196,27 +149,9 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
             "host: 4 calls wait before this one; "
             "2 requests a second are too few for the 2.5 s until the poll's deadline"
         )
-        assert _now() == 0
-        await limiter.acquire(BULK, 2.6)
+        assert now() == 0
+        await limiter.acquire(2.6)
         await asyncio.gather(*waiting)
-
-    run_stepped(main)
-
-
-def test_only_those_count_who_go_before_and_still_wait() -> None:
-    async def main() -> None:
-        limiter = _limiter(rate=1)
-        await limiter.acquire(BULK, 100)
-        details = [asyncio.create_task(limiter.acquire(DETAIL, 100)) for _ in range(5)]
-        gone = [asyncio.create_task(limiter.acquire(BULK, 100)) for _ in range(5)]
-        await asyncio.sleep(0)
-        for task in gone:
-            task.cancel()
-        await asyncio.wait(gone)
-        await limiter.acquire(BULK, 1.5)
-        assert _now() == 1
-        await asyncio.gather(*details)
-        assert _now() == pytest.approx(6)
 
     run_stepped(main)
 
@@ -224,19 +159,12 @@ def test_only_those_count_who_go_before_and_still_wait() -> None:
 def test_busy_slots_end_in_a_timeout_at_the_deadline() -> None:
     async def main() -> None:
         limiter = _limiter(concurrency=1)
-        await limiter.acquire(BULK, 100)
-        error = await _refusal(limiter, 7)
-        assert isinstance(error, RequestTimedOut)
-        assert _now() == 7
+        await limiter.acquire(100)
+        assert isinstance(await _refusal(limiter, 7), RequestTimedOut)
+        assert now() == 7
         limiter.release()
-        await limiter.acquire(BULK, 100)
-
-    run_stepped(main)
-
-
-def test_a_deadline_that_has_passed_is_refused() -> None:
-    async def main() -> None:
-        assert isinstance(await _refusal(_limiter(), 0), RequestTimedOut)
+        await limiter.acquire(100)
+        assert isinstance(await _refusal(limiter, 7), RequestTimedOut)  # a deadline that has passed
 
     run_stepped(main)
 
@@ -246,54 +174,123 @@ def test_all_wait_through_a_pause() -> None:
         limiter = _limiter(rate=2)
         limiter.pause(3)
         limiter.pause(1)  # a shorter one does not shorten it
-        times = []
-        for _ in range(3):
-            await limiter.acquire(BULK, 100)
-            times.append(_now())
-        assert times == pytest.approx([3, 3, 3.5])
+        assert await _times(limiter, 3) == pytest.approx([3, 3, 3.5])
 
     run_stepped(main)
 
 
-def test_a_pause_beyond_the_deadline_is_refused_at_once() -> None:
-    async def main() -> None:
-        limiter = _limiter()
-        limiter.pause(12)
-        error = await _refusal(limiter, 12)
-        assert isinstance(error, Throttled)
-        assert error.message == "host asked to wait 12.0 s, which is after the poll's deadline"
-        assert _now() == 0
-
-    run_stepped(main)
-
-
-def test_a_pause_with_a_queue_behind_it_is_refused_as_throttling() -> None:
+def test_a_pause_beyond_the_deadline_is_refused_as_throttling() -> None:
     async def main() -> None:
         limiter = _limiter(rate=1)
-        limiter.pause(5)
-        waiting = asyncio.create_task(limiter.acquire(BULK, 100))
-        await asyncio.sleep(0)
-        error = await _refusal(limiter, 5.5)
+        await limiter.acquire(100)
+        begun = asyncio.create_task(_refusal(limiter, 12))
+        await asyncio.sleep(0.5)
+        limiter.pause(12)
+        error = await _refusal(limiter, 12.5)
         assert isinstance(error, Throttled)
-        assert "asked to wait 5.0 s and 1 calls wait before this one" in error.message
+        assert error.message == ("host asked to wait 12.0 s, which is after the poll's deadline; 1 requests a second")
+        assert now() == 0.5
+        assert isinstance(await begun, Throttled)
+        assert now() == 1
+        waiting = asyncio.create_task(limiter.acquire(100))
+        await asyncio.sleep(0)
+        assert " and 1 calls wait before this one" in (await _refusal(limiter, 13)).message
         await waiting
 
     run_stepped(main)
 
 
-def test_waiting_call_fails_at_a_pause_beyond_its_deadline() -> None:
+# The rate
+
+
+def test_throttling_halves_the_rate_once_for_calls_in_flight() -> None:
     async def main() -> None:
-        limiter = _limiter(concurrency=1)
-        await limiter.acquire(BULK, 100)
-        hasty = asyncio.create_task(limiter.acquire(BULK, 10))
-        patient = asyncio.create_task(limiter.acquire(BULK, 100))
+        limiter = _limiter(8)
+        await asyncio.sleep(5)
+        for _ in range(10):
+            limiter.throttled(started=4)
+        assert limiter.rate == 4
+        assert await _times(limiter, 3) == pytest.approx([0.25, 0.5, 0.75], abs=0.01)
+        limiter.throttled(started=5.2)  # one that began after the rate was halved
+        assert limiter.rate == pytest.approx(2, abs=0.01)
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize(("configured", "least"), [(8, 0.4), (0.2, 1 / 60), (0.01, 0.01)])
+def test_it_never_falls_below_a_floor(configured: float, least: float) -> None:
+    async def main() -> None:
+        limiter = _limiter(configured)
+        for _ in range(20):
+            limiter.throttled(now())
+        assert limiter.rate == pytest.approx(least)
+
+    run_stepped(main)
+
+
+def test_rate_recovers_by_a_twentieth_a_minute_after_a_pause() -> None:
+    async def main() -> None:
+        limiter = _limiter(8)
+        limiter.throttled(now())
+        limiter.pause(10 * MINUTE)
+        await asyncio.sleep(10 * MINUTE)
+        assert limiter.rate == 4
+        seen = []
+        for _ in range(12):
+            await asyncio.sleep(MINUTE)
+            seen.append(limiter.rate)
+        assert seen == pytest.approx([4.4, 4.8, 5.2, 5.6, 6.0, 6.4, 6.8, 7.2, 7.6, 8, 8, 8])
+
+    run_stepped(main)
+
+
+def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:
+    async def main() -> None:
+        limiter = _limiter(8)
+        limiter.throttled(now(), pace=2.0)
+        assert limiter.rate == 2
         await asyncio.sleep(1)
-        limiter.pause(30)
-        with pytest.raises(Throttled):
-            await hasty
-        assert _now() == 1
-        limiter.release()
-        await patient
-        assert _now() == 31
+        limiter.throttled(now(), pace=2.0)  # another program calls with the same user
+        assert limiter.rate == 1
+        await asyncio.sleep(50 * MINUTE)
+        assert limiter.rate == 2
+        await asyncio.sleep(12 * MINUTE)
+        assert 2 < limiter.rate <= 8
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize(("pace", "rate"), [(200.0, 1), (0.0, 1 / 3600)])
+def test_unlikely_paces_are_bounded(pace: float, rate: float) -> None:
+    async def main() -> None:
+        limiter = _limiter(2)
+        limiter.throttled(now(), pace=pace)
+        assert limiter.rate == pytest.approx(rate)
+
+    run_stepped(main)
+
+
+@settings(max_examples=60)
+@given(
+    configured=st.floats(min_value=0.05, max_value=50),
+    steps=st.lists(
+        st.tuples(
+            st.floats(min_value=0, max_value=900),
+            st.floats(min_value=0, max_value=30),
+            st.none() | st.floats(min_value=0, max_value=100),
+        ),
+        max_size=30,
+    ),
+)
+def test_rate_stays_in_bounds_and_recovers(configured: float, steps: list[tuple[float, float, float | None]]) -> None:
+    async def main() -> None:
+        limiter = _limiter(configured)
+        for gap, ago, pace in steps:
+            await asyncio.sleep(gap)
+            before = limiter.rate
+            limiter.throttled(now() - ago, pace)
+            assert 0 < limiter.rate <= before
+        await asyncio.sleep(3600 + 21 * MINUTE)
+        assert limiter.rate == configured
 
     run_stepped(main)

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.transport.json_fields import counting_unusable
 from trainfleet_exporter.transport.payload import (
-    NotAnObject,
     NotJson,
-    TooManyValues,
     decode,
     decode_short_fields,
     decode_value,
@@ -135,9 +134,9 @@ def test_no_json(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"1"])
 def test_no_object(body: bytes) -> None:
-    with pytest.raises(NotAnObject):
+    with pytest.raises(BadAnswer):
         decode(body, Row)
-    with pytest.raises(NotAnObject):
+    with pytest.raises(BadAnswer):
         decode(body, dict)
 
 
@@ -244,5 +243,5 @@ def test_what_does_not_fit_is_read_up_to_a_limit() -> None:
     fits, spoilt = b'{"name": "a", "values": [[1, 2]]}', b'{"name": 5, "values": [[1, 2]]}'
     assert decode(fits, Series, tolerated=1).name == "a"
     assert decode(spoilt, Series, tolerated=5).name == "5"
-    with pytest.raises(TooManyValues):
+    with pytest.raises(BadAnswer):
         decode(spoilt, Series, tolerated=4)

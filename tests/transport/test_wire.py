@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from contextlib import suppress
 
 import httpx
 import pytest
 import yarl
 
-from tests.transport.rig import JSON_OK, Rig, http, raw_server
+from tests.support.clock import run_stepped
+from tests.transport.rig import JSON_OK, Rig, Serve, answering, http, raw_server, resetting
 from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.transport.calls import HttpSettings, SignedRequest
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
@@ -109,6 +111,43 @@ def test_connections_are_kept_and_cookies_are_not() -> None:
     asyncio.run(main())
 
 
+def _once(then: Serve) -> Serve:
+    """Answer one request of each connection, and end the connection `then` at the second."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(JSON_OK)
+        with suppress(asyncio.IncompleteReadError):  # the client closed it first
+            await reader.readuntil(b"\r\n\r\n")
+            await then(reader, writer)
+
+    return serve
+
+
+HALF_A_HEAD = b"HTTP/1.1 200 OK\r\nContent-Le"
+
+
+@pytest.mark.parametrize("end", [answering(b""), resetting(), answering(HALF_A_HEAD), resetting(HALF_A_HEAD)])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_call_on_a_closed_connection_is_repeated_and_counted(method: str, end: Serve) -> None:
+    async def main() -> None:
+        async with raw_server(_once(end)) as server, Rig(base_url=f"http://{server.address}") as rig:
+            await rig.call(method=method)
+            assert await rig.call(method=method) == {"Jobs": []}
+            assert rig.outcomes == ["ok", "network", "ok"]  # each attempt is billed
+            assert (server.connections, len(set(rig.dialect.signed))) == (2, 3)
+
+    run_stepped(main)
+
+
+def test_each_closed_connection_is_counted() -> None:
+    async def main() -> None:
+        async with raw_server(answering(b"")) as server, Rig(base_url=f"http://{server.address}") as rig:
+            await rig.failure()
+            assert (rig.outcomes, server.connections, len(server.heads)) == (["network"] * 3, 3, 3)
+
+    run_stepped(main)
+
+
 def test_netrc_is_not_sent(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with raw_server(JSON_OK) as server:
@@ -147,7 +186,7 @@ def test_a_proxy_that_refuses_the_tunnel() -> None:
             assert proxy.heads[0].startswith(b"CONNECT api.test:443 HTTP/1.1\r\n")
             assert b"signature" not in proxy.heads[0]
             assert str(error) == "ListJobs: api.test: the proxy answered HTTP 407"
-            assert rig.outcomes == ["network"]
+            assert set(rig.outcomes) == {"network"}
 
     asyncio.run(main())
 
@@ -199,6 +238,37 @@ def test_the_environment_chooses_a_proxy_by_scheme(monkeypatch: pytest.MonkeyPat
     assert _way("https://ported.test") == "http://secure.test:3128"
     assert _way("https://api.test", trust_env=False) is None
     assert _way("https://direct.test", proxy_url="http://mine.test:1") == "http://mine.test:1"
+
+
+@pytest.mark.parametrize(
+    ("exempt", "direct", "proxied"),
+    [
+        ("10.0.0.0/8", ["10.1.2.3"], ["11.1.2.3", "x10.1.2.3", "[::a01:203]"]),
+        ("10.1.2.3/8", ["10.200.0.1"], ["11.0.0.1"]),
+        ("192.168.1.5", ["192.168.1.5"], ["192.168.1.50", "192.168.1.5.test"]),
+        ("fd00::1", ["[fd00::1]", "[fd00:0:0::1]"], ["[fd00::2]"]),
+        ("[fd00::1]", ["[fd00::1]"], ["[fd00::10]"]),
+        ("fd00::/8", ["[fdff::1]"], ["[fe00::1]", "253.0.0.1"]),
+        ("[fd00::1]:8443", ["[fd00::1]:8443"], ["[fd00::1]"]),
+        ("10.0.0.1:8443", ["10.0.0.1:8443"], ["10.0.0.1"]),
+        ("*.aliyuncs.com", ["dlc.aliyuncs.com", "aliyuncs.com"], ["xaliyuncs.com", "aliyuncs.com.test"]),
+        (".aliyuncs.com", ["dlc.aliyuncs.com", "aliyuncs.com"], ["xaliyuncs.com"]),
+        ("aliyuncs.com.", ["dlc.aliyuncs.com", "DLC.ALIYUNCS.COM.", "aliyuncs.com"], ["aliyuncs.co"]),
+        ("Aliyuncs.com:443", ["dlc.aliyuncs.com"], ["dlc.aliyuncs.com:8443"]),
+        ("a.test b.test,c.test", ["a.test", "b.test", "c.test"], ["d.test"]),
+        ("*", ["api.test", "10.0.0.1", "[fd00::1]"], []),
+        ("*:8443", ["api.test:8443"], ["api.test"]),
+        (",, .,*., socks5://not an address, 10.0.0.0/99,[", [], ["api.test", "10.0.0.1", "[fd00::1]"]),
+    ],
+)
+@pytest.mark.parametrize("variable", ["no_proxy", "NO_PROXY"])
+def test_hosts_in_no_proxy_are_reached_directly(
+    exempt: str, direct: list[str], proxied: list[str], variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
+    monkeypatch.setenv(variable, exempt)
+    assert [host for host in direct if _way(f"https://{host}") is not None] == []
+    assert [host for host in proxied if _way(f"https://{host}") is None] == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.8.8.8"])

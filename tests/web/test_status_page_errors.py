@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.errors import CircuitOpen, Throttled, Unreachable
+from trainfleet_exporter.errors import Throttled, Unreachable
 from trainfleet_exporter.polling.poll import Failures, LastError
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
@@ -34,31 +34,6 @@ def test_the_first_error_stays_until_another_poll_fails(failures: Failures) -> N
     run_stepped(main)
 
 
-def test_an_open_circuit_is_no_news(failures: Failures) -> None:
-    failures.begin()
-    failures.add("w1", CircuitOpen("left alone"))
-    assert failures.last is not None
-    assert failures.last.text == "left alone"  # better than nothing
-    failures.begin()
-    failures.add("w1", Unreachable("no route"))
-    failures.begin()
-    failures.add("w1", CircuitOpen("left alone"))
-    assert failures.last.text == "no route"
-
-
-def test_an_open_circuit_is_shown_after_an_error_is_over(failures: Failures) -> None:
-    failures.begin()
-    failures.add("w1", Throttled("slow down"))
-    failures.begin()  # all is well again
-    failures.end()
-    failures.begin()
-    failures.add("w1", CircuitOpen("left alone"))  # which another collector's calls have opened
-    assert failures.last is not None
-    assert failures.last.text == "left alone"
-    failures.add("w2", Unreachable("no route"))
-    assert failures.last.text == "no route"
-
-
 def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failures) -> None:
     failures.begin()
     failures.note("machine types", Throttled("slow down"))
@@ -66,15 +41,6 @@ def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failu
     failures.note("resource types", Throttled("slow down"))
     assert failures.last is not None
     assert (failures.last.part, failures.last.text) == ("w1", "no route")
-
-
-def test_an_open_circuit_is_no_news_of_what_is_done_without(failures: Failures) -> None:
-    for error in (Throttled("slow down"), CircuitOpen("left alone")):
-        failures.begin()
-        failures.note("machine types", error)
-        failures.end()
-    assert failures.last is not None
-    assert failures.last.text == "slow down"
 
 
 def test_the_text_of_an_internal_error_is_not_shown(failures: Failures) -> None:

@@ -22,13 +22,7 @@ from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import Namer, steady
 from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.writer import write_day
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    CircuitOpen,
-    CloudError,
-    OperatorError,
-    StartError,
-)
+from trainfleet_exporter.errors import AccessDenied, CloudError, OperatorError, StartError
 from trainfleet_exporter.families import MetricFamily
 from trainfleet_exporter.providers.history import History, Life, Range, Track, Unit
 
@@ -37,8 +31,6 @@ _CALL_SECONDS = 3600.0
 attempt has its own, shorter timeout."""
 _PAUSES = (5.0, 30.0, 120.0)
 """Seconds before a failed unit is tried again. The transport has already tried each call several times."""
-_OPENINGS = 60
-"""How often a unit waits for a host whose circuit is open because of other units."""
 _ENOUGH = 8
 """Units in a row that failed after all retries. After so many, the cause is not a single unit."""
 _FAILURES_SHOWN = 20
@@ -237,7 +229,7 @@ class Work:
 
     async def _one(self, stage: str, unit: Unit, day: Range | None) -> bool:
         loop = asyncio.get_running_loop()
-        pauses, patience = iter(_PAUSES), _OPENINGS
+        pauses = iter(_PAUSES)
         while True:
             number = self._spool.begin(stage, unit.key)
             sink = _Gathering(self._spool, number, self._days(stage, day), self._namer, self._order)
@@ -246,10 +238,7 @@ class Work:
             except AccessDenied as error:
                 raise Unfinished(f"a right is missing, or the cloud rejects the credentials: {error}") from None
             except CloudError as error:
-                # The failures of other units delay this unit; they do not count as its own.
-                waits = isinstance(error, CircuitOpen) and patience > 0
-                patience -= waits
-                pause = _PAUSES[0] if waits else next(pauses, None)
+                pause = next(pauses, None)
                 if pause is None:
                     self._failed(unit, error)
                     return False

@@ -68,7 +68,7 @@ def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
     for problem in problems:
         if problem.reason == "auth":
             said = True
-        elif problem.reason not in ("not_ready", "circuit_open", "network", "timeout", "throttled", "deadline"):
+        elif problem.reason not in ("not_ready", "network", "timeout", "throttled", "deadline"):
             said = True
             yield f"check {', '.join(problem.collectors)}: {problem.message}"
     if not said:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from trainfleet_exporter.errors import CircuitOpen, CloudError, DeadlineExceeded, TrainfleetError
+from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
@@ -113,8 +113,7 @@ class Failures:
 
     def begin(self) -> None:
         """A new poll begins."""
-        # An open circuit follows from the error that opened it, which says more, unless that one is long over.
-        self._weight = _weight(failed=True, rests=True) if self.count else _weight(rests=True) if self.latest else 0
+        self._weight = 1 if self.count else 0
         self.count = 0
         self.latest = []
         self._noted = set()
@@ -134,7 +133,7 @@ class Failures:
     def note(self, part: str, error: Exception, *, failed: bool = False) -> None:
         """Count and log an error, whether or not a part failed by it."""
         reason = error.reason if isinstance(error, TrainfleetError) else "internal"
-        weight = _weight(failed=failed, rests=isinstance(error, CircuitOpen))
+        weight = 1 + failed  # a failed part ranks above an optional call
         if weight > self._weight:
             self._weight = weight
             self.last = LastError(time.time(), part, _in_words(error))
@@ -142,8 +141,7 @@ class Failures:
             self.latest.append(error)
         self._telemetry.failed(self._state, reason)
         self._noted.add(reason)
-        # An open circuit follows from the error that opened it, which has been logged.
-        if reason in self._known or (self._known and isinstance(error, CircuitOpen)):
+        if reason in self._known:
             return
         self._known.add(reason)
         if isinstance(error, TrainfleetError):
@@ -167,12 +165,6 @@ class Failures:
         if over:
             self._known -= over
             log.info("poll recovered", extra=fields(**self._who, reasons=",".join(sorted(over))))
-
-
-def _weight(*, failed: bool = False, rests: bool) -> int:
-    """Rank an error for people. A failed part ranks above an optional call. Most errors rank above an open circuit
-    (`rests`)."""
-    return 1 + 2 * failed + (not rests)
 
 
 def _in_words(error: Exception) -> str:

@@ -16,8 +16,9 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 def set_up_logs(level: str, form: str, stream: TextIO | None = None) -> None:
     """Write records of `level` and above, uncaught exceptions and warnings to stderr in the given format."""
     handler = _Handler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(_JsonFormatter() if form == "json" else _LogfmtFormatter())
+    handler.setFormatter(_Formatter(partial(json.dumps, default=str) if form == "json" else _as_logfmt))
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -103,32 +104,31 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 class _Formatter(logging.Formatter):
-    def facts(self, record: logging.LogRecord) -> dict[str, Any]:
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        is_ours = _is_ours(record)
-        facts: dict[str, Any] = {
-            "time": time.replace("+00:00", "Z"),
-            "level": _NAMES.get(record.levelname, record.levelname.lower()),
-            "msg": str(record.msg) if is_ours and not record.args else redact(record.getMessage()),
-        }
-        if is_ours:
-            for key, value in getattr(record, "fields", {}).items():
-                facts |= _described(key, value)
-        else:
-            facts |= {"logger": record.name, "place": f"{record.module}:{record.lineno}"}
-        if record.exc_info and record.exc_info[1] is not None:
-            facts["trace"] = format_traceback(record.exc_info[1], record.exc_info[2])
-        return facts
+    def __init__(self, write: Callable[[Mapping[str, Any]], str]) -> None:
+        super().__init__()
+        self._write = write
 
-
-class _LogfmtFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return _as_logfmt(self.facts(record))
+        return self._write(facts_of(record))
 
 
-class _JsonFormatter(_Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.facts(record), default=str)
+def facts_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what a line of the log says about a record."""
+    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    is_ours = _is_ours(record)
+    facts: dict[str, Any] = {
+        "time": time.replace("+00:00", "Z"),
+        "level": _NAMES.get(record.levelname, record.levelname.lower()),
+        "msg": str(record.msg) if is_ours and not record.args else redact(record.getMessage()),
+    }
+    if is_ours:
+        for key, value in getattr(record, "fields", {}).items():
+            facts |= _described(key, value)
+    else:
+        facts |= {"logger": record.name, "place": f"{record.module}:{record.lineno}"}
+    if record.exc_info and record.exc_info[1] is not None:
+        facts["trace"] = format_traceback(record.exc_info[1], record.exc_info[2])
+    return facts
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -5,33 +5,29 @@ It names no cloud. Each provider passes in a `Dialect` with the differences of i
 
 from __future__ import annotations
 
-from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.calls import (
     BULK,
-    CALLER,
     HISTORY,
-    NOT_JSON,
     PAGE,
     USUAL,
     Attempt,
     BodyLimits,
     Call,
-    Caller,
     CallLimits,
     Dialect,
     HttpAnswer,
     HttpSettings,
-    Priority,
     SignedRequest,
     TextForm,
 )
 from trainfleet_exporter.transport.client import ApiClient, Transport
+from trainfleet_exporter.transport.limiter import Account
+from trainfleet_exporter.transport.retry import CALLER, Caller
 
 __all__ = [
     "BULK",
     "CALLER",
     "HISTORY",
-    "NOT_JSON",
     "PAGE",
     "USUAL",
     "Account",
@@ -44,7 +40,6 @@ __all__ = [
     "Dialect",
     "HttpAnswer",
     "HttpSettings",
-    "Priority",
     "SignedRequest",
     "TextForm",
     "Transport",

@@ -19,10 +19,6 @@ from aiohttp.http import HttpProcessingError
 CAUGHT = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError, RuntimeError)
 
 
-class KeptConnectionError(httpx.ReadError):
-    """A kept connection ended before the first byte of a response."""
-
-
 _ERRNO_WORDS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
@@ -65,12 +61,6 @@ def sending_error(error: Exception, *, proxied: bool) -> httpx.TransportError | 
             return httpx.ConnectError(_words(error.os_error))
         case _:
             return _error_on_connection(error, "before an answer came")
-
-
-def is_unanswered(error: aiohttp.ClientOSError | aiohttp.ServerDisconnectedError) -> bool:
-    """Return whether the connection ended before the first byte of a response. After a reset, aiohttp does not report
-    it."""
-    return isinstance(error, aiohttp.ClientOSError) or isinstance(error.message, str)
 
 
 def reading_error(error: Exception) -> httpx.TransportError:

@@ -1,8 +1,6 @@
 """An httpx transport over aiohttp: several times faster than httpx's own. It sends the exact bytes of a request.
 
-It reads the `extensions` of a request that httpx documents: `timeout`, `target` (the bytes of the request target) and
-`trace` (called with `http11.send_request_headers.complete`, which proves a connection). A kept connection that ends
-before the first byte of a response raises a KeptConnectionError.
+It reads the extension `target` of a request (the bytes of the request target).
 """
 
 from __future__ import annotations
@@ -10,22 +8,13 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import AsyncIterator
-from functools import lru_cache
-from types import SimpleNamespace
-from typing import Any
 
 import aiohttp
 import httpx
 import yarl
 
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.transport.aiohttp_errors import (
-    CAUGHT,
-    KeptConnectionError,
-    is_unanswered,
-    reading_error,
-    sending_error,
-)
+from trainfleet_exporter.transport.aiohttp_errors import CAUGHT, reading_error, sending_error
 from trainfleet_exporter.transport.calls import HttpSettings
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for, without_user
 
@@ -56,7 +45,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         """Send a request. The response's stream yields the body as received; the caller must close it."""
         session = self._open()
         proxy: yarl.URL | None = None
-        sending = _Sending(request.extensions.get("trace"))
         try:
             origin = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
             target = request.extensions.get("target", request.url.raw_path).decode("ascii")
@@ -72,9 +60,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 allow_redirects=False,
                 proxy=proxy,
                 proxy_headers=for_proxy if to_proxy and for_proxy else None,
-                timeout=self._timeout(request),
-                trace_request_ctx=sending,
-                middlewares=(sending.once,),
             )
         except UnusableProxy as error:
             raise httpx.ProxyError(str(error), request=request) from None
@@ -92,9 +77,6 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         if self._closed:
             raise httpx.ReadError("the client has been closed")
         if self._session is None:
-            traces = aiohttp.TraceConfig()
-            traces.on_connection_reuseconn.append(_note_kept)
-            traces.on_request_headers_sent.append(_tell_connected)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     ssl=self._tls,
@@ -102,11 +84,17 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                     keepalive_timeout=_KEEP_ALIVE,
                     resolver=aiohttp.ThreadedResolver(),  # the system's resolver: /etc/hosts, search domains
                 ),
+                timeout=aiohttp.ClientTimeout(
+                    connect=self._http.connect_timeout,  # without a pool limit: DNS, TCP and TLS together
+                    sock_connect=self._http.connect_timeout,
+                    sock_read=self._http.request_timeout,
+                    ceil_threshold=math.inf,  # else timeouts above 5 s are rounded up to whole seconds
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 skip_auto_headers=_OUR_HEADERS_ONLY,
                 trust_env=False,  # proxies.py reads the proxy variables; aiohttp would also send ~/.netrc
-                trace_configs=[traces],
+                middlewares=(_send_once,),
             )
         return self._session
 
@@ -118,31 +106,15 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             self._direct.add(origin)
         return proxy
 
-    def _timeout(self, request: httpx.Request) -> aiohttp.ClientTimeout:
-        settings: dict[str, Any] = request.extensions.get("timeout", {})
-        return _timeouts(
-            settings.get("connect", self._http.connect_timeout), settings.get("read", self._http.request_timeout)
-        )
 
-
-class _Sending:
-    """One request until its response."""
-
-    def __init__(self, trace: Any) -> None:
-        self.trace = trace
-        self.is_on_kept_connection = False
-
-    async def once(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        """Send the request (a middleware of aiohttp's)."""
-        # By default, aiohttp repeats a GET when a kept connection breaks: a billed call that nothing counts,
-        # with a nonce that the cloud knows. It does not catch errors of other types.
-        try:
-            return await send(request)
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            converted = sending_error(error, proxied=request.proxy is not None)
-            if self.is_on_kept_connection and is_unanswered(error):
-                converted = KeptConnectionError(str(converted))
-            raise converted from None
+async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Send a request (a middleware of aiohttp's)."""
+    # By default, aiohttp repeats a GET when a kept connection breaks: a billed call that nothing counts,
+    # with a nonce that the cloud knows. It does not catch errors of other types.
+    try:
+        return await send(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise sending_error(error, proxied=request.proxy is not None) from None
 
 
 class _Body(httpx.AsyncByteStream):
@@ -172,22 +144,3 @@ def _tls_context(http: HttpSettings) -> ssl.SSLContext:
     # Python writes every session's keys to the file that SSLKEYLOGFILE names. With these keys, requests can be read.
     context.keylog_filename = None  # type: ignore[assignment]  # what switches it off
     return context
-
-
-@lru_cache(maxsize=8)
-def _timeouts(connect: float, read: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(
-        connect=connect,  # without a pool limit: DNS, TCP and TLS together
-        sock_connect=connect,
-        sock_read=read,
-        ceil_threshold=math.inf,  # else timeouts above 5 s are rounded up to whole seconds
-    )
-
-
-async def _note_kept(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-    context.trace_request_ctx.is_on_kept_connection = True
-
-
-async def _tell_connected(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-    if context.trace_request_ctx.trace is not None:
-        await context.trace_request_ctx.trace("http11.send_request_headers.complete", {})

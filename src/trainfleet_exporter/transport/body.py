@@ -96,9 +96,7 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
             inflates = bool(wire)  # errors and 204s often name an encoding without having a body
         case _:
             raise BadAnswer("the answer has another encoding than gzip")
-    pieces: Iterator[bytes | memoryview] = (
-        Inflater(limits.decoded).inflate(wire) if inflates else _cut(wire, limits.decoded)
-    )
+    pieces: Iterator[bytes | memoryview] = _inflate(wire, limits.decoded) if inflates else _cut(wire, limits.decoded)
     body: list[bytes] = []
     uncounted: list[bytes | memoryview] = []
     size = values = 0
@@ -135,35 +133,28 @@ def _cut(wire: bytes, limit: int) -> Iterator[memoryview]:
         yield memoryview(wire)[start : start + _SLICE_BYTES]
 
 
-class Inflater:
-    """Inflates one gzip member to at most `limit` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._left = limit
-        self._zlib = zlib.decompressobj(_GZIP_WINDOW)
-
-    def inflate(self, wire: bytes) -> Iterator[bytes]:
-        """Yield the inflated bytes piece by piece. Raise BadAnswer if they exceed the limit or the gzip member is
-        incomplete."""
-        while True:
-            size = min(_SLICE_BYTES, self._left + 1)
-            try:
-                data = self._zlib.decompress(wire, size)
-            except zlib.error:
-                raise BadAnswer("the answer is not gzip, although its header says so") from None
-            self._left -= len(data)
-            if self._left < 0:
-                raise BadAnswer(f"the answer is over the limit of {_size(self._limit)} when inflated")
-            if self._zlib.unused_data:
-                raise BadAnswer("the gzip answer has bytes after its end")
-            wire = self._zlib.unconsumed_tail
-            if data:
-                yield data
-            if not wire and len(data) < size:  # else there is more, perhaps within zlib only
-                break
-        if not self._zlib.eof:  # its checksum included
-            raise BadAnswer("the gzip answer is cut off")
+def _inflate(wire: bytes, limit: int) -> Iterator[bytes]:
+    """Yield the bytes of one gzip member piece by piece. Raise BadAnswer if they exceed the limit, or if the member is
+    incomplete."""
+    inflater, left = zlib.decompressobj(_GZIP_WINDOW), limit
+    while True:
+        size = min(_SLICE_BYTES, left + 1)
+        try:
+            data = inflater.decompress(wire, size)
+        except zlib.error:
+            raise BadAnswer("the answer is not gzip, although its header says so") from None
+        left -= len(data)
+        if left < 0:
+            raise BadAnswer(f"the answer is over the limit of {_size(limit)} when inflated")
+        if inflater.unused_data:
+            raise BadAnswer("the gzip answer has bytes after its end")
+        wire = inflater.unconsumed_tail
+        if data:
+            yield data
+        if not wire and len(data) < size:  # else there is more, perhaps within zlib only
+            break
+    if not inflater.eof:  # its checksum included
+        raise BadAnswer("the gzip answer is cut off")
 
 
 def decode_json(body: bytes) -> Any:

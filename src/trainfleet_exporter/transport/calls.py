@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from enum import Enum, IntEnum
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -26,26 +24,6 @@ class _NotJson(Enum):
 
 NOT_JSON: Final = _NotJson.NOT_JSON
 """The payload of a response whose body is not JSON; JSON's own null is None."""
-
-
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class Caller:
-    """One poll of a collector. Two of them are never equal."""
-
-    collector: str
-    calls: Counter[str] = field(default_factory=Counter)
-    """Its calls so far by API, retries included."""
-
-
-CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
-"""The poll of this task, which counts its attempts. None outside of polls."""
-
-
-class Priority(IntEnum):
-    """The order of calls that wait for the rate limit: lower numbers first."""
-
-    BULK = 0
-    DETAIL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +79,6 @@ class Call(HoldsSecrets):
     body: bytes = field(default=b"", repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Parts of the query or body to redact if a response quotes them, such as a password."""
-    priority: Priority = Priority.BULK
     may_be_empty: bool = False
     """Whether a good response may have no body (204, or an empty 200): counted as no_data, returned as None."""
     text: TextForm | None = field(default=None, repr=False)
@@ -111,9 +88,8 @@ class Call(HoldsSecrets):
     no_data: Callable[[Any], bool] | None = field(default=None, repr=False)
     """Returns whether a well-formed response has no data: it counts as `no_data`, and is still returned."""
     limits: BodyLimits = USUAL
-    breaker: str = ""
-    """Names the calls of the operation that share a circuit breaker, if one kind of call may fail without the
-    others."""
+    kind: str = ""
+    """Names calls of the operation that may fail without its others: a poll gives up one kind alone."""
 
     def at(self, path: str) -> Call:
         """Return the same call at another path."""

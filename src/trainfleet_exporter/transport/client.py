@@ -1,4 +1,9 @@
-"""Makes calls: checks breakers and limits, signs, sends, judges and counts, and retries if needed."""
+"""Makes calls.
+
+prepare the credential ──► wait for a turn ──► sign ──► send ──► judge ──► decode
+                                ▲                 transient errors, twice at most │
+                                └─────────────────────────────────────────────────┘
+"""
 
 from __future__ import annotations
 
@@ -14,36 +19,27 @@ from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
     CloudError,
-    KeptConnectionClosed,
+    LeaseLost,
     NotFound,
     RequestRefused,
     RequestTimedOut,
     Throttled,
 )
-from trainfleet_exporter.transport.account import Account
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 from trainfleet_exporter.transport.answer_redaction import SentSecrets
-from trainfleet_exporter.transport.calls import (
-    CALLER,
-    Attempt,
-    Call,
-    Dialect,
-    HttpAnswer,
-    HttpSettings,
-    SignedRequest,
-)
+from trainfleet_exporter.transport.calls import Attempt, Call, Dialect, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.exchange import Exchange
-from trainfleet_exporter.transport.guard import HostGuard, Turn
-from trainfleet_exporter.transport.payload import NotAnObject, NotJson, TooManyValues, decode
+from trainfleet_exporter.transport.limiter import Account
+from trainfleet_exporter.transport.payload import NotJson, decode
 from trainfleet_exporter.transport.proxies import proxy_passwords
-from trainfleet_exporter.transport.retry import MAX_ATTEMPTS, backoff, wait_hint
+from trainfleet_exporter.transport.retry import CALLER, MAX_ATTEMPTS, Caller, backoff, wait_hint
 
 T = TypeVar("T")
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
 
 
 class Transport:
-    """The transport of one provider: one connection pool, and one guard for each API at each host.
+    """The transport of one provider: one connection pool.
 
     `account` holds the limits, which its other providers may share. The transport calls `observe` once for every
     attempt, in the loop. `send` replaces the network (tests); `random` the jitter. Raises StartError for an unusable CA
@@ -56,7 +52,6 @@ class Transport:
         account: Account,
         http: HttpSettings,
         observe: Callable[[Attempt], None],
-        breaker_max_open: float = 30.0,
         send: httpx.AsyncBaseTransport | None = None,
         random: randomness.Random | None = None,
     ) -> None:
@@ -65,9 +60,7 @@ class Transport:
         self.send = AiohttpTransport(http) if send is None else send
         self.sent_secrets = SentSecrets(proxy_passwords(http))
         self.random = randomness.SystemRandom() if random is None else random
-        self._account = account
-        self._breaker_max_open = breaker_max_open
-        self._guards: dict[tuple[str, str], HostGuard] = {}
+        self.account = account
 
     def client(self, base_url: str, dialect: Dialect) -> ApiClient:
         """Return a client for one API at `scheme://host[:port]`. Raise ValueError for another form of `base_url`."""
@@ -77,16 +70,7 @@ class Transport:
             raise ValueError("not an address") from None
         if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.raw_path != b"/":
             raise ValueError("not scheme, host and port alone")
-        host = url.netloc.decode("ascii")
-        key = (host, dialect.api)
-        if key not in self._guards:
-            self._guards[key] = HostGuard(
-                host,
-                self._account.limiter(host, dialect.api),
-                may_call=self._account.may_call,
-                breaker_max_open=self._breaker_max_open,
-            )
-        return ApiClient(self, url.scheme, self._guards[key], dialect)
+        return ApiClient(self, url.scheme, url.netloc.decode("ascii"), dialect)
 
     async def aclose(self) -> None:
         """Close every connection. Calls in flight fail."""
@@ -96,11 +80,12 @@ class Transport:
 class ApiClient:
     """One API of one cloud at one host. Made by Transport.client."""
 
-    def __init__(self, transport: Transport, scheme: str, guard: HostGuard, dialect: Dialect) -> None:
+    def __init__(self, transport: Transport, scheme: str, host: str, dialect: Dialect) -> None:
         self._transport = transport
-        self._exchange = Exchange(f"{scheme}://{guard.host}", guard.host, transport.send, transport.http)
-        self._host = guard.host
-        self._guard = guard
+        self._exchange = Exchange(f"{scheme}://{host}", host, transport.send, transport.http)
+        self._host = host
+        self._account = transport.account
+        self._limiter = transport.account.limiter(host, dialect.api)
         self._dialect = dialect
 
     @overload
@@ -111,9 +96,8 @@ class ApiClient:
         """Return the JSON object of a good response as `into` (see transport.payload), by `deadline` (loop time).
 
         For an empty response, if `Call.may_be_empty` allows it, return `into()`. Raises only CloudError. Transient
-        errors are tried again within the deadline, the retry budget and the breakers; then the last real error is
-        raised. If the first attempt used a kept connection that was closed while idle, it is repeated at once, even
-        without a retry budget: every call here can be repeated.
+        errors are tried again twice within the deadline, unless the poll has given the operation up (Caller): every
+        call here can be repeated. Then the last real error is raised.
         """
         try:
             mark = await self._prepare(call, deadline)
@@ -136,30 +120,36 @@ class ApiClient:
             raise AccessDenied.of(error) from None
 
     async def _call(self, call: Call, into: type[T], deadline: float) -> T:
+        caller = CALLER.get() or Caller("")
+        operation = (self._host, self._dialect.api, call.operation, call.kind)
+
+        def check() -> None:
+            if not self._account.may_call():  # the process may have been stopped at any time before
+                raise LeaseLost("not tried: another exporter may hold the lease by now")
+            caller.check(operation, self._host)
+
         failure: CloudError | None = None
         try:
             for number in range(1, MAX_ATTEMPTS + 1):
                 try:
-                    turn = await self._guard.enter(call.operation + call.breaker, call.priority, deadline)
+                    await self._limiter.acquire(deadline, check)
                 except CloudError as refusal:
                     raise failure or refusal from None
-                with turn:
+                started, signed = asyncio.get_running_loop().time(), None
+                try:
                     signed = self._dialect.sign(call, self._host)
-                    try:
-                        turn.charge()
-                    except CloudError as refusal:
-                        raise failure or refusal from None
-                    if number == 1:
-                        self._guard.retries.earn()
-                    started = asyncio.get_running_loop().time()
-                    try:
-                        return await self._attempt(call, signed, turn, deadline, number, into=into)
-                    except CloudError as error:
-                        failure = error.with_traceback(None)  # which holds the answer
-                    # Still inside the turn: set the pause before the next call in the queue gets this slot.
-                    wait = self._wait(failure, number, started)
+                    payload = await self._attempt(call, into, signed, deadline, caller)
+                except CloudError as error:
+                    failure = error.with_traceback(None)  # which holds the answer
+                    caller.failed(operation, failure, deadline)
+                    wait = self._wait(failure, number, started)  # before another call gets this turn
+                else:
+                    caller.succeeded(operation)
+                    return payload
+                finally:
+                    self._limiter.release(used=signed is not None)
                 resume = asyncio.get_running_loop().time() + wait
-                if not self._may_retry(call, failure, number, resume, deadline):
+                if not failure.transient or number == MAX_ATTEMPTS or resume >= deadline:
                     break
                 await asyncio.sleep(wait)
             assert failure is not None  # the loop ends by return, by an error or with a failure
@@ -169,30 +159,15 @@ class ApiClient:
 
     def _wait(self, error: CloudError, number: int, started: float) -> float:
         """Return the seconds until the next attempt, and pause the host if it asked for a pause."""
-        if not error.transient or _is_lapse(error, number):
-            return 0.0
-        hint = wait_hint(error.retry_after)
-        failures = number
+        hint = wait_hint(error.retry_after) if error.transient else None
+        wait = backoff(number, self._transport.random) if hint is None else hint
         if isinstance(error, Throttled):
-            failures = max(number, self._guard.throttled(started))
-            self._guard.limiter.throttled(started, error.pace)
-        wait = backoff(failures, self._transport.random) if hint is None else hint
+            self._limiter.throttled(started, error.pace)
         if hint is not None or isinstance(error, Throttled):
-            self._guard.limiter.pause(wait)
+            self._limiter.pause(wait)
         return wait
 
-    def _may_retry(self, call: Call, error: CloudError, number: int, resume: float, deadline: float) -> bool:
-        return (
-            error.transient
-            and number < MAX_ATTEMPTS
-            and resume < deadline
-            and not self._guard.will_refuse(call.operation + call.breaker, resume)
-            and (_is_lapse(error, number) or self._guard.retries.spend())
-        )
-
-    async def _attempt(
-        self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, number: int, *, into: type[T]
-    ) -> T:
+    async def _attempt(self, call: Call, into: type[T], signed: SignedRequest, deadline: float, caller: Caller) -> T:
         """Make one attempt, and report it once with any result.
 
         A cancelled attempt (the daemon stops, a poll is over) counts as `timeout`: the cloud bills it, and no complete
@@ -204,28 +179,21 @@ class ApiClient:
         self._transport.sent_secrets.note((*signed.secrets, *call.secrets))
         try:
             payload, outcome = await self._exchange.send(
-                call, signed, turn, deadline, accept=lambda answer: self._accept(answer, call, into, signed)
+                call, signed, deadline, accept=lambda answer: self._accept(answer, call, into, signed)
             )
-            turn.answered()
-            self._guard.not_throttled()
         except asyncio.CancelledError:
             outcome = RequestTimedOut.outcome
             raise
         except CloudError as error:
             outcome = error.outcome
-            if not _is_lapse(error, number):
-                # No change if the exchange has settled it.
-                turn.failed(self._transport.sent_secrets.redactor(signed).redact_error(error))
+            self._transport.sent_secrets.redactor(signed).redact_error(error)
             raise
         else:
             return payload
         finally:
+            caller.calls[self._dialect.api] += 1
             seconds = loop.time() - started
-            caller = CALLER.get()
-            collector = "" if caller is None else caller.collector
-            if caller is not None:
-                caller.calls[self._dialect.api] += 1
-            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, collector))
+            self._transport.observe(Attempt(self._dialect.api, call.operation, outcome, seconds, caller.collector))
 
     def _accept(self, answer: HttpAnswer, call: Call, into: type[T], signed: SignedRequest) -> tuple[T, str]:
         """Return the payload of a response that the dialect accepts, and the outcome to count.
@@ -257,11 +225,8 @@ class ApiClient:
             return cast("T", text), False
         try:
             return decode(answer.body, into, tolerated=call.limits.tolerated), False
-        except TooManyValues:
-            said = f"the answer is over the limit of {call.limits.tolerated:,} values that can be read field by field"
-            raise BadAnswer(f"{self._host}: {said}", status=answer.status) from None
-        except NotAnObject:
-            raise BadAnswer(f"{self._host}: the answer is JSON but not an object", status=answer.status) from None
+        except BadAnswer as error:
+            raise BadAnswer(f"{self._host}: {error.message}", status=answer.status) from None
         except NotJson:
             if call.may_be_empty and not answer.body.strip():
                 return into(), True
@@ -276,16 +241,6 @@ class ApiClient:
         except httpx.InvalidURL:
             host = ""
         return host if _HOST.fullmatch(host) else "no valid address"
-
-
-def _is_lapse(error: CloudError, number: int) -> bool:
-    """Return whether an attempt failed because of the age of its connection, which proves nothing about the host or
-    operation.
-
-    This applies to the first attempt of a call only: an operation that closes every connection must not count as
-    working.
-    """
-    return number == 1 and isinstance(error, KeptConnectionClosed)
 
 
 def _media_type(content_type: str) -> str:

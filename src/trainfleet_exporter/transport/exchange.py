@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import lru_cache
 from typing import TypeVar
@@ -11,18 +11,9 @@ from typing import TypeVar
 import httpx
 
 from trainfleet_exporter import __version__
-from trainfleet_exporter.errors import (
-    BadAnswer,
-    CloudError,
-    KeptConnectionClosed,
-    RequestRefused,
-    RequestTimedOut,
-    Unreachable,
-)
-from trainfleet_exporter.transport.aiohttp_errors import KeptConnectionError
+from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused, RequestTimedOut, Unreachable
 from trainfleet_exporter.transport.body import read_wire, unpack
 from trainfleet_exporter.transport.calls import Call, HttpAnswer, HttpSettings, SignedRequest
-from trainfleet_exporter.transport.guard import Turn
 from trainfleet_exporter.transport.payload import SHORT_FIELD, decode_short_fields
 
 _DEFAULT_HEADERS = (
@@ -32,11 +23,9 @@ _DEFAULT_HEADERS = (
 )
 _ERROR_FIELD = 64 * 1024
 """Bytes of a field of an error up to which a dialect sees it: messages quote whole requests."""
-_CONNECTING = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
 _OUR_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 
 T = TypeVar("T")
-_Trace = Callable[[str, Mapping[str, object]], Awaitable[None]]
 
 
 @lru_cache(maxsize=512)  # most polls ask for the same targets again, and httpx takes 15 µs to parse one
@@ -52,51 +41,29 @@ class Exchange:
         self._host = host
         self._transport = send
         self._http = http
-        self._timeout = {"connect": http.connect_timeout, "read": http.request_timeout}
 
-    async def send(
-        self, call: Call, signed: SignedRequest, turn: Turn, deadline: float, *, accept: Callable[[HttpAnswer], T]
-    ) -> T:
-        """Return what `accept` makes of the complete response of any status. Report the state of the connection to
-        `turn`.
+    async def send(self, call: Call, signed: SignedRequest, deadline: float, *, accept: Callable[[HttpAnswer], T]) -> T:
+        """Return what `accept` makes of the complete response of any status.
 
         `accept` decodes only one large response at a time (transport.body).
 
         The time limit is the request timeout or the time until `deadline` (loop time), whichever is shorter.
         """
         started = asyncio.get_running_loop().time()
-        poll_ends_first = deadline < started + self._http.request_timeout
-        sent = False
-
-        async def trace(event: str, _: Mapping[str, object]) -> None:
-            nonlocal sent
-            sent = sent or event.endswith("send_request_headers.complete")
-
         try:
-            request = self._request(signed, trace)
+            request = self._request(signed)
             async with asyncio.timeout_at(min(deadline, started + self._http.request_timeout)):
                 return await self._exchange(request, call, accept)
         except TimeoutError:
             waited = asyncio.get_running_loop().time() - started
-            limit = "the poll's deadline passed" if poll_ends_first else "the request timeout passed"
-            phase = "incomplete answer" if sent else "no connection or no answer"
-            error: CloudError = RequestTimedOut(f"{self._host}: {phase} after {waited:.1f} s, because {limit}")
-            if sent:
-                turn.failed(error)
-            elif not poll_ends_first:
-                turn.not_connected(error)
-            else:  # the last moments of a poll are too short to learn from
-                turn.abandon()
-            raise error from None
+            limit = "the poll's deadline" if deadline < started + self._http.request_timeout else "the request timeout"
+            raise RequestTimedOut(
+                f"{self._host}: no complete answer after {waited:.1f} s, because {limit} passed"
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as failed:
-            error = self._translate(failed)
-            if isinstance(failed, _CONNECTING):
-                turn.not_connected(error)
-            elif isinstance(failed, _OUR_FAULT):
-                turn.abandon()  # nothing was sent, so the result proves nothing
-            raise error from None
+            raise self._translate(failed) from None
 
-    def _request(self, signed: SignedRequest, trace: _Trace) -> httpx.Request:
+    def _request(self, signed: SignedRequest) -> httpx.Request:
         """Return the request. Its target is sent byte for byte as signed (httpx's extension `target`)."""
         if not (signed.target.isascii() and signed.target.isprintable()):
             raise httpx.LocalProtocolError("the request cannot be written as HTTP")
@@ -107,7 +74,7 @@ class Exchange:
                 _url(self._origin + signed.target),
                 headers=[*signed.headers.items(), *(each for each in _DEFAULT_HEADERS if each[0] not in named)],
                 stream=httpx.ByteStream(signed.body),  # as `content`, httpx would look for headers to add
-                extensions={"timeout": self._timeout, "trace": trace, "target": signed.target.encode("ascii")},
+                extensions={"target": signed.target.encode("ascii")},
             )
         except UnicodeEncodeError:
             raise httpx.LocalProtocolError("the request cannot be written as HTTP") from None
@@ -136,4 +103,4 @@ class Exchange:
             return RequestRefused(what)
         if isinstance(error, httpx.DecodingError):
             return BadAnswer(what)
-        return KeptConnectionClosed(what) if isinstance(error, KeptConnectionError) else Unreachable(what)
+        return Unreachable(what)

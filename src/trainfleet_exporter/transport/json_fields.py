@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -20,6 +20,8 @@ UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", defaul
 """Counts the invalid fields: `malformed`, or `out_of_range`."""
 _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 """-1 is what these clouds say for "none"."""
+_LONGEST_NUMBER = 40
+"""Characters of a number given as text."""
 _FIRST_TIME = 86_400.0
 """Unix seconds. Times before the second day of 1970 mean "not set"."""
 
@@ -28,32 +30,30 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?
 
 def number(fields: Mapping[str, Any], key: str) -> float | None:
     """A finite, non-negative number, given as a number or as text."""
-    value = _finite(fields.get(key))
-    if value is None or value >= 0:
-        return value
-    unusable(fields[key], "out_of_range")
-    return None
+    given = fields.get(key)
+    value = as_number(given)
+    if value is None:
+        unusable(given, "malformed")
+    elif not 0 <= value < math.inf:
+        unusable(given, "out_of_range")
+        return None
+    return value
 
 
-def _finite(given: Any) -> float | None:
-    """A finite number, given as a number or as text."""
+def as_number(given: Any) -> float | None:
+    """Return a number that is given as one or as text, which may be infinite or NaN; None for anything else."""
     value = given
     if isinstance(value, str):
         try:
-            value = float(value) if value.isascii() and len(value) < 40 else None
+            value = float(value) if value.isascii() and len(value) < _LONGEST_NUMBER else None
         except ValueError:
             value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        unusable(given, "malformed")
         return None
     try:
-        value = float(value)
+        return float(value)
     except OverflowError:
-        value = math.inf
-    if math.isfinite(value):
-        return value
-    unusable(given, "out_of_range")
-    return None
+        return math.inf if value > 0 else -math.inf
 
 
 @contextmanager
@@ -107,26 +107,17 @@ def flag(fields: Mapping[str, Any], key: str) -> bool | None:
 
 
 def utc_time(fields: Mapping[str, Any], key: str) -> float | None:
-    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None if it is not set."""
+    """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`.
+
+    None if it means "not set": year 1 or Unix 0 in any time zone.
+    """
     value = fields.get(key)
     if isinstance(value, str) and _TIME.fullmatch(value) is not None:
-        try:
-            return _if_set(datetime.fromisoformat(value).timestamp())
-        except ValueError:  # a 30th of February
-            pass
+        with suppress(ValueError):  # a 30th of February
+            unix = datetime.fromisoformat(value).timestamp()
+            return unix if unix >= _FIRST_TIME else None
     unusable(value, "malformed")
     return None
-
-
-def unix_time(fields: Mapping[str, Any], key: str, *, per_second: int = 1) -> float | None:
-    """Unix seconds of a time that counts seconds, or so many parts of one. None if it is not set."""
-    value = _finite(fields.get(key))
-    return None if value is None else _if_set(value / per_second)
-
-
-def _if_set(unix: float) -> float | None:
-    """Return the time, or None if it means "not set": year 1 or Unix 0 in any time zone."""
-    return unix if unix >= _FIRST_TIME else None
 
 
 def iso_time(unix: float) -> str:
@@ -138,10 +129,3 @@ def mapping(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A nested object; empty where absent or of another type."""
     value = fields.get(key)
     return value if isinstance(value, dict) else {}
-
-
-def mappings(fields: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    """The objects of a nested list; other entries are skipped."""
-    value = fields.get(key)
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))

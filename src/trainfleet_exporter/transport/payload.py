@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import json
-import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar, cast
@@ -20,17 +19,16 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.transport.body import decode_json, values_of
 from trainfleet_exporter.transport.calls import NOT_JSON, USUAL
-from trainfleet_exporter.transport.json_fields import unusable
+from trainfleet_exporter.transport.json_fields import as_number, unusable
 
 T = TypeVar("T")
 SHORT_FIELD = 4096
 """The most bytes of a field of a good response that a dialect gets: its code and its message are shorter."""
 _DECODED_TWICE = 100_000
 """Values of an answer up to which it is decoded for its short fields alone where those cannot be cut out."""
-_LONGEST_NUMBER = 40
-"""Characters of a number given as text."""
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _value = msgspec.json.Decoder().decode
 
@@ -42,16 +40,8 @@ class _Absent:
 _ABSENT: Final = _Absent()
 
 
-class NotAnObject(ValueError):
-    """The body is JSON, but not an object."""
-
-
 class NotJson(ValueError):
     """The body is not JSON."""
-
-
-class TooManyValues(ValueError):
-    """The body does not fit, and has too many values to read field by field."""
 
 
 def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T:
@@ -60,7 +50,7 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
     Fields that were given and do not fit are counted (json_fields.UNUSABLE), except texts; they have their default.
     An item of a list or map that does not fit is null where the type allows that: a reader counts it, and knows that
     what it adds up is incomplete. Else it is left out, and counted if it is an object of a list. Raises NotJson,
-    NotAnObject, or TooManyValues where a struct does not fit a body of more than `tolerated` values.
+    or BadAnswer where the body is no object, or does not fit and has more than `tolerated` values.
     """
     if into is not dict:
         if not _is_utf8(body):  # msgspec does not look at what is not read
@@ -70,12 +60,12 @@ def decode(body: bytes, into: type[T], *, tolerated: int = USUAL.tolerated) -> T
         except (ValueError, RecursionError):
             pass
         if values_of(body) > tolerated:
-            raise TooManyValues
+            raise BadAnswer(f"the answer is over the limit of {tolerated:,} values that can be read field by field")
     found = decode_json(body)
     if found is NOT_JSON:
         raise NotJson
     if not isinstance(found, dict):
-        raise NotAnObject
+        raise BadAnswer("the answer is JSON but not an object")
     if into is dict:
         return cast("T", found)
     return cast("T", _fit(found, inspect.type_info(into)))
@@ -250,19 +240,11 @@ def _raw(given: Any) -> Any:
 
 def _number(given: Any) -> Any:
     """Return a number, which may be infinite or NaN: its user decides which values are credible."""
-    value = given
-    if isinstance(value, str):
-        try:
-            value = float(value) if value.isascii() and len(value) < _LONGEST_NUMBER else None
-        except ValueError:
-            value = None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    value = as_number(given)
+    if value is None:
         unusable(given, "malformed")
         return _ABSENT
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
+    return value
 
 
 def _truth(given: Any) -> Any:

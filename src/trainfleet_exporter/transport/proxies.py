@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import re
 from collections.abc import Mapping
 from contextlib import suppress
-from urllib.request import getproxies_environment, proxy_bypass
+from urllib.request import getproxies_environment
 
 import yarl
 
@@ -27,10 +28,11 @@ def proxy_for(url: yarl.URL, http: HttpSettings) -> yarl.URL | None:
         return _usable(http.proxy_url)
     if not http.trust_env:
         return None
-    host = url.raw_host or ""
-    if _is_loopback(host) or proxy_bypass(f"[{host}]" if ":" in host else f"{host}:{url.port}"):
-        return None
+    host, port = (url.raw_host or "").lower().rstrip("."), url.port
     variables = getproxies_environment()
+    exempt = variables.get("no", "").replace(",", " ").split()
+    if _is_loopback(host) or any(_matches(entry.lower(), host, port) for entry in exempt):
+        return None
     proxy = variables.get(url.scheme) or variables.get("all")
     return _usable(proxy) if proxy else None
 
@@ -67,10 +69,35 @@ def _usable(text: str) -> yarl.URL:
     return proxy
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
+_EXEMPT = re.compile(r"\[(?P<bracketed>[^\]]*)\](?::(?P<port6>\d+))?|(?P<name>[^:]*)(?::(?P<port>\d+))?|(?P<bare>.*)")
+
+
+def _matches(entry: str, host: str, port: int | None) -> bool:
+    """Return whether an entry of NO_PROXY names a host: `*`, an address, a network, or a domain with all below it, with
+    or without a port."""
+    found = _EXEMPT.fullmatch(entry)
+    assert found is not None  # its last form is any text
+    wanted_port = found["port6"] or found["port"]
+    if wanted_port and int(wanted_port) != port:
         return False
+    name = found["bracketed"] or found["name"] or found["bare"] or ""
+    if name == "*":
+        return True
+    if (address := _address(host)) is None:
+        domain = name.removeprefix("*").strip(".")
+        return domain != "" and f".{host}".endswith(f".{domain}")
+    with suppress(ValueError):
+        return address in ipaddress.ip_network(name, strict=False)
+    return False
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -1,47 +1,90 @@
-"""When to retry: full-jitter backoff, limited by a budget that grows with every call."""
+"""Retries: at most two for each call, until its poll gives the operation up. The next poll begins afresh."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections import Counter
+from collections.abc import Hashable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from random import Random
+from typing import Final
+
+from trainfleet_exporter.errors import CloudError, RequestTimedOut, ServerTrouble, Throttled, Unreachable
 
 MAX_ATTEMPTS = 3
 _BACKOFF_BASE = 0.2
-_BACKOFF_CAP = 10.0
 _LONGEST_HINT = 3600.0
+_MOST_FAILURES = 5 * MAX_ATTEMPTS
+"""Failed attempts in a row before the poll gives an operation up: five calls with their retries."""
+_Outage = ServerTrouble | RequestTimedOut | Unreachable
 
 
-class RetryBudget:
-    """Limits retries to a tenth of all calls, so that a failing service does not get many times its load.
+@dataclass(slots=True)
+class _Failures:
+    """Failed attempts of one operation in a row."""
 
-    Counted in whole tenths: 0.1 has no exact float, and the bound must hold exactly.
-    """
-
-    _PRICE = 10
-    _MOST = 10 * _PRICE
-
-    def __init__(self) -> None:
-        self._tenths = 0
-
-    def earn(self) -> None:
-        """Record the first attempt of a call, which adds a tenth of a retry, up to ten retries."""
-        self._tenths = min(self._MOST, self._tenths + 1)
-
-    def spend(self) -> bool:
-        """Take one retry. Return False if none is left."""
-        if self._tenths < self._PRICE:
-            return False
-        self._tenths -= self._PRICE
-        return True
+    count: int = 0
+    last: _Outage | None = None
+    given_up_until: float = 0.0
+    """Loop time."""
 
 
-def backoff(failures: int, random: Random) -> float:
-    """Return the seconds to wait after this number of failures in a row (1 or more), by full jitter.
+@dataclass(slots=True, eq=False)
+class Caller:
+    """One poll of a collector. Two of them are never equal."""
+
+    collector: str
+    calls: Counter[str] = field(default_factory=Counter)
+    """Its calls so far by API, retries included."""
+    _failures: dict[Hashable, _Failures] = field(default_factory=dict)
+
+    def check(self, operation: Hashable, host: str) -> None:
+        """Raise the kind of the last error if the poll has given this operation up."""
+        failures = self._failures.get(operation)
+        if failures is None or failures.count < _MOST_FAILURES:
+            return
+        if asyncio.get_running_loop().time() >= failures.given_up_until:
+            del self._failures[operation]  # a cycle over many objects goes on
+            return
+        assert failures.last is not None
+        status = f"HTTP {failures.last.status} " if failures.last.status else ""
+        reason = failures.last.message.removeprefix(f"{host}: ")
+        raise type(failures.last)(
+            f"{host}: not tried, because {_MOST_FAILURES} attempts in a row failed in this poll; last: {status}{reason}"
+        )
+
+    def succeeded(self, operation: Hashable) -> None:
+        """The service answered a call of this operation."""
+        self._failures.pop(operation, None)
+
+    def failed(self, operation: Hashable, error: CloudError, deadline: float) -> None:
+        """An attempt failed. After too many in a row, the poll gives the operation up until `deadline`, which is that
+        of the call: the poll's, or that of one object in a cycle over many.
+
+        A rejection proves that the operation works; throttling proves nothing.
+        """
+        if isinstance(error, _Outage):
+            failures = self._failures.setdefault(operation, _Failures())
+            failures.count += 1
+            failures.last = error
+            if failures.count == _MOST_FAILURES:
+                failures.given_up_until = deadline
+        elif not isinstance(error, Throttled):
+            self.succeeded(operation)
+
+
+CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
+"""The poll of this task. None outside of polls."""
+
+
+def backoff(attempt: int, random: Random) -> float:
+    """Return the seconds to wait after this attempt (1 or more), by full jitter.
 
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
     """
-    exponent = min(failures - 1, 16)  # far above the cap already; keeps the power small
-    return random.uniform(0, min(_BACKOFF_CAP, _BACKOFF_BASE * 2.0**exponent))
+    return random.uniform(0, _BACKOFF_BASE * 2.0 ** (attempt - 1))
 
 
 def wait_hint(retry_after: float | None) -> float | None:

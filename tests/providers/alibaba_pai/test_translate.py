@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from tests.providers.alibaba_pai.cloud import Row
 from tests.support.payloads import payload
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import Accelerators, Job, Pod, QueuePlace, RoleCount, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_pools
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, MetricType, add
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.transport.json_fields import counting_unusable
-from trainfleet_exporter.transport.payload import NotAnObject, NotJson, decode
+from trainfleet_exporter.transport.payload import NotJson, decode
 
 CPU, NETWORK = METRIC_TYPES[0], METRIC_TYPES[4]
 NOW = 1_767_323_045.0
@@ -225,8 +226,8 @@ def test_a_page_however_it_is_written(body: bytes, rows: list[payloads.Job | Non
         (b'{"Jobs":[{},]}', NotJson),
         (b'{"Jobs":[null,"\xff",{}]}', NotJson),
         (b'{"Jobs":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}", NotJson),
-        (b"[]", NotAnObject),
-        (b"null", NotAnObject),
+        (b"[]", BadAnswer),
+        (b"null", BadAnswer),
     ],
 )
 def test_what_is_no_page_as_a_whole_is_refused(body: bytes, error: type[Exception]) -> None:

@@ -13,7 +13,7 @@ from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call, Priority
+from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call
 from trainfleet_exporter.transport.json_fields import iso_time
 
 PAGE_SIZE = 100
@@ -54,17 +54,17 @@ class PaiClient:
         call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
         return await _whole_list(self._aiworkspace, call, payloads.WorkspacesPage, attrgetter("workspace_id"), deadline)
 
-    async def list_jobs(self, query: Mapping[str, str], *, deadline: float, breaker: str = "") -> Listing[payloads.Job]:
+    async def list_jobs(self, query: Mapping[str, str], *, deadline: float, kind: str = "") -> Listing[payloads.Job]:
         """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
 
-        `breaker` as in Call.
+        `kind` as in Call.
         """
         call = Call(
             operation="ListJobs",
             path="/api/v1/jobs",
             query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
             limits=PAGE,
-            breaker=breaker,
+            kind=kind,
         )
         return await _whole_list(self._dlc, call, payloads.JobsPage, attrgetter("job_id"), deadline)
 
@@ -78,9 +78,9 @@ class PaiClient:
         call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs")
         return await _whole_list(self._dlc, call, payloads.EcsSpecsPage, attrgetter("instance_type"), deadline)
 
-    async def get_job(self, job_id: str, into: type[J], *, deadline: float, priority: Priority = Priority.DETAIL) -> J:
+    async def get_job(self, job_id: str, into: type[J], *, deadline: float) -> J:
         """DLC GetJob: one job with its pods, with the fields of `into`."""
-        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}", priority=priority)
+        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}")
         found = await self._dlc.call(call, into, deadline=deadline)
         if found.job_id != job_id:
             raise BadAnswer("the answer is about another job", operation=call.operation)
@@ -106,7 +106,6 @@ class PaiClient:
                 "EndTime": iso_time(end),
                 "TimeStep": "1m",
             },
-            priority=Priority.DETAIL,
             no_data=lambda found: not found.pod_metrics,
             limits=limits,
         )

@@ -15,7 +15,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.aws_sagemaker import payloads
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.transport import PAGE, ApiClient, Call, Priority
+from trainfleet_exporter.transport import PAGE, ApiClient, Call
 
 PAGE_SIZE = 100
 """The largest page of each list."""
@@ -43,12 +43,10 @@ class SageMakerClient:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def search_jobs(
-        self, filters: Sequence[Filter], *, deadline: float, breaker: str = ""
-    ) -> Listing[payloads.Job]:
-        """Search (TrainingJob), oldest first, all pages of 100 complete jobs. `breaker` as in Call."""
+    async def search_jobs(self, filters: Sequence[Filter], *, deadline: float, kind: str = "") -> Listing[payloads.Job]:
+        """Search (TrainingJob), oldest first, all pages of 100 complete jobs. `kind` as in Call."""
         asked = {**_search(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": PAGE_SIZE}
-        rows = await self._all_pages("Search", asked, payloads.SearchPage, deadline, breaker=breaker)
+        rows = await self._all_pages("Search", asked, payloads.SearchPage, deadline, kind=kind)
         return _listing([None if row is None else row.training_job for row in rows])
 
     async def count_jobs(self, filters: Sequence[Filter], *, deadline: float) -> int | None:
@@ -65,7 +63,7 @@ class SageMakerClient:
 
     async def describe_job(self, name: str, *, deadline: float) -> payloads.Job:
         """DescribeTrainingJob. NotFound if the job does not exist."""
-        call = json_call("DescribeTrainingJob", {"TrainingJobName": name}, priority=Priority.DETAIL)
+        call = json_call("DescribeTrainingJob", {"TrainingJobName": name})
         row = await self._client.call(call, payloads.Job, deadline=deadline)
         if row.training_job_name != name:
             raise BadAnswer("the answer is about another job", operation="DescribeTrainingJob")
@@ -90,24 +88,20 @@ class SageMakerClient:
         return await self._all_pages("ListTrainingPlans", {"MaxResults": PAGE_SIZE}, payloads.TrainingPlans, deadline)
 
     async def _all_pages(
-        self, operation: str, asked: Mapping[str, Any], into: type[_Page[T]], deadline: float, *, breaker: str = ""
+        self, operation: str, asked: Mapping[str, Any], into: type[_Page[T]], deadline: float, *, kind: str = ""
     ) -> list[T | None]:
         """The rows of every page."""
         found: list[T | None] = []
-        async for rows in pages(self._client, json_call(operation, asked, breaker=breaker), asked, into, deadline):
+        async for rows in pages(self._client, json_call(operation, asked, kind=kind), asked, into, deadline):
             found += rows
             del rows  # to free memory before the next call
         return found
 
 
-def json_call(
-    operation: str, asked: Mapping[str, Any], *, priority: Priority = Priority.BULK, breaker: str = ""
-) -> Call:
+def json_call(operation: str, asked: Mapping[str, Any], *, kind: str = "") -> Call:
     """Return a call with its parameters as JSON."""
     body = json.dumps(asked, separators=(",", ":")).encode()
-    return Call(
-        operation=operation, path="/", method="POST", body=body, priority=priority, limits=PAGE, breaker=breaker
-    )
+    return Call(operation=operation, path="/", method="POST", body=body, limits=PAGE, kind=kind)
 
 
 async def pages(

@@ -23,14 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    CircuitOpen,
-    CloudError,
-    LeaseLost,
-    NotFound,
-    RequestRefused,
-)
+from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, NotFound, RequestRefused
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.credentials.credential import Credential, Issued
@@ -46,8 +39,6 @@ REFUSAL_PAUSE = 300.0
 FAILURE_PAUSE = 30.0
 """Seconds before a transient failure is retried: by the next poll as a rule, and not by every call of this one."""
 _REFUSALS = (AccessDenied, NotFound, RequestRefused)
-_NOT_ASKED = (CircuitOpen, LeaseLost)
-"""No attempt was made. The breaker or the lease decides how long to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ class BackOff:
 
     def note(self, basis: object, error: CloudError) -> None:
         """Begin the pause for a request that has just failed."""
-        if isinstance(error, _NOT_ASKED):
+        if isinstance(error, LeaseLost):  # no attempt was made; the lease decides how long to wait
             return
         refused = isinstance(error, _REFUSALS)
         pause = REFUSAL_PAUSE if refused else max(FAILURE_PAUSE, wait_hint(error.retry_after) or 0.0)

@@ -18,7 +18,7 @@ from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 from trainfleet_exporter.providers.huawei_modelarts.translate_v1 import id_text
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call, Priority
+from trainfleet_exporter.transport import BULK, PAGE, USUAL, ApiClient, BodyLimits, Call
 
 JOBS_PAGE = 50
 V1_PAGE = 1000
@@ -80,7 +80,6 @@ class ModelArtsClient:
             path,
             payloads.Metrics,
             deadline,
-            priority=Priority.DETAIL,
             may_be_empty=True,
             limits=BULK,
         )
@@ -190,14 +189,12 @@ class ModelArtsClient:
     async def list_versions_v1(self, job_id: str, *, deadline: float) -> payloads.VersionsV1:
         """GET /v1/{project}/training-jobs/{id}/versions; without a page, all of them."""
         path = f"training-jobs/{_segment(job_id)}/versions"
-        return await self._get(
-            "ListTrainingJobVersions", 1, path, payloads.VersionsV1, deadline, priority=Priority.DETAIL, limits=BULK
-        )
+        return await self._get("ListTrainingJobVersions", 1, path, payloads.VersionsV1, deadline, limits=BULK)
 
     async def log_file_names_v1(self, job_id: str, version_id: str, *, deadline: float) -> payloads.LogFileNames:
         """GET .../versions/{version}/log/file-names: the names of a version's pods."""
         path = f"training-jobs/{_segment(job_id)}/versions/{_segment(version_id)}/log/file-names"
-        return await self._get("ListLogFileNames", 1, path, payloads.LogFileNames, deadline, priority=Priority.DETAIL)
+        return await self._get("ListLogFileNames", 1, path, payloads.LogFileNames, deadline)
 
     async def pod_metrics_v1(
         self, job_id: str, version_id: str, pod: str, *, each: bool, deadline: float
@@ -212,7 +209,6 @@ class ModelArtsClient:
             payloads.Metrics,
             deadline,
             query=query,
-            priority=Priority.DETAIL,
             may_be_empty=True,
             limits=BULK,
         )
@@ -240,7 +236,6 @@ class ModelArtsClient:
         deadline: float,
         *,
         query: Mapping[str, str] | None = None,
-        priority: Priority = Priority.BULK,
         may_be_empty: bool = False,
         limits: BodyLimits = USUAL,
     ) -> T:
@@ -248,7 +243,6 @@ class ModelArtsClient:
             operation=operation,
             path="",
             query=query or {},
-            priority=priority,
             may_be_empty=may_be_empty,
             limits=limits,
         )

@@ -20,7 +20,6 @@ from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.reader import JobReader
 from trainfleet_exporter.providers.values import amount
-from trainfleet_exporter.transport import Priority
 from trainfleet_exporter.transport.json_fields import iso_time
 
 _BY_ID_ONE_BY_ONE = 10
@@ -54,7 +53,7 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
         """One list by the time of the end."""
         times = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(start), "EndTime": iso_time(end)}
         # If the service takes the time range for that of creation, the list has other jobs as well.
-        await self.take(await self._list(times, deadline, breaker=" finished"), lambda job: job.status in FINISHED)
+        await self.take(await self._list(times, deadline, kind="finished"), lambda job: job.status in FINISHED)
 
     def look_up_size(self, count: int) -> int:
         """One by one while they are few."""
@@ -67,9 +66,7 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
         (job_id,) = job_ids
         row: payloads.Job
         try:
-            row = await self.shared.client.get_job(
-                job_id, payloads.JobDetail, deadline=deadline, priority=Priority.BULK
-            )
+            row = await self.shared.client.get_job(job_id, payloads.JobDetail, deadline=deadline)
         except NotFound:
             return Listing({})
         was = self.jobs.last_known(job_id)
@@ -110,7 +107,7 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
         client = self.shared.client
         for job_id in job_ids:
             try:
-                answer = await client.get_job(job_id, payloads.JobRecords, deadline=deadline, priority=Priority.BULK)
+                answer = await client.get_job(job_id, payloads.JobRecords, deadline=deadline)
             except NotFound:
                 continue
             except CloudError as error:
@@ -130,6 +127,6 @@ class PaiJobReader(JobReader[PaiShared, payloads.Job]):
         """Seconds."""
         return amount(row.duration)
 
-    async def _list(self, query: dict[str, str], deadline: float, *, breaker: str = "") -> Listing[payloads.Job]:
+    async def _list(self, query: dict[str, str], deadline: float, *, kind: str = "") -> Listing[payloads.Job]:
         query = {"WorkspaceId": self.workspace_id, **query}
-        return await self.shared.client.list_jobs(query, deadline=deadline, breaker=breaker)
+        return await self.shared.client.list_jobs(query, deadline=deadline, kind=kind)

@@ -50,7 +50,7 @@ from trainfleet_exporter.providers.usage.entities import Key
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.table import Family
 from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.transport import ApiClient, Call, Priority
+from trainfleet_exporter.transport import ApiClient, Call
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 from trainfleet_exporter.transport.payload import decode_value
 
@@ -292,7 +292,7 @@ class CloudMonitor:
             "EndTime": str(end * 1000 - 1),
             "Length": str(POINTS),
         }
-        call = Call(operation="DescribeMetricList", method="POST", path="/", query=query, priority=Priority.DETAIL)
+        call = Call(operation="DescribeMetricList", method="POST", path="/", query=query)
         async for batch in point_batches(self._client, call, PointsPage, feed, owner, deadline=deadline):
             yield batch
             del batch

@@ -44,7 +44,7 @@ class SageMakerJobReader(JobReader[SageMakerShared, payloads.Job]):
             ("LastModifiedTime", "GreaterThanOrEqualTo", search_time(start)),
             ("TrainingJobStatus", "NotEquals", translate.IN_PROGRESS),
         ]
-        listing = await self.shared.client.search_jobs(filters, deadline=deadline, breaker=" finished")
+        listing = await self.shared.client.search_jobs(filters, deadline=deadline, kind="finished")
         await self.take(listing, lambda job: job.status in FINISHED)
 
     def look_up_size(self, count: int) -> int:

@@ -56,7 +56,7 @@ from trainfleet_exporter.providers.usage.newest import Batch, Newest, Scope
 from trainfleet_exporter.providers.usage.quantities import convert_each
 from trainfleet_exporter.providers.usage.sized import Makeup, SizedColumns
 from trainfleet_exporter.providers.usage.table import LEVELS, Level
-from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer, Priority
+from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer
 from trainfleet_exporter.transport.json_fields import printable, text
 from trainfleet_exporter.transport.payload import decode_value
 
@@ -153,7 +153,6 @@ class AomApi:
             path="",
             method="POST",
             query=query,
-            priority=Priority.DETAIL,
             no_data=_is_empty,
             limits=HISTORY,
         )
