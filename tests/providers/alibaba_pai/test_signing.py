@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.providers.alibaba_pai.signing import (
+from trainfleet_exporter.providers.alibaba_pai.api import (
     ALGORITHM,
     sign,
     signature,
 )
-from trainfleet_exporter.providers.credentials.canonical import canonical_query, canonical_request
+from trainfleet_exporter.providers.canonical import canonical_query, canonical_request
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 

@@ -20,7 +20,7 @@ from botocore.credentials import Credentials
 from tests.providers.aws_sagemaker.cloud import RUNNING, Cloud, Row, Run, failed, job
 from tests.support.fleet import Fleet
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
-from trainfleet_exporter.providers.aws_sagemaker.signing import judge, sign
+from trainfleet_exporter.providers.aws_sagemaker.api import judge, sign
 from trainfleet_exporter.transport import HttpAnswer
 from trainfleet_exporter.transport.calls import NOT_JSON
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainfleet_exporter.providers.credentials.canonical import Query, canonical_query, canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.signing import (
+from trainfleet_exporter.providers.canonical import Query, canonical_query, canonical_request
+from trainfleet_exporter.providers.huawei_modelarts.api import (
     ALGORITHM,
     canonical_path,
     sign,

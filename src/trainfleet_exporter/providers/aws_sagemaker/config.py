@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, WrapValidator
+from pydantic import AfterValidator, Field, model_validator
 
-from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.config import Collector, Secret, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, SecretText, Text, region
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.aws_sagemaker.auth import default_chain, find_profile, is_role_arn
+from trainfleet_exporter.providers.aws_sagemaker.api import load, public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.translate import DEFAULT_WORKSPACE
-from trainfleet_exporter.providers.credentials import (
-    AssumedRole,
-    CredentialsSection,
-    Environment,
-    GivenKeys,
-    KeySource,
-    OidcRole,
-)
+from trainfleet_exporter.providers.key_search import CredentialsSection, checked
 
-_HOSTS = {"sagemaker": "api{}.sagemaker.{}", "cloudwatch": "monitoring{}.{}", "sts": "sts{}.{}"}
-_FIPS_IS_USUAL = {("cloudwatch", "us-gov"), ("sts", "us-gov")}
-"""APIs and partitions in which the usual address of a region is that of FIPS."""
 _REGION = region(
     "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
     "|wulanchabu|zhangjiakou)(-.+)?|cn-(east|south|southwest)-[0-9]+|cn-north-([2-9]|1[0-9])"
@@ -47,11 +36,12 @@ _ALLOWED = (
     "with external_id, with them or a profile or alone; or web_identity; or profile; "
     "or no credentials for those of the vendor's own chain"
 )
-_KEYS = ("access_key_id", "secret_access_key", "session_token")
+_ROLE = ("role_arn", "external_id")
+_ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{1,512}", re.ASCII)
 
 
 def _role_arn(text: str) -> str:
-    if not is_role_arn(text):
+    if not _ROLE_ARN.fullmatch(text):
         raise ValueError("allowed: an IAM role's ARN, such as arn:aws:iam::123456789012:role/trainfleet")
     return text
 
@@ -63,15 +53,6 @@ def _only_workspace(value: Any) -> Any:
 
 
 RoleArn: TypeAlias = Annotated[Text, AfterValidator(_role_arn)]
-
-
-def _of_profile(name: str, environ: Environment) -> KeySource:
-    try:
-        return find_profile(name, environ)
-    except AccessDenied as error:
-        allowed = "a profile of the shared files of AWS"
-        message = f"found {show(name)}, which cannot be used ({error.message}); allowed: {allowed}"
-        raise ValueError(message) from None
 
 
 class WebIdentity(Section):
@@ -111,33 +92,24 @@ class Credentials(CredentialsSection):
     profile: Text | None = None
     """Profile in `~/.aws/credentials` or `~/.aws/config`."""
 
-    @classmethod
-    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Return the credentials that the vendor's chain finds."""
-        return cls.by_default(default_chain(environ))
+    def given_keys(self) -> tuple[Secret, ...]:
+        """The keys, if no role is assumed with them."""
+        if self.access_key_id is None or self.secret_access_key is None or self.role_arn is not None:
+            return ()
+        return (self.access_key_id, self.secret_access_key, *([self.session_token] if self.session_token else []))
 
-    def find_source(self, environ: Environment) -> KeySource:
-        """Return the source of the form in the config."""
-        given = [name for name in type(self).model_fields if getattr(self, name)]
-        keys = [name for name in _KEYS if name in given]
-        forms = [bool(keys), self.web_identity is not None, self.profile is not None]
-        if not given or sum(forms) > 1 or (self.web_identity is not None and len(given) > 1):
-            raise ValueError(f"found {' and '.join(given) + ' together' if given else 'no credentials'}; {_ALLOWED}")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.check_form(
+            _ALLOWED,
+            (("access_key_id", "secret_access_key"), ("session_token", *_ROLE)),
+            (("profile",), _ROLE),
+            (("role_arn",), ("external_id",)),
+            (("web_identity",), ()),
+        )
         if self.external_id is not None and self.role_arn is None:
             raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
-        if self.web_identity is not None:
-            return OidcRole(self.web_identity.role_arn, self.web_identity.token)
-        base: KeySource
-        if self.access_key_id is not None and self.secret_access_key is not None:
-            base = GivenKeys(self.access_key_id, self.secret_access_key, self.session_token)
-        elif keys:
-            missing = " and ".join(name for name in _KEYS[:2] if name not in keys)
-            raise ValueError(f"found {' and '.join(keys)} without {missing}; {_ALLOWED}")
-        elif self.profile is not None:
-            base = _of_profile(self.profile, environ)
-        else:
-            base = default_chain(environ)
-        return base if self.role_arn is None else AssumedRole(self.role_arn, base, self.external_id)
+        return self
 
 
 class Endpoints(Section):
@@ -199,9 +171,7 @@ class AwsSageMakerConfig(CloudConfig):
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region, such as us-east-1. The addresses of the APIs follow from it."""
-    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
-        default=None, validate_default=True
-    )
+    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     fips: Flag = False
     """Uses the addresses of the region that meet FIPS 140."""
@@ -215,7 +185,4 @@ class AwsSageMakerConfig(CloudConfig):
     """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
-        is_usual = not self.fips or (api, self.region.rpartition("-")[0].rpartition("-")[0]) in _FIPS_IS_USUAL
-        host = _HOSTS[api].format("" if is_usual else "-fips", self.region)
-        domain = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
-        return f"https://{host}.{domain}"
+        return public_endpoint(api, self.region, fips=self.fips)

@@ -6,32 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
+from pydantic import AfterValidator, Field, model_validator
 
-from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.config import Collector, Secret, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import Endpoint, Flag, Region, SecretText, Text, region
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.credentials import (
-    CredentialsSection,
-    Environment,
-    GivenKeys,
-    MachineRole,
-    OidcRole,
-    PasswordUser,
-    ProfileKeys,
-    Source,
-)
-from trainfleet_exporter.providers.huawei_modelarts.auth import default_chain, find_profile, read_profile
+from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, load, public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.usage.config import Usage
+from trainfleet_exporter.providers.key_search import CredentialsSection, checked
 
-_HOSTS = {
-    "modelarts": "modelarts.{}.myhuaweicloud.com",
-    "iam": "iam.{}.myhuaweicloud.com",
-    "sts": "sts.{}.myhuaweicloud.com",
-    "aom": "aom.{}.myhuaweicloud.com",
-}
 _REGION = region(
     "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
     "|wulanchabu|zhangjiakou)(-.+)?|us-(west|east|southeast)-1|na-south-1|ap-northeast-[12]|ap-south-1|eu-central-1"
@@ -53,15 +36,6 @@ _ALLOWED = (
     "allowed: access_key and secret_key, perhaps with security_token; or username, password and "
     "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
 )
-_FORMS = (
-    ("access_key", "secret_key", "security_token"),
-    ("username", "password", "domain_name"),
-    ("oidc",),
-    ("ecs_agency",),
-    ("profile",),
-)
-"""The keys that go together."""
-_OPTIONAL = "security_token"
 
 
 def _project_id(text: str) -> str:
@@ -122,48 +96,23 @@ class Credentials(CredentialsSection):
     profile: Text | None = None
     """Profile in `~/.huaweicloud/credentials`."""
 
-    _project_id: str = PrivateAttr("")
+    def given_keys(self) -> tuple[Secret, ...]:
+        """The keys."""
+        if self.access_key is None or self.secret_key is None:
+            return ()
+        return (self.access_key, self.secret_key, *([self.security_token] if self.security_token else []))
 
-    @property
-    def project_id(self) -> str:
-        """The project that goes with these credentials, if their source names one; else empty."""
-        return self._project_id
-
-    @classmethod
-    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """The form that stands for what the vendor's chain finds."""
-        found = default_chain(environ)
-        credentials = handler(found.given)
-        credentials._source, credentials._project_id = found.source, found.project_id
-        return credentials
-
-    def find_source(self, environ: Environment) -> Source:
-        """The source of the one form that is given."""
-        given = self.form_keys(_FORMS, _ALLOWED)
-        (form,) = [form for form in _FORMS if set(form) & set(given)]
-        if missing := [key for key in form if key not in given and key != _OPTIONAL]:
-            raise ValueError(f"found {' and '.join(given)} without {' and '.join(missing)}; {_ALLOWED}")
-        if self.oidc is not None:
-            return OidcRole(self.oidc.agency_urn, self.oidc.token, self.oidc.provider_urn)
-        if self.ecs_agency:
-            return MachineRole()
-        if self.profile is not None:
-            return self._of_profile(self.profile, environ)
-        if self.username is not None:
-            assert self.password is not None
-            return PasswordUser(self.username, self.password, self.domain_name or "")
-        assert self.access_key is not None
-        assert self.secret_key is not None
-        return GivenKeys(self.access_key, self.secret_key, self.security_token)
-
-    def _of_profile(self, name: str, environ: Environment) -> ProfileKeys:
-        try:
-            profile = find_profile(name, environ)
-            self._project_id = read_profile(profile)[1]
-        except AccessDenied as error:
-            allowed = "a profile with ak and sk in that file, or credentials of another form"
-            raise ValueError(f"found the profile {show(name)}, but {error.message}; allowed: {allowed}") from None
-        return profile
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.check_form(
+            _ALLOWED,
+            (("access_key", "secret_key"), ("security_token",)),
+            (("username", "password", "domain_name"), ()),
+            (("oidc",), ()),
+            (("ecs_agency",), ()),
+            (("profile",), ()),
+        )
+        return self
 
 
 class Endpoints(Section):
@@ -224,9 +173,7 @@ class HuaweiModelArtsConfig(CloudConfig):
     """The cloud's ID of the region, such as cn-north-4. The addresses of the APIs follow from it."""
     project_id: ProjectId | None = None
     """Id of the project. Default: the project of the credentials, or the project with the name of the region."""
-    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
-        default=None, validate_default=True
-    )
+    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
     """Addresses that replace the public ones of the region."""
@@ -234,7 +181,22 @@ class HuaweiModelArtsConfig(CloudConfig):
     """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
-        return f"https://{_HOSTS[api].format(self.region)}"
+        return public_endpoint(api, self.region)
+
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        apis = type(self.endpoints).model_fields
+        return {api: self.endpoint(api) for api in apis if getattr(self.endpoints, api) or is_proven(api, self.region)}
+
+    @model_validator(mode="after")
+    def _check_addresses(self) -> Self:
+        by_oidc = self.credentials is not None and self.credentials.oidc is not None
+        called = ("modelarts", *(("aom",) if self.collectors.usage.asks_aom else ()), *(("sts",) if by_oidc else ()))
+        for api in called:
+            if getattr(self.endpoints, api) is None and not is_proven(api, self.region):
+                raise ValueError(
+                    f"found no endpoints.{api}, whose address in {self.region} is not known; allowed: an URL"
+                )
+        return self
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"jobs_v1"} if self.collectors.usage.asks_aom else {"jobs_v1", "usage"}
