@@ -380,7 +380,9 @@ def explain(error: Exception) -> CloudError:
 
 # Endpoints and signatures.
 
-_HOSTS = {"sagemaker": "api{}.sagemaker.{}", "cloudwatch": "monitoring{}.{}", "sts": "sts{}.{}"}
+_HOSTS = {"sagemaker": "api.sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
+_FIPS_HOSTS = {("sagemaker", "aws"): "api-fips.sagemaker", ("sagemaker", "aws-us-gov"): "api-fips.sagemaker"}
+"""Names that do not only end in `-fips`, by API and partition."""
 _FIPS_IS_USUAL = {("cloudwatch", "aws-us-gov"), ("sts", "aws-us-gov")}
 """APIs and partitions in which the usual address of a region is that of FIPS."""
 
@@ -389,8 +391,10 @@ def public_endpoint(api: str, region: str, *, fips: bool) -> str:
     """The address of an API in a region of any partition that botocore knows; else of the partition `aws`."""
     known = [found for found in _partitions() if re.match(found["regionRegex"], region)]
     partition = (known or _partitions())[0]
-    is_fips = fips and (api, partition["id"]) not in _FIPS_IS_USUAL
-    return f"https://{_HOSTS[api].format('-fips' if is_fips else '', region)}.{partition['outputs']['dnsSuffix']}"
+    host = _HOSTS[api]
+    if fips and (api, partition["id"]) not in _FIPS_IS_USUAL:
+        host = _FIPS_HOSTS.get((api, partition["id"]), f"{host}-fips")
+    return f"https://{host}.{region}.{partition['outputs']['dnsSuffix']}"
 
 
 @cache
