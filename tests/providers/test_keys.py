@@ -57,7 +57,7 @@ async def _outcome(credential: FetchedKeys[Keys]) -> str:
         return error.reason
 
 
-TIMES = {
+TIMES: dict[str, tuple[list[float], list[str]]] = {
     "fresh": ([600, 600], ["id-1", "id-1", "id-1"]),
     "refreshed ahead of the end": ([2699, 2], ["id-1", "id-1", "id-2"]),
     "ended": ([2 * HOUR], ["id-1", "id-2"]),
@@ -208,7 +208,8 @@ def test_origin_and_end_are_known_after_the_fetch() -> None:
         with pytest.raises(AccessDenied):
             credential.current()
         await _outcome(credential)
-        assert (credential.origin, credential.expires) == ("here", pytest.approx(time.time() + HOUR))
+        assert credential.origin == "here"
+        assert credential.expires == pytest.approx(time.time() + HOUR)
 
     run_stepped(main)
 
@@ -221,7 +222,7 @@ def test_unusable_part_is_refused_by_name(part: int, text: str) -> None:
     if part == 2 and not text:
         return
     with pytest.raises(AccessDenied) as caught:
-        Keys(*parts[:2], parts[2], origin="profile x")
+        Keys(parts[0], parts[1], parts[2], origin="profile x")
     assert f"the {('key id', 'secret', 'security token')[part]} of profile x cannot be used" in str(caught.value)
 
 

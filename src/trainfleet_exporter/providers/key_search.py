@@ -38,7 +38,7 @@ METADATA = "metadata"
 """The label `api` of metadata services."""
 Judge: TypeAlias = Callable[[HttpAnswer], CloudError | None]
 """See transport.Dialect.judge."""
-_ALLOWED = "allowed: credentials here, or sources without that fault"
+_REPAIR = "allowed: credentials here, or sources without that fault"
 _NEAR_SECONDS = 5.0
 """Metadata services are near, or they are not there at all."""
 _A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
@@ -48,7 +48,7 @@ _NO_SECTION = "\n"
 """A name for the section of defaults that no file can have."""
 
 
-class Http(Protocol):
+class SearchHttp(Protocol):
     """How `load` makes calls."""
 
     def asks(self, origin: str) -> None:
@@ -60,7 +60,7 @@ class Http(Protocol):
         ...
 
 
-Load: TypeAlias = Callable[[Any, Mapping[str, str], Http], Coroutine[Any, Any, K]]
+Load: TypeAlias = Callable[[Any, Mapping[str, str], SearchHttp], Coroutine[Any, Any, K]]
 """Finds the keys of a config section, or of the vendor's chain without one. Raises CloudError."""
 
 
@@ -74,7 +74,7 @@ class KeyHttp:
         self._near: Transport | None = None
         self._deadline = 0.0
 
-    def by(self, deadline: float) -> Http:
+    def by(self, deadline: float) -> SearchHttp:
         """The same, until a deadline (loop time). There is one fetch at a time."""
         self._deadline = deadline
         return self
@@ -170,7 +170,7 @@ def in_words(source: str) -> str:
 
 
 async def open_session(
-    http: Http, operation: str, path: str, headers: Mapping[str, str], judge: Judge, *, without: Collection[int]
+    http: SearchHttp, operation: str, path: str, headers: Mapping[str, str], judge: Judge, *, without: Collection[int]
 ) -> str:
     """A token of the metadata service; empty if that has no sessions, by the HTTP statuses `without`."""
     call = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN)
@@ -207,9 +207,9 @@ def checked(load: Load[K]) -> WrapValidator:
             without_calls(load(section, Surroundings.of(info).environ, NoHttp()))
         except CloudError as error:
             if section is not None:
-                raise ValueError(f"found credentials that cannot be used ({error.message}); {_ALLOWED}") from None
+                raise ValueError(f"found credentials that cannot be used ({error.message}); {_REPAIR}") from None
             whose = "found no credentials here, and those of the environment are not usable"
-            raise ValueError(f"{whose} ({error.message}); {_ALLOWED}") from None
+            raise ValueError(f"{whose} ({error.message}); {_REPAIR}") from None
         return section
 
     return WrapValidator(validate)

@@ -14,7 +14,7 @@ import pytest
 from tests.providers.key_rig import Found, find
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers.alibaba_pai.api import load
-from trainfleet_exporter.providers.alibaba_pai.config import Credentials, Oidc
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Oidc
 
 ROLE, PROVIDER = "acs:ram::1234567890123456:role/r", "acs:ram::1234567890123456:oidc-provider/p"
 ENV = {"ALIBABA_CLOUD_ACCESS_KEY_ID": "env-id", "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "planted-env"}

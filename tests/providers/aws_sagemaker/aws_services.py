@@ -80,8 +80,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/federation/credentials":
             self.server.asked.append("sso")
             end = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
-            role = {"accessKeyId": "SSO", "secretAccessKey": "s", "sessionToken": "t", "expiration": end}
-            self._send(json.dumps({"roleCredentials": role}))
+            issued = {"accessKeyId": "SSO", "secretAccessKey": "s", "sessionToken": "t", "expiration": end}
+            self._send(json.dumps({"roleCredentials": issued}))
         else:
             self._send("", 404)
 

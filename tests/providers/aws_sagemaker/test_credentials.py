@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from botocore.session import Session
 
 from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
-from trainfleet_exporter.config import load_config
+from trainfleet_exporter.config import Global, load_config
 from trainfleet_exporter.errors import CloudError, ConfigError
-from trainfleet_exporter.providers.aws_sagemaker.api import open_credential, public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.providers.aws_sagemaker.provider import AwsSageMaker
 from trainfleet_exporter.providers.registry import BuildContext, installed_platforms
-from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.transport import Account, Attempt, CallLimits
 
 KEYS = "aws_access_key_id = AKIA{0}\naws_secret_access_key = planted-secret-{0}\n"
 ROLE_OF = "role_arn = " + ROLE.format("{0}") + "\nsource_profile = {1}\n"
@@ -241,11 +241,14 @@ def ours(home: Path, section: str = "") -> Ours:
         assert isinstance(config, AwsSageMakerConfig)
 
         async def use() -> None:
-            context = BuildContext(settings=cast("Any", None), account=cast("Any", None), observe=found.attempts.append)
-            credential = open_credential(config, context)
+            account = Account("test", CallLimits())
+            context = BuildContext(settings=Global(), account=account, observe=found.attempts.append)
+            provider = AwsSageMaker(config, context)
+            credential = provider.identity
             found.at_start = credential.origin
-            found.key = (await credential.keys(asyncio.get_running_loop().time() + 20)).access_key_id
-            found.origin = credential.origin
+            keys = await credential.keys(asyncio.get_running_loop().time() + 20)
+            found.key, found.origin = keys.access_key_id, credential.origin
+            await provider.aclose()
 
         asyncio.run(use())
     except (ConfigError, CloudError) as error:

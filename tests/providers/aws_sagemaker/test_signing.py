@@ -26,7 +26,7 @@ from trainfleet_exporter.transport.calls import NOT_JSON
 
 # The published test suite of Signature Version 4: its key, time, region and service.
 KEYS = Keys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
-AT = {"region": "us-east-1", "service": "service", "now": datetime(2015, 8, 30, 12, 36, tzinfo=UTC).timestamp()}
+NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC).timestamp()
 HOST = {"host": "example.amazonaws.com"}
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 VECTORS: dict[str, tuple[str, dict[str, str], bytes, str]] = {
@@ -45,7 +45,7 @@ VECTORS: dict[str, tuple[str, dict[str, str], bytes, str]] = {
 def test_published_vectors(name: str) -> None:
     method, headers, body, signature = VECTORS[name]
     call = Call(operation="", path="/", method=method, body=body)
-    assert sign(KEYS, call, headers, **AT)[1][0] == signature
+    assert sign(KEYS, call, headers, region="us-east-1", service="service", now=NOW)[1][0] == signature
 
 
 def test_a_thousand_random_requests_are_signed_as_by_botocore(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from tests.providers.key_rig import Found, find
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.api import Token, load, public_endpoint
-from trainfleet_exporter.providers.huawei_modelarts.config import Credentials, Oidc
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, Oidc
 
 ENV = {"HUAWEICLOUD_SDK_AK": "env-ak", "HUAWEICLOUD_SDK_SK": "planted-sk"}
 OIDC = {

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -47,6 +47,7 @@ from trainfleet_exporter.errors import (
     Unreachable,
 )
 from trainfleet_exporter.providers.alibaba_pai import payloads
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, arn_form
 from trainfleet_exporter.providers.canonical import (
     Query,
     Signed,
@@ -58,8 +59,8 @@ from trainfleet_exporter.providers.canonical import (
 from trainfleet_exporter.providers.key_search import (
     METADATA,
     Environment,
-    Http,
     OpenDialect,
+    SearchHttp,
     in_words,
     issued_keys,
     open_session,
@@ -71,9 +72,6 @@ from trainfleet_exporter.providers.keys import Credential, FixedKeys, GivenKeys,
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest, TextForm
 from trainfleet_exporter.transport.json_fields import flag, iso_time, number, printable, text, whole
 from trainfleet_exporter.transport.payload import decode
-
-if TYPE_CHECKING:
-    from trainfleet_exporter.providers.alibaba_pai.config import Credentials
 
 # Credentials.
 
@@ -123,7 +121,7 @@ class _Session(NamedTuple):
         return fields | ({"Policy": self.policy} if self.policy else {})
 
 
-async def load(section: Credentials | None, environ: Mapping[str, str], http: Http) -> Keys:
+async def load(section: Credentials | None, environ: Mapping[str, str], http: SearchHttp) -> Keys:
     """The keys of a section, or of the vendor's chain without one. Raises CloudError."""
     env = Environment(environ)
     if section is None:
@@ -143,7 +141,7 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: Ht
     return await _assume(http, keys, section.role_arn, section.external_id, _Session())
 
 
-async def _chain(env: Environment, http: Http) -> Keys:
+async def _chain(env: Environment, http: SearchHttp) -> Keys:
     if env.all_or_none(*_KEYS):
         key_id, secret, token = (env.secret(name) for name in (*_KEYS, _TOKEN))
         return Keys(key_id, secret, token or None, origin="environment")
@@ -177,7 +175,7 @@ async def _chain(env: Environment, http: Http) -> Keys:
     raise AccessDenied(f"no credentials found: {'; '.join(passed)}; set {_KEYS[0]} or give the machine a RAM role")
 
 
-async def _assume(http: Http, keys: Keys, role: str, external_id: Secret | None, session: _Session) -> Keys:
+async def _assume(http: SearchHttp, keys: Keys, role: str, external_id: Secret | None, session: _Session) -> Keys:
     origin = f"STS role {role}, with keys of {in_words(keys.origin)}"
     http.asks(origin)
     secret = () if external_id is None else (external_id.reveal(),)
@@ -188,7 +186,7 @@ async def _assume(http: Http, keys: Keys, role: str, external_id: Secret | None,
 
 
 async def _assume_with_oidc(
-    http: Http, provider: str, role: str, token: Secret, session: _Session | None = None
+    http: SearchHttp, provider: str, role: str, token: Secret, session: _Session | None = None
 ) -> Keys:
     origin, id_token = f"OIDC role {role}, with the token of {in_words(token.source)}", token.reveal()
     http.asks(origin)
@@ -212,7 +210,7 @@ def _open_headers(call: Call) -> Mapping[str, str]:
     }
 
 
-async def _machine(env: Environment, http: Http, role: str) -> Keys:
+async def _machine(env: Environment, http: SearchHttp, role: str) -> Keys:
     """The keys of the machine's RAM role. An old service has no sessions."""
     http.asks(f"ECS metadata, role {role}" if role else "ECS metadata")
     ttl = {"X-aliyun-ecs-metadata-token-ttl-seconds": "21600"}
@@ -245,7 +243,7 @@ def _machine_keys(answer: payloads.MachineKeys, operation: str, origin: str) -> 
     return issued_keys(answer, operation, origin)
 
 
-async def _credentials_uri(http: Http, uri: str) -> Keys:
+async def _credentials_uri(http: SearchHttp, uri: str) -> Keys:
     """The keys that an address answers. Its path and query can be secret."""
     name = _PREFIX + "CREDENTIALS_URI"
     try:
@@ -332,13 +330,13 @@ def _shown_files(env: Environment) -> str:
     return f"~/.aliyun/config.json and {env.file(_PREFIX + 'CREDENTIALS_FILE', '.alibabacloud', 'credentials')[1]}"
 
 
-async def _profile(env: Environment, http: Http, name: str) -> Keys:
+async def _profile(env: Environment, http: SearchHttp, name: str) -> Keys:
     if (keys := await _profile_of_files(env, http, name)) is None:
         raise AccessDenied(f"no profile {show(name)} in {_shown_files(env)}")
     return keys
 
 
-async def _profile_of_files(env: Environment, http: Http, name: str) -> Keys | None:
+async def _profile_of_files(env: Environment, http: SearchHttp, name: str) -> Keys | None:
     """The keys of the first profile of that name, or else of the first that is current. None without any."""
     for file in _files(env):
         if (wanted := name or file.current) and (not name or name in file.profiles):
@@ -346,7 +344,7 @@ async def _profile_of_files(env: Environment, http: Http, name: str) -> Keys | N
     return None
 
 
-async def _use(env: Environment, http: Http, file: _File, name: str, seen: tuple[str, ...] = ()) -> Keys:
+async def _use(env: Environment, http: SearchHttp, file: _File, name: str, seen: tuple[str, ...] = ()) -> Keys:
     """The keys of a profile. AccessDenied names file, profile and key if it cannot be used."""
     whose = file.whose(name)
     if name in seen:
@@ -374,7 +372,7 @@ async def _use(env: Environment, http: Http, file: _File, name: str, seen: tuple
     raise AccessDenied(f"{whose} cannot be used: {reason}")
 
 
-async def _assume_of(http: Http, file: _File, name: str, profile: payloads.CliProfile, keys: Keys) -> Keys:
+async def _assume_of(http: SearchHttp, file: _File, name: str, profile: payloads.CliProfile, keys: Keys) -> Keys:
     role, session = _arn(file, name, profile, "ram_role_arn"), _session(file, name, profile)
     external_id = Secret(profile.external_id, source=file.shown) if profile.external_id else None
     return await _assume(http, keys, role, external_id, session)
@@ -408,11 +406,6 @@ def _arn(file: _File, name: str, profile: payloads.CliProfile, key: str) -> str:
     if not arn_form(kind).fullmatch(value):
         raise _unfit(file, name, key, f"an ARN such as acs:ram::1234567890123456:{kind}/name")
     return value
-
-
-def arn_form(kind: str) -> re.Pattern[str]:
-    """Return the pattern of an ARN of RAM, of kind `role` or `oidc-provider`."""
-    return re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
 
 
 def _unfit(file: _File, name: str, key: str, allowed: str) -> AccessDenied:

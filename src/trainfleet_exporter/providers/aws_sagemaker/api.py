@@ -26,8 +26,9 @@ from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainfleet_exporter.config import Http
 from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.errors import (
     AccessDenied,
@@ -39,7 +40,8 @@ from trainfleet_exporter.errors import (
     Unreachable,
 )
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.key_search import Http, in_words, known_origin, secrets_of
+from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials
+from trainfleet_exporter.providers.key_search import SearchHttp, in_words, known_origin, secrets_of
 from trainfleet_exporter.providers.keys import (
     Credential,
     FetchedKeys,
@@ -49,12 +51,8 @@ from trainfleet_exporter.providers.keys import (
     described,
     in_thread,
 )
-from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport import Attempt, Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import number, printable, text
-
-if TYPE_CHECKING:
-    from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig, Credentials
 
 log = logging.getLogger(__name__)
 
@@ -75,16 +73,28 @@ _ASKED_LATER = ("assume-role", "assume-role-with-web-identity", "sso", "login")
 """Methods whose calls botocore makes when the keys are needed."""
 
 
-def open_credential(config: AwsSageMakerConfig, context: BuildContext) -> Credential[Keys]:
-    """The credential of a provider. Makes no call."""
-    given = config.credentials
-    if given is not None and (parts := given.given_keys()):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a provider's credentials are asked for: its region, and the addresses that replace the public ones."""
+
+    region: str
+    fips: bool
+    http: Http
+    sts: str | None
+    metadata: str | None
+
+
+def open_credential(
+    provider: str, section: Credentials | None, place: Place, observe: Callable[[Attempt], None]
+) -> Credential[Keys]:
+    """The credential of a section, or of botocore's chain without one. Makes no call."""
+    if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts)
-    fetch = in_thread(partial(_find, given, config), explain, context.observe, timeout=3 * config.http.request_timeout)
-    return FetchedKeys(config.name, known_origin(given, load), fetch, basis=partial(secrets_of, given))
+    fetch = in_thread(partial(_find, section, place), explain, observe, timeout=3 * place.http.request_timeout)
+    return FetchedKeys(provider, known_origin(section, load), fetch, basis=partial(secrets_of, section))
 
 
-async def load(section: Credentials | None, environ: Mapping[str, str], http: Http) -> Keys:
+async def load(section: Credentials | None, environ: Mapping[str, str], http: SearchHttp) -> Keys:
     """The keys of a section that are known without a call; botocore itself makes the calls. Raises CloudError."""
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts).current()
@@ -96,14 +106,12 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: Ht
         raise explain(error) from None
 
 
-def _find(
-    given: Credentials | None, config: AwsSageMakerConfig | None, asks: Callable[[str], None] = lambda origin: None
-) -> Keys:
+def _find(given: Credentials | None, place: Place | None, asks: Callable[[str], None] = lambda origin: None) -> Keys:
     """The keys of a section by botocore, which blocks. Calls `asks` with the origin before the first call."""
     from botocore import credentials as vendor  # noqa: PLC0415 - 9 MiB, which keys of the config do not need
 
     is_own = given is not None and (given.web_identity or given.access_key_id)
-    session = _session(config, is_own=bool(is_own), profile=None if given is None else given.profile)
+    session = _session(place, is_own=bool(is_own), profile=None if given is None else given.profile)
     asked: dict[str, Any] = {"RoleSessionName": _SESSION_NAME}
     if given is not None and (web := given.web_identity):
         origin = f"web identity role {web.role_arn}, with the token of {in_words(web.token.source)}"
@@ -273,7 +281,7 @@ def _files_with(session: Any, name: str) -> str:
     return " and ".join(having or [shown for _, shown in _files(session)])
 
 
-def _session(config: AwsSageMakerConfig | None, *, is_own: bool, profile: str | None) -> Any:
+def _session(place: Place | None, *, is_own: bool, profile: str | None) -> Any:
     """A session of botocore with the provider's region, addresses, proxy, authorities and timeouts.
 
     With credentials of its own (`is_own`), AWS_PROFILE has no effect.
@@ -283,14 +291,14 @@ def _session(config: AwsSageMakerConfig | None, *, is_own: bool, profile: str | 
 
     session = Session({"profile": (None, None, None, None)} if is_own else {}, profile=profile)
     session.register_component("data_loader", _loader())
-    if config is None:
+    if place is None:
         return session
-    http, endpoints = config.http, config.endpoints
+    http = place.http
     chosen = {
-        "region": config.region,
-        "use_fips_endpoint": config.fips or None,
+        "region": place.region,
+        "use_fips_endpoint": place.fips or None,
         "ca_bundle": None if http.ca_file is None else str(http.ca_file),
-        "ec2_metadata_service_endpoint": endpoints.metadata,
+        "ec2_metadata_service_endpoint": place.metadata,
     }
     for name, value in chosen.items():
         if value is not None:
@@ -303,8 +311,8 @@ def _session(config: AwsSageMakerConfig | None, *, is_own: bool, profile: str | 
         retries={"total_max_attempts": 1},
     )
     session.set_default_client_config(client_config)
-    if endpoints.sts is not None:  # for profiles, too, whose clients botocore itself creates
-        create, urls = session.create_client, {"sts": endpoints.sts}
+    if place.sts is not None:  # for profiles, too, whose clients botocore itself creates
+        create, urls = session.create_client, {"sts": place.sts}
         session.create_client = lambda service, *args, **given: create(
             service, *args, **{"endpoint_url": urls.get(service), **given}
         )

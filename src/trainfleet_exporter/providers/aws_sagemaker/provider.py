@@ -7,7 +7,7 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.aws_sagemaker.api import KEPT, AwsDialect, ServerClock, open_credential
+from trainfleet_exporter.providers.aws_sagemaker.api import KEPT, AwsDialect, Place, ServerClock, open_credential
 from trainfleet_exporter.providers.aws_sagemaker.client import SageMakerClient
 from trainfleet_exporter.providers.aws_sagemaker.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.aws_sagemaker.collectors.jobs import SageMakerJobReader
@@ -31,7 +31,14 @@ class AwsSageMaker:
         self._settings = context.settings
         self._transport = open_transport(config, context)
         clock = ServerClock()
-        self.identity = open_credential(config, context)
+        place = Place(
+            region=config.region,
+            fips=config.fips,
+            http=config.http,
+            sts=config.endpoints.sts,
+            metadata=config.endpoints.metadata,
+        )
+        self.identity = open_credential(config.name, config.credentials, place, context.observe)
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
         self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
         clients = {

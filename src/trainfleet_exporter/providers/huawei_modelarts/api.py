@@ -24,13 +24,15 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.errors import (
@@ -51,13 +53,14 @@ from trainfleet_exporter.providers.canonical import (
     sha256,
 )
 from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials
 from trainfleet_exporter.providers.key_search import (
     METADATA,
     Environment,
-    Http,
     KeyHttp,
     NoHttp,
     OpenDialect,
+    SearchHttp,
     in_words,
     issued_keys,
     open_credential,
@@ -69,10 +72,6 @@ from trainfleet_exporter.providers.key_search import (
 from trainfleet_exporter.providers.keys import BackOff, Credential, GivenKeys, Keys, SignedDialect
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import iso_time, mapping, number, printable, text, utc_time
-
-if TYPE_CHECKING:
-    from trainfleet_exporter.config import Secret
-    from trainfleet_exporter.providers.huawei_modelarts.config import Credentials, HuaweiModelArtsConfig
 
 # Credentials.
 
@@ -103,7 +102,7 @@ class Token(Keys):
 
 
 async def load(
-    section: Credentials | None, environ: Mapping[str, str], http: Http, *, scope: Mapping[str, str] | None = None
+    section: Credentials | None, environ: Mapping[str, str], http: SearchHttp, *, scope: Mapping[str, str] | None = None
 ) -> Keys:
     """The keys of a section, or of the vendor's chain without one. Raises CloudError. `scope` selects the project."""
     env = Environment(environ)
@@ -124,7 +123,7 @@ async def load(
     return GivenKeys(*section.given_keys()).current()
 
 
-async def _chain(env: Environment, http: Http) -> Keys:
+async def _chain(env: Environment, http: SearchHttp) -> Keys:
     project_id = env.get(_PROJECT)
     if project_id and not _PROJECT_ID.fullmatch(project_id):
         raise AccessDenied(f"{_PROJECT} is not 1 to 64 letters, digits and hyphens")
@@ -170,7 +169,13 @@ def _session(env: Environment) -> dict[str, object]:
 
 
 async def _assume_with_oidc(
-    http: Http, urns: tuple[str, str], token: str, source: str, *, session: Mapping[str, object], project_id: str = ""
+    http: SearchHttp,
+    urns: tuple[str, str],
+    token: str,
+    source: str,
+    *,
+    session: Mapping[str, object],
+    project_id: str = "",
 ) -> Keys:
     """Keys of an agency. Not signed: the ID token proves the identity."""
     provider, agency = urns
@@ -184,7 +189,7 @@ async def _assume_with_oidc(
     return issued_keys(answer.credentials, call.operation, origin, project_id)
 
 
-async def _machine(http: Http, project_id: str = "") -> Keys:
+async def _machine(http: SearchHttp, project_id: str = "") -> Keys:
     """The keys of the server's agency. An old service has no sessions."""
     http.asks("ECS metadata")
     ttl, operation = {"X-Metadata-Token-Ttl-Seconds": "21600"}, "GetSecurityKey"
@@ -209,7 +214,7 @@ def _judge_session(answer: HttpAnswer) -> CloudError | None:
     return judge(answer)
 
 
-async def _token_of(http: Http, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
+async def _token_of(http: SearchHttp, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
     """A token for a project. A HUAWEI ID account cannot have tokens this way."""
     origin = f"IAM password of user {section.username}, from {in_words(secret.source)}"
     http.asks(origin)
@@ -261,20 +266,18 @@ def _profile(env: Environment, name: str) -> Keys | None:
     return Keys(values[0], values[1], values[2] or None, origin=origin, project_id=values[3])
 
 
-def open_identity(config: HuaweiModelArtsConfig, http: KeyHttp) -> Identity:
-    """The identity of a provider. Makes no call."""
-    scope = {"id": config.project_id} if config.project_id else {"name": config.region}
-    section, find = config.credentials, partial(load, scope=scope)
+def open_identity(
+    provider: str, section: Credentials | None, http: KeyHttp, *, region: str, project_id: str
+) -> Identity:
+    """The identity of a provider. An empty `project_id` is found out. Makes no call."""
+    find = partial(load, scope={"id": project_id} if project_id else {"name": region})
     is_user = section is not None and section.password is not None
     margin = _TOKEN_MARGIN if is_user else _KEYS_MARGIN
-    credential = open_credential(config.name, section, find, http, margin=margin)
-    project_id = config.project_id or ""
-    try:
+    credential = open_credential(provider, section, find, http, margin=margin)
+    with suppress(CloudError):  # the first poll reports it
         known = without_calls(find(section, os.environ, NoHttp()))
         project_id = project_id or ("" if isinstance(known, str) else known.project_id)
-    except CloudError:  # the first poll reports it
-        pass
-    return Identity(credential, region=config.region, project_id=project_id)
+    return Identity(credential, region=region, project_id=project_id)
 
 
 # Endpoints.

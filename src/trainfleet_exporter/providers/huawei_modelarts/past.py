@@ -73,7 +73,13 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
         self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
         self._config = config
         self._usage = config.collectors.usage
-        identity = open_identity(config, self._key_http)
+        identity = open_identity(
+            config.name,
+            config.credentials,
+            self._key_http,
+            region=config.region,
+            project_id=config.project_id or "",
+        )
         clients = {
             api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity))
             for api in ("modelarts", "iam")

@@ -46,7 +46,13 @@ class HuaweiModelArts:
         endpoints = {api: config.endpoint(api) for api in apis}
         self.endpoints: Mapping[str, str] = endpoints
         self._key_http = KeyHttp(self._transport, context, config.endpoint, endpoints)
-        self.identity = open_identity(config, self._key_http)
+        self.identity = open_identity(
+            config.name,
+            config.credentials,
+            self._key_http,
+            region=config.region,
+            project_id=config.project_id or "",
+        )
         clients = {
             api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
             for api in ("modelarts", "iam")
