@@ -10,14 +10,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 import time_machine
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.config import Secret
+from tests.transport.rig import JSON_OK, raw_server
+from trainfleet_exporter.config import Global, Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, RequestTimedOut, Throttled, Unreachable
+from trainfleet_exporter.providers.key_search import KeyHttp, OpenDialect
 from trainfleet_exporter.providers.keys import FetchedKeys, GivenKeys, Keys, described, in_thread
-from trainfleet_exporter.transport import Attempt
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.transport import Account, Attempt, Call, CallLimits, HttpSettings, Transport
 
 HOUR = 3600.0
 
@@ -332,3 +336,32 @@ def test_error_of_a_library_brings_no_frames_and_no_secret() -> None:
         assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
 
     asyncio.run(main())
+
+
+# Calls for keys.
+
+
+def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
+    async def main() -> None:
+        through_proxy: list[str] = []
+
+        def proxy(request: httpx.Request) -> httpx.Response:
+            through_proxy.append(request.url.host)
+            return httpx.Response(200, json={})
+
+        account = Account("test", CallLimits())
+        send, http = httpx.MockTransport(proxy), HttpSettings(trust_env=False)
+        transport = Transport(account=account, http=http, observe=lambda attempt: None, send=send)
+        context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
+        async with raw_server(JSON_OK) as machine:
+            endpoints: dict[str, str] = {}
+            asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
+            for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
+                dialect = OpenDialect(api, lambda answer: None)
+                await asked.by(_soon()).call(Call(operation="Get", path="/"), dict, dialect, url)
+            await asked.aclose()
+            assert len(machine.heads) == 1
+        assert through_proxy == ["uri.test", "127.0.0.1"]
+        assert set(endpoints) == {"metadata", "sts"}
+
+    run_stepped(main)

@@ -298,3 +298,35 @@ def test_hanging_metadata_names_the_hop_limit(tmp_path: Path) -> None:
     found = use(Env(), tmp_path, answer=hang)
     assert "hop limit of the metadata service must be 2 or more" in found.refusal
     assert set(found.calls) == {"PutToken"}
+
+
+REFUSED = (
+    "InvalidAccessKeyId.NotFound",
+    "InvalidSecurityToken.Expired",
+    "NoPermission",
+    "AuthenticationFail.NoPermission",
+)
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_refusal_of_sts_is_about_access_whatever_the_status(code: str, tmp_path: Path) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(400, json={"Code": code, "Message": "no"})
+
+    found = use(Env(), tmp_path, SECTIONS["role"][0], refuse)
+    assert found.refusal == f"AssumeRole: HTTP 400 {code} no"
+
+
+CLOCKS = {
+    "Fri, 02 Jan 2026 03:24:05 GMT": "20 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:2",
+    "Fri, 02 Jan 2026 02:04:05 GMT": "off by 60 minutes (ahead)",
+    "soon": "there it is unknown",
+}
+
+
+@pytest.mark.parametrize("date", CLOCKS)
+def test_wrong_clock_is_reported_with_both_times(date: str, tmp_path: Path) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers={"Date": date})
+
+    assert CLOCKS[date] in use(Env(), tmp_path, SECTIONS["role"][0], refuse).refusal
