@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import configparser
-import os
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -133,27 +132,33 @@ def without_calls(found: Coroutine[Any, Any, K]) -> K | str:
     raise AssertionError("a search without calls never waits")
 
 
-def known_origin(section: object, load: Load[K]) -> str:
+def known_origin(section: object, load: Load[K], environ: Mapping[str, str]) -> str:
     """Where the keys come from, in words, as far as it is known without a call."""
     try:
-        known = without_calls(load(section, os.environ, NoHttp()))
+        known = without_calls(load(section, environ, NoHttp()))
     except CloudError:  # it was good when the config was checked; the first fetch reports what is wrong now
         return "the default chain" if section is None else "the config file"
     return known if isinstance(known, str) else known.origin
 
 
 def open_credential(
-    provider: str, section: CredentialsSection | None, load: Load[K], http: KeyHttp, *, margin: float = REFRESH_MARGIN
+    provider: str,
+    section: CredentialsSection | None,
+    load: Load[K],
+    http: KeyHttp,
+    environ: Mapping[str, str],
+    *,
+    margin: float = REFRESH_MARGIN,
 ) -> Credential[Keys | K]:
     """The credential of a section, or of the vendor's chain without one. Makes no call. `margin` in seconds."""
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts)
 
     async def fetch(deadline: float) -> K:
-        return await load(section, os.environ, http.by(deadline))
+        return await load(section, environ, http.by(deadline))
 
     basis = partial(secrets_of, section)
-    return FetchedKeys(provider, known_origin(section, load), fetch, margin=margin, basis=basis)
+    return FetchedKeys(provider, known_origin(section, load, environ), fetch, margin=margin, basis=basis)
 
 
 def secrets_of(section: Section | None) -> tuple[Secret, ...]:

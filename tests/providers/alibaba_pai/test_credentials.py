@@ -318,7 +318,7 @@ def test_refusal_of_sts_is_about_access_whatever_the_status(code: str, tmp_path:
 
 
 CLOCKS = {
-    "Fri, 02 Jan 2026 03:24:05 GMT": "20 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:2",
+    "Fri, 02 Jan 2026 03:24:05 GMT": "20 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02",
     "Fri, 02 Jan 2026 02:04:05 GMT": "off by 60 minutes (ahead)",
     "soon": "there it is unknown",
 }

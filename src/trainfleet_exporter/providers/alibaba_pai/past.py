@@ -91,7 +91,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
         self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
         self._config = config
         self._usage = config.collectors.usage
-        credential = open_credential(config.name, config.credentials, load, self._key_http)
+        credential = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
         clients = {
             api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
             for api, version in VERSIONS.items()

@@ -68,7 +68,7 @@ class AlibabaPai:
         endpoints = {api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor}
         self.endpoints: Mapping[str, str] = endpoints
         self._key_http = KeyHttp(self._transport, context, config.endpoint, endpoints)
-        self.identity = open_credential(config.name, config.credentials, load, self._key_http)
+        self.identity = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
         clients = {
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
             for api, url in endpoints.items()

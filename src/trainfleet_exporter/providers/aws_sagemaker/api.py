@@ -91,7 +91,7 @@ def open_credential(
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts)
     fetch = in_thread(partial(_find, section, place), explain, observe, timeout=3 * place.http.request_timeout)
-    return FetchedKeys(provider, known_origin(section, load), fetch, basis=partial(secrets_of, section))
+    return FetchedKeys(provider, known_origin(section, load, os.environ), fetch, basis=partial(secrets_of, section))
 
 
 async def load(section: Credentials | None, environ: Mapping[str, str], http: SearchHttp) -> Keys:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -267,15 +266,21 @@ def _profile(env: Environment, name: str) -> Keys | None:
 
 
 def open_identity(
-    provider: str, section: Credentials | None, http: KeyHttp, *, region: str, project_id: str
+    provider: str,
+    section: Credentials | None,
+    http: KeyHttp,
+    environ: Mapping[str, str],
+    *,
+    region: str,
+    project_id: str,
 ) -> Identity:
     """The identity of a provider. An empty `project_id` is found out. Makes no call."""
     find = partial(load, scope={"id": project_id} if project_id else {"name": region})
     is_user = section is not None and section.password is not None
     margin = _TOKEN_MARGIN if is_user else _KEYS_MARGIN
-    credential = open_credential(provider, section, find, http, margin=margin)
+    credential = open_credential(provider, section, find, http, environ, margin=margin)
     with suppress(CloudError):  # the first poll reports it
-        known = without_calls(find(section, os.environ, NoHttp()))
+        known = without_calls(find(section, environ, NoHttp()))
         project_id = project_id or ("" if isinstance(known, str) else known.project_id)
     return Identity(credential, region=region, project_id=project_id)
 

@@ -77,6 +77,7 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
             config.name,
             config.credentials,
             self._key_http,
+            config.variables,
             region=config.region,
             project_id=config.project_id or "",
         )

@@ -50,6 +50,7 @@ class HuaweiModelArts:
             config.name,
             config.credentials,
             self._key_http,
+            config.variables,
             region=config.region,
             project_id=config.project_id or "",
         )
