@@ -13,8 +13,6 @@ from trainfleet_exporter.config.schema import Collector, ProviderConfig, Section
 from trainfleet_exporter.config.urls import is_link_local
 from trainfleet_exporter.process.redaction import HoldsSecrets
 
-_VENDORS = ("ALIBABA_CLOUD_", "AWS_", "HUAWEICLOUD_")
-
 
 class SlowCollector(Collector):
     """A collector whose values change slowly."""
@@ -35,10 +33,10 @@ class _Variable(HoldsSecrets):
 
 
 class Variables(Mapping[str, str]):
-    """The variables that the vendors' tools read, and HOME, as they were when the config was read."""
+    """The variables that the vendor's tools read, and HOME, as they were when the config was read."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        names = sorted(name for name in environ if name == "HOME" or name.startswith(_VENDORS))
+    def __init__(self, environ: Mapping[str, str], prefix: str) -> None:
+        names = sorted(name for name in environ if name == "HOME" or name.startswith(prefix))
         self._all = tuple(_Variable(name, environ[name]) for name in names)
 
     def __getitem__(self, name: str) -> str:
@@ -59,10 +57,12 @@ class CloudConfig(ProviderConfig):
 
     metadata_service: ClassVar[str]
     """The address of the metadata service, the same on every machine."""
+    variables_prefix: ClassVar[str]
+    """What the names of the vendor's variables begin with."""
     dependents: ClassVar[Mapping[str, tuple[str, ...]]]
     """The collectors that need another one, by its key."""
 
-    _variables: Variables = PrivateAttr(Variables({}))
+    _variables: Variables = PrivateAttr(Variables({}, ""))
 
     if TYPE_CHECKING:  # each cloud declares its own, among its other keys
         endpoints: Section
@@ -75,7 +75,7 @@ class CloudConfig(ProviderConfig):
 
     @model_validator(mode="after")
     def _note_variables(self, info: ValidationInfo) -> Self:
-        self._variables = Variables(Surroundings.of(info).environ)
+        self._variables = Variables(Surroundings.of(info).environ, self.variables_prefix)
         return self
 
     def public_endpoint(self, api: str) -> str:

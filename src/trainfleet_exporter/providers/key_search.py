@@ -37,7 +37,7 @@ METADATA = "metadata"
 """The label `api` of metadata services."""
 Judge: TypeAlias = Callable[[HttpAnswer], CloudError | None]
 """See transport.Dialect.judge."""
-_REPAIR = "allowed: credentials here, or sources without that fault"
+_INSTEAD = "allowed: credentials here, or sources without that fault"
 _NEAR_SECONDS = 5.0
 """Metadata services are near, or they are not there at all."""
 _A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
@@ -212,9 +212,9 @@ def checked(load: Load[K]) -> WrapValidator:
             without_calls(load(section, Surroundings.of(info).environ, NoHttp()))
         except CloudError as error:
             if section is not None:
-                raise ValueError(f"found credentials that cannot be used ({error.message}); {_REPAIR}") from None
+                raise ValueError(f"found credentials that cannot be used ({error.message}); {_INSTEAD}") from None
             whose = "found no credentials here, and those of the environment are not usable"
-            raise ValueError(f"{whose} ({error.message}); {_REPAIR}") from None
+            raise ValueError(f"{whose} ({error.message}); {_INSTEAD}") from None
         return section
 
     return WrapValidator(validate)

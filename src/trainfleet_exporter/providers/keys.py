@@ -271,7 +271,8 @@ class FetchedKeys(Generic[K]):
             if not self._is_valid():
                 raise
             self._due = self._now() + REFUSAL_PAUSE  # after its end it is due in any case
-            facts = fields(provider=self._provider, credential=self.origin, error=error)
+            end = "never" if self._ends == math.inf else iso_time(self._ends)
+            facts = fields(provider=self._provider, credential=self.origin, expires=end, error=error)
             log.warning("cannot refresh the credential; the old one is used until it expires", extra=facts)
             return
         self._back_off.clear()

@@ -364,7 +364,7 @@ def test_refusal_of_sts_names_the_code_and_the_permission(home: Path, services: 
 
 def test_machine_without_a_role_names_the_hop_limit(home: Path, services: AwsServices) -> None:
     services.machine_role = None
-    assert "hop limit of 2 or more" in ours(home).refusal
+    assert "hop limit of the metadata service must be 2 or more" in ours(home).refusal
 
 
 def test_sso_works_in_a_home_that_cannot_be_written(

@@ -95,6 +95,7 @@ class AlibabaPaiConfig(CloudConfig):
     other_platform_names = ("aliyun", "alicloud", "alibaba", "alibabacloud", "pai", "dlc")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
+    variables_prefix = "ALIBABA_CLOUD_"
     metadata_service = "http://100.100.100.200"
     dependents = {  # noqa: RUF012 - as in the base
         "jobs": ("pods", "usage"),

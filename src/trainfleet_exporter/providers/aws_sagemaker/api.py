@@ -181,8 +181,8 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
                 origin = f"STS role {profiles[name].get('role_arn', '')}, by {whose}"
             return found, origin + (f", role {roles[0]}" if roles else "")
     raise AccessDenied(
-        f"no credentials found: the environment sets no keys, {whose} does not exist or has none, and EC2 metadata "
-        "gave none (it must be enabled, with a hop limit of 2 or more for containers)"
+        f"no credentials found in the environment, in {whose}, or from EC2 metadata; "
+        "for a container, the hop limit of the metadata service must be 2 or more"
     )
 
 

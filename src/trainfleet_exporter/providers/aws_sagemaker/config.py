@@ -91,6 +91,7 @@ class AwsSageMakerConfig(CloudConfig):
     other_platform_names = ("aws", "amazon", "sagemaker", "hyperpod", "awssagemaker")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
+    variables_prefix = "AWS_"
     metadata_service = "http://169.254.169.254"
     dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base
 

@@ -94,6 +94,7 @@ class HuaweiModelArtsConfig(CloudConfig):
     apis = ("modelarts", "iam", "aom")
     other_platform_names = ("huawei", "hwcloud", "huaweicloud", "modelarts")
     known_regions = _REGIONS
+    variables_prefix = "HUAWEICLOUD_"
     metadata_service = "http://169.254.169.254"
     dependents = {  # noqa: RUF012 - as in the base
         "jobs": ("usage",),
