@@ -194,7 +194,7 @@ def test_a_ledger_in_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: 
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     (reported,) = faults(tmp_path, "global: {ledger_file: jobs.jsonl}\n" + MINIMAL)
-    assert 'found "jobs.jsonl", which cannot be used (its folder does not exist or is not writable);' in reported
+    assert 'found "jobs.jsonl", which cannot be used (its folder is not writable);' in reported
 
 
 def test_monthly_calls_are_shared_by_an_account(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def advised(**facts: object) -> list[str]:
         "problems": [],
         "collectors": [FINE],
         "calls": [CHEAP],
-        "rates": {"usage": 5.0, "pods": 5.0, "jobs": 5.0},
+        "rate": 5.0,
         "workspaces": 1,
     } | facts
     return list(advise(**given))  # type: ignore[arg-type]  # a mixed bag on purpose
@@ -73,7 +73,6 @@ def test_a_right_is_named_once_however_many_operations_want_it() -> None:
             problem("auth", "401 the clock of this machine is off by 16 minutes"),
             "set the clock: 401 the clock of this machine is off by 16 minutes",
         ),
-        (problem("budget", "400 calls are spent"), "raise limits.monthly_calls, or wait for the next month: 400 calls"),
         (problem("bad_answer", "not JSON"), "check jobs: not JSON"),
         (problem("server", "HTTP 503"), "check jobs: HTTP 503"),
         (problem("internal", "internal error: KeyError"), "check jobs: internal error"),
@@ -132,7 +131,11 @@ def test_an_api_that_is_asked_at_nearly_its_whole_rate(minute: float, *, reporte
         (499_000.0, None, []),
         (501_000.0, None, ["set limits.monthly_calls: {cloudmonitor: N}"]),
         (400_000.0, 400_000, []),
-        (800_000.0, 400_000, ["the budget is 400,000", "about 2.0 times", "with the other providers of the account"]),
+        (
+            800_000.0,
+            400_000,
+            ["limits.monthly_calls is 400,000", "about 2.0 times", "with the other providers of the account"],
+        ),
     ],
 )
 def test_monthly_calls_of_an_account_against_free_and_allowed(

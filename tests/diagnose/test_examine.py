@@ -168,7 +168,7 @@ def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
     (months,) = [row for row in pai.calls if row.api == "cloudmonitor"]
     assert months.budget == 400_000
     assert months.month > months.budget
-    assert any("the budget is 400,000" in line for line in pai.advice)
+    assert any("limits.monthly_calls is 400,000" in line for line in pai.advice)
 
 
 def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,14 @@ def test_one_expensive_poll_is_paid_by_those_after_it() -> None:
     assert made / elapsed * MONTH_SECONDS == pytest.approx(43_200, rel=0.02)
 
 
+def test_polls_without_calls_shorten_the_interval_again() -> None:
+    (pace,) = _paces([60.0], {"dlc": 43_200})
+    pace.polled({"dlc": 10})
+    for _ in range(20):
+        pace.polled({})
+    assert pace.interval == 60
+
+
 def test_calls_below_the_limit_stretch_nothing() -> None:
     assert stretch(43_200, [(1.0, 60.0)]) == 1
     assert stretch(43_200, [(1.0, 120.0), (1.0, 240.0)]) == 1

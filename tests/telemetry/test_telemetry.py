@@ -91,7 +91,6 @@ def test_every_known_value_is_shown_and_nothing_else(telemetry: Telemetry) -> No
         f"{own}_collector_parts_failed{q} 0.0",
         f"{own}_collector_oldest_part_timestamp_seconds{jobs} 1.6e+09",
         f"{own}_api_budget_calls{{{p}}} 1000.0",
-        f"{own}_api_budget_remaining_calls{{{p}}} 7.0",
         f'{own}_credentials_expiry_timestamp_seconds{{provider="p"}} 1.8e+09',
         f"{own}_config_last_reload_successful 1.0",
         f"{own}_config_last_reload_success_timestamp_seconds 1.7500000005e+09",

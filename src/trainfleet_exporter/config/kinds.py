@@ -203,8 +203,10 @@ def _place(path: Path) -> None:
     # The file is replaced whole, so its folder is what matters.
     if path.is_dir():
         raise OSError(None, "it is a folder")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OSError(None, "its folder does not exist or is not writable")
+    if not path.parent.is_dir():
+        raise OSError(None, "its folder does not exist")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OSError(None, "its folder is not writable")
 
 
 def _all_or_list(value: object, handler: ValidatorFunctionWrapHandler) -> object:
