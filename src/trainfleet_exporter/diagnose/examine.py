@@ -69,7 +69,7 @@ def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen:
     found = []
     for api, row in next(rows for each, rows in family if each is this).items():
         same = [rows[api] for _, rows in family if api in rows]
-        near = [rows[api] for each, rows in family if api in rows and each.urls[api] == this.urls[api]]
+        near = [rows[api] for each, rows in family if api in rows and each.urls.get(api) == this.urls.get(api)]
         found.append(
             replace(
                 row,

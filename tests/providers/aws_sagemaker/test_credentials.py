@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -404,3 +405,18 @@ def test_addresses_are_those_of_botocore(region: str) -> None:
             session.set_config_variable("use_fips_endpoint", fips)
             theirs = session.create_client(service, region_name=region).meta.endpoint_url
             assert public_endpoint(api, region, fips=fips) == theirs
+
+
+def test_diagnose_names_the_profile_and_what_is_wrong(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(ENVIRONMENTS["process that fails"], home, services, monkeypatch)
+    endpoints = f"{{sagemaker: '{services.url}', cloudwatch: '{services.url}'}}"
+    provider = f"{{name: p, platform: aws_sagemaker, region: us-east-1, endpoints: {endpoints}}}"
+    (home / "config.yaml").write_text(f"providers: [{provider}]")
+    command = [sys.executable, "-m", "trainfleet_exporter", "diagnose", f"--config.file={home / 'config.yaml'}"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert 'credentials from: profile "default" of ~/.aws/config' in found.stdout
+    assert "credential_process" in found.stdout
+    assert services.asked == []
