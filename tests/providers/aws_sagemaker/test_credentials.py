@@ -230,11 +230,11 @@ class Ours:
     attempts: list[Attempt] = field(default_factory=list)
 
 
-def ours(home: Path, section: str = "") -> Ours:
+def ours(home: Path, section: str = "", region: str = "us-east-1") -> Ours:
     """The exporter's own way: the config, then the first use."""
     path, found = home / "config.yaml", Ours()
     path.write_text(
-        f"providers: [{{name: p, platform: aws_sagemaker, region: us-east-1{section and ', credentials: '}{section}}}]"
+        f"providers: [{{name: p, platform: aws_sagemaker, region: {region}{section and ', credentials: '}{section}}}]"
     )
     try:
         platforms = {name: platform.config for name, platform in installed_platforms().items()}
@@ -420,3 +420,18 @@ def test_diagnose_names_the_profile_and_what_is_wrong(
     assert 'credentials from: profile "default" of ~/.aws/config' in found.stdout
     assert "credential_process" in found.stdout
     assert services.asked == []
+
+
+@pytest.mark.parametrize("region", ["cn-hangzhou", "cn-north-4", "us-east-1a"])
+def test_regions_of_other_clouds_and_zones_are_refused(region: str, home: Path) -> None:
+    assert region in ours(home, region=region).refusal
+
+
+def test_regions_are_those_of_the_vendor() -> None:
+    session = Session()
+    offered = {
+        region
+        for partition in session.get_available_partitions()
+        for region in session.get_available_regions("sagemaker", partition)
+    }
+    assert offered <= set(AwsSageMakerConfig.known_regions)

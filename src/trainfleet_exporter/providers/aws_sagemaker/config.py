@@ -27,7 +27,8 @@ _REGIONS = (
     *("eu-west-1", "eu-west-2", "eu-west-3", "eu-central-1", "eu-central-2", "eu-north-1", "eu-south-1", "eu-south-2"),
     *("ap-south-1", "ap-south-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-east-1", "ap-east-2"),
     *(f"ap-southeast-{number}" for number in range(1, 8)),
-    *("me-south-1", "me-central-1"),
+    *("me-south-1", "me-central-1", "us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1"),
+    *("us-isof-east-1", "us-isof-south-1", "eu-isoe-west-1", "eusc-de-east-1"),
 )
 
 
