@@ -20,6 +20,7 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 ARG REVISION=""
+# Botocore keeps the data of the services that give credentials: 28 MB less.
 # Pip is removed before the SBOM is written, so the SBOM lists exactly what the image contains.
 RUN sed -i "s|^__revision__ = \"\"|__revision__ = \"${REVISION}\"|" src/trainfleet_exporter/__init__.py \
     && /opt/build/bin/python -m pip wheel --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation \
@@ -27,6 +28,8 @@ RUN sed -i "s|^__revision__ = \"\"|__revision__ = \"${REVISION}\"|" src/trainfle
     && pip="/opt/trainfleet-exporter/bin/python -m pip --no-cache-dir --disable-pip-version-check" \
     && ${pip} install --no-deps --no-index /opt/build/wheel/*.whl \
     && ${pip} check \
+    && find /opt/trainfleet-exporter/lib -path '*/botocore/data/*' -prune -type d \
+    ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
     && ${pip} uninstall -q -y setuptools pip \
     && /opt/build/bin/cyclonedx-py environment /opt/trainfleet-exporter/bin/python --pyproject pyproject.toml \
     --output-reproducible --of JSON -o /opt/trainfleet-exporter/sbom.cdx.json

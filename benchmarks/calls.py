@@ -34,13 +34,13 @@ from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Part, Poll
 from trainfleet_exporter.process.resources import tune_memory
+from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
 from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
-from trainfleet_exporter.providers.credentials import FixedCredential, Keys
+from trainfleet_exporter.providers.keys import FixedKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
@@ -284,7 +284,7 @@ class _Ours(_Client):
             http=HttpSettings(),
             observe=lambda attempt: None,
         )
-        keys = FixedCredential("benchmark", Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
+        keys = FixedKeys(Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         dlc = transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
         self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # it calls only dlc
         self._known = [self._new_shared() for _ in range(_CONCURRENCY)]

@@ -13,9 +13,9 @@ import httpx
 
 from fuzz.loop import run
 from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
-from trainfleet_exporter.providers.alibaba_pai import signing as pai
-from trainfleet_exporter.providers.aws_sagemaker import signing as sagemaker
-from trainfleet_exporter.providers.huawei_modelarts import signing as modelarts
+from trainfleet_exporter.providers.alibaba_pai import api as pai
+from trainfleet_exporter.providers.aws_sagemaker import api as sagemaker
+from trainfleet_exporter.providers.huawei_modelarts import api as modelarts
 from trainfleet_exporter.transport import BodyLimits, HttpAnswer
 from trainfleet_exporter.transport.body import decode_json, read_wire, unpack
 

@@ -53,9 +53,9 @@ def test_the_simulator_shares_only_signatures_with_the_exporter() -> None:
     """The simulated clouds must not read a field as the exporter's translators do: both could be wrong alike."""
     imported = set().union(*importers(SIMULATOR, EXPORTER).values())
     assert imported <= {
-        "trainfleet_exporter.providers.alibaba_pai.signing",
-        "trainfleet_exporter.providers.credentials.canonical",
-        "trainfleet_exporter.providers.huawei_modelarts.signing",
+        "trainfleet_exporter.providers.alibaba_pai.api",
+        "trainfleet_exporter.providers.canonical",
+        "trainfleet_exporter.providers.huawei_modelarts.api",
     }
 
 

@@ -22,9 +22,12 @@ from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.durations import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret, meanings
 from trainfleet_exporter.providers.alibaba_pai import config as pai
+from trainfleet_exporter.providers.alibaba_pai import credentials as pai_keys
 from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
 from trainfleet_exporter.providers.aws_sagemaker import config as sagemaker
+from trainfleet_exporter.providers.aws_sagemaker import credentials as sagemaker_keys
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import credentials as modelarts_keys
 from trainfleet_exporter.providers.huawei_modelarts.usage import metrics as aom
 from trainfleet_exporter.providers.registry import installed_platforms
 
@@ -49,11 +52,10 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.AllOrList, "`all`, or list of ids"),
     (kind.Glob, "pattern"),
     (kind.Regex, "regular expression"),
-    (pai.RoleArn, "ARN"),
-    (sagemaker.RoleArn, "ARN"),
-    (pai.ProviderArn, "ARN"),
-    (pai.RamRole, "`true`, or a role's name"),
-    (pai.ProfileName, "name of a profile"),
+    (pai_keys.RoleArn, "ARN"),
+    (sagemaker_keys.RoleArn, "ARN"),
+    (pai_keys.ProviderArn, "ARN"),
+    (pai_keys.RamRole, "`true`, or a role's name"),
 )
 _LISTS = {"text": "texts", "pattern": "patterns", "regular expression": "regular expressions"}
 _HEADS = ("key", "kind", "default", "meaning")
@@ -70,16 +72,20 @@ def reference() -> str:
             "### `providers[].http`\n\n" + _table(Http),
             "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nBoth have these keys:\n\n" + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
-            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai.Credentials, pai.Oidc, common),
+            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, pai_keys.Oidc, common),
             _cloudmonitor_metrics(),
             *_platform(
-                "aws_sagemaker", sagemaker.AwsSageMakerConfig, sagemaker.Credentials, sagemaker.WebIdentity, common
+                "aws_sagemaker",
+                sagemaker.AwsSageMakerConfig,
+                sagemaker_keys.Credentials,
+                sagemaker_keys.WebIdentity,
+                common,
             ),
             *_platform(
                 "huawei_modelarts",
                 modelarts.HuaweiModelArtsConfig,
-                modelarts.Credentials,
-                modelarts.Oidc,
+                modelarts_keys.Credentials,
+                modelarts_keys.Oidc,
                 common,
             ),
             _aom_metrics(),

@@ -78,6 +78,10 @@ assert not names & {"pip", "setuptools", "hatchling"}, names
 PYTHON
 ok "the SBOM lists the packages of the image"
 
+data=$(find "$root"/opt/trainfleet-exporter/lib/python3*/site-packages/botocore/data -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
+[[ $data == $'signin\nsso\nsso-oidc\nsts' ]] || fail "botocore has the data of: $data"
+ok "botocore has the data of the services that give credentials, and of no others"
+
 # Like a strict container: a read-only root, a user without an account, only /proc and an almost empty /dev.
 mkdir -p "$WORK/run"
 mount --bind "$root" "$WORK/run"

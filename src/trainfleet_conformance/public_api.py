@@ -52,8 +52,9 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.usage.past": "division of a past range into calls",
     "trainfleet_exporter.providers.usage.dated": "dated readings of a range, and sums and means over parts",
     "trainfleet_exporter.providers.values": "the meaning of single values of payloads",
-    "trainfleet_exporter.providers.credentials": "credentials of every form, with refresh and rotation",
-    "trainfleet_exporter.providers.credentials.canonical": "the form in which requests are signed",
+    "trainfleet_exporter.providers.canonical": "the form in which requests are signed",
+    "trainfleet_exporter.providers.key_search": "the search for keys: calls, files, environment",
+    "trainfleet_exporter.providers.keys": "keys, with refresh and rotation",
 }
 """The purpose of each module."""
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "requests", "urllib3"})

@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_exporter.providers.alibaba_pai import signing as pai
-from trainfleet_exporter.providers.credentials.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts import signing as huawei
+from trainfleet_exporter.providers.alibaba_pai import api as pai
+from trainfleet_exporter.providers.canonical import canonical_request
+from trainfleet_exporter.providers.huawei_modelarts import api as huawei
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation
 from trainfleet_simulator.rows import read
 from trainfleet_simulator.sagemaker import auth as aws

@@ -88,7 +88,7 @@ def test_no_module_or_class_has_a_retired_name() -> None:
 def test_retired_words_are_found_within_names() -> None:
     assert _retired("FairTurns") == ["turns"]
     assert _retired("way_out_of_it") == ["way_out"]
-    assert _retired("Lease", "providers/credentials") == ["lease"]
+    assert _retired("Lease", "providers/keys") == ["lease"]
     assert _retired("Lease", "app") == _retired("Returns") == _retired("Homepage") == []
 
 

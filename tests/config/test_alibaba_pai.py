@@ -9,7 +9,8 @@ import pytest
 from tests.config.loading import load_provider
 from trainfleet_exporter.config import Http, Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
-from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Credentials, Pods
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Pods
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
 
 

@@ -214,6 +214,7 @@ def test_relative_paths_start_from_the_config_file(tmp_path: Path, monkeypatch: 
     )
     (provider,) = load(tmp_path / "etc", text, {"NAME": "secret"}).providers
     assert isinstance(provider, AlibabaPaiConfig)
+    assert provider.credentials is not None
     secret = provider.credentials.access_key_secret
     assert secret is not None
     assert secret.reveal() == "rotating"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainfleet_exporter.errors import CloudError, Throttled
-from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
-from trainfleet_exporter.providers.huawei_modelarts import signing as huawei
+from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
+from trainfleet_exporter.providers.huawei_modelarts import api as huawei
 from trainfleet_exporter.transport import HttpAnswer
 
 

@@ -19,8 +19,8 @@ from tests.support.planted import Planted
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
-from trainfleet_exporter.providers.credentials import Issued, Keys
-from trainfleet_exporter.providers.huawei_modelarts.signing import Token
+from trainfleet_exporter.providers.huawei_modelarts.api import Token
+from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_simulator import Simulator
 
@@ -94,8 +94,7 @@ HOLDERS = [
     Secret(SECRET),
     ProxyUrl(f"http://me:{SECRET}@proxy.test"),
     Keys(SECRET, SECRET, SECRET),
-    Token(SECRET, "project"),
-    Issued(SECRET, 0.0),
+    Token("", "", SECRET, project_id="project"),
     HttpSettings(proxy_url=f"http://me:{SECRET}@proxy.test"),
     Call(operation="X", path="/", query={"a": SECRET}, body=SECRET.encode(), secrets=(SECRET,)),
     SignedRequest("GET", f"/?{SECRET}", {"authorization": SECRET}, SECRET.encode(), (SECRET,)),

@@ -24,11 +24,11 @@ from tests.support.clock import run_stepped
 from tests.support.planted import Planted, authorizations, hits, make_secret
 from tests.transport.rig import Rig, TopJitter
 from trainfleet_exporter.errors import CloudError, RequestRefused, Throttled
-from trainfleet_exporter.providers.alibaba_pai.signing import PaiDialect
-from trainfleet_exporter.providers.credentials import FixedCredential, Keys
-from trainfleet_exporter.providers.credentials.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity, canonical_path
+from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
+from trainfleet_exporter.providers.canonical import canonical_request
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, canonical_path
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomDialect
+from trainfleet_exporter.providers.keys import FixedKeys, Keys
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,
@@ -72,11 +72,11 @@ class Sent:
 
 
 def _pai(api: str = "dlc") -> Dialect:
-    return PaiDialect(api, "2020-12-03", FixedCredential("config", Keys(KEY_ID, KEY_SECRET, TOKEN)))
+    return PaiDialect(api, "2020-12-03", FixedKeys(Keys(KEY_ID, KEY_SECRET, TOKEN)))
 
 
 def _identity() -> Identity:
-    keys = FixedCredential("config", Keys(KEY_ID, KEY_SECRET, TOKEN))
+    keys = FixedKeys(Keys(KEY_ID, KEY_SECRET, TOKEN))
     return Identity(keys, region="cn-north-4", project_id="p")
 
 

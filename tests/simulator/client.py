@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from trainfleet_exporter.providers.alibaba_pai.signing import sign
-from trainfleet_exporter.providers.credentials.canonical import canonical_query
+from trainfleet_exporter.providers.alibaba_pai.api import sign
+from trainfleet_exporter.providers.canonical import canonical_query
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 

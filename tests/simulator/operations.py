@@ -11,7 +11,7 @@ from tests.simulator.client import START, Clock
 from tests.simulator.client import signed_headers as pai_headers
 from tests.simulator.modelarts.client import JSON, SEARCHES, V1, V2
 from tests.simulator.modelarts.client import signed_headers as modelarts_headers
-from trainfleet_exporter.providers.credentials.canonical import canonical_query
+from trainfleet_exporter.providers.canonical import canonical_query
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN

@@ -14,7 +14,7 @@ from tests.simulator.client import Clock, send, signed_headers
 from tests.simulator.modelarts.client import V2
 from tests.simulator.modelarts.client import signed_headers as signed_for_modelarts
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.credentials.canonical import canonical_query
+from trainfleet_exporter.providers.canonical import canonical_query
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, SECRET_KEY

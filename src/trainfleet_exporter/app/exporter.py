@@ -227,6 +227,7 @@ class Exporter:
 
     def _start(self, member: Member) -> None:
         provider, settings, limits = member.provider, self.config.global_, member.basis.config.limits
+        log.info("provider starts", extra=fields(provider=provider.name, credentials=provider.identity.origin))
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
             if api in limits.monthly_calls:

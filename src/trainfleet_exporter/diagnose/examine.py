@@ -26,8 +26,17 @@ from trainfleet_exporter.transport import Attempt
 
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
-_NO_RIGHT = ("403", "AccessDenied", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden")
-"""Prefixes of the error codes of a missing permission, if the HTTP status is not 403."""
+_NO_RIGHT = (
+    *("403", "Forbidden", "NoPermission", "OperationForbidden", "RAMForbidden"),
+    *("AccessDenied", "NotAuthorized", "UnauthorizedOperation"),
+)
+"""Prefixes of the error codes of a missing permission, whatever the HTTP status."""
+_NO_KEY = (
+    *("ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId", "InvalidAccessKeyId", "InvalidSecurityToken"),
+    *("InvalidSignature", "SignatureDoesNotMatch", "IncompleteSignature", "MissingAuthenticationToken"),
+    *("RequestTimeTooSkewed", "RequestExpired", "InvalidTimeStamp"),
+)
+"""Prefixes of the error codes of a wrong key or clock, which services also send with 403."""
 
 
 async def examine(
@@ -60,7 +69,7 @@ def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen:
     found = []
     for api, row in next(rows for each, rows in family if each is this).items():
         same = [rows[api] for _, rows in family if api in rows]
-        near = [rows[api] for each, rows in family if api in rows and each.urls[api] == this.urls[api]]
+        near = [rows[api] for each, rows in family if api in rows and each.urls.get(api) == this.urls.get(api)]
         found.append(
             replace(
                 row,
@@ -160,9 +169,7 @@ class _Seen:
     def _missing(self) -> list[MissingRight]:
         found: dict[str, MissingRight] = {}
         for error in (error for runner in self._runners for error in runner.errors):
-            # 401, a bad signature and a wrong clock concern the credentials; a missing permission is a 403,
-            # or a 400 with its own code.
-            if isinstance(error, AccessDenied) and (error.status == 403 or error.code.startswith(_NO_RIGHT)):
+            if isinstance(error, AccessDenied) and lacks_right(error):
                 right = self._platform.permissions.get(error.operation, f"the permission to call {error.operation}")
                 found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))
         return list(found.values())
@@ -205,6 +212,11 @@ class _Seen:
             series=round(runner.state.series * scale),
             calls={api: round(len(here) * scale) for api, here in own.items()},
         )
+
+
+def lacks_right(error: AccessDenied) -> bool:
+    """Return whether a refusal is about a missing permission, and not about the key, its signature or the clock."""
+    return error.code.startswith(_NO_RIGHT) or (error.status == 403 and not error.code.startswith(_NO_KEY))
 
 
 def _text(error: Exception) -> str:

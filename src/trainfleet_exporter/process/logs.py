@@ -27,7 +27,7 @@ from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
 
 LOG_LEVELS = ("debug", "info", "warn", "error")
 LOG_FORMATS = ("logfmt", "json")
-LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler")
+LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler", "botocore", "urllib3")
 """Loggers whose records below warnings do not help users; to format them would cost time."""
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
 _OUR_LOGGER = "trainfleet_exporter"

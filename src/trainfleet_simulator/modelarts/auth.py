@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from trainfleet_exporter.providers.huawei_modelarts.signing import (
+from trainfleet_exporter.providers.huawei_modelarts.api import (
     ALGORITHM,
     DATE_FORMAT,
     UNSIGNED_PAYLOAD,

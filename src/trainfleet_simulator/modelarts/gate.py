@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_exporter.providers.huawei_modelarts.signing import ALGORITHM
+from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
 from trainfleet_simulator.keys import Tokens
 from trainfleet_simulator.modelarts import iam, monitor, pools, sts, training, v1, workloads

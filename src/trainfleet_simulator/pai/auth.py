@@ -7,7 +7,7 @@ import hmac
 import re
 from datetime import UTC, datetime
 
-from trainfleet_exporter.providers.alibaba_pai.signing import ALGORITHM, signature
+from trainfleet_exporter.providers.alibaba_pai.api import ALGORITHM, signature
 from trainfleet_simulator.exchange import ApiError, ApiRequest
 from trainfleet_simulator.keys import Key, Keys
 

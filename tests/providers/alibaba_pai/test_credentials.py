@@ -1,227 +1,332 @@
-"""Every kind of Alibaba credentials over real loopback HTTP, in stepped time: start, renew, revoke, expire.
-
-What the log says, what the gauge shows, how many keys are asked for, and that no secret shows anywhere.
-"""
+"""Credentials of Alibaba Cloud: environments in the vendor's documented order, and broken profiles by name."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import Counter
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qs
 
+import httpx
 import pytest
 
-from tests.providers.alibaba_pai.credentials_rig import (
-    HOUR,
-    KEYS,
-    KINDS,
-    MINUTE,
-    ROLE_ARN,
-    Account,
-    Kind,
-    Stepped,
+from tests.providers.key_rig import Found, find
+from trainfleet_exporter.config import Secret
+from trainfleet_exporter.providers.alibaba_pai.api import load
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Oidc
+
+ROLE, PROVIDER = "acs:ram::1234567890123456:role/r", "acs:ram::1234567890123456:oidc-provider/p"
+ENV = {"ALIBABA_CLOUD_ACCESS_KEY_ID": "env-id", "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "planted-env"}
+OIDC = {
+    "ALIBABA_CLOUD_OIDC_PROVIDER_ARN": PROVIDER,
+    "ALIBABA_CLOUD_ROLE_ARN": ROLE,
+    "ALIBABA_CLOUD_OIDC_TOKEN_FILE": "{home}/token",
+}
+NO_MACHINE = {"ALIBABA_CLOUD_ECS_METADATA_DISABLED": "true"}
+URI = {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://127.0.0.1:99/keys?planted=query"}
+KEYS = {"access_key_id": "id", "access_key_secret": "planted-secret"}
+INI = "[{0}]\ntype = access_key\naccess_key_id = ini-{0}\naccess_key_secret = planted-ini\n"
+CLI, SDK = ".aliyun/config.json", ".alibabacloud/credentials"
+MACHINE = ["PutToken", "ListRamRoles", "GetRamRoleCredentials"]
+
+
+def cli(*profiles: dict[str, object], current: str = "default") -> dict[str, str]:
+    """The CLI's file."""
+    return {CLI: json.dumps({"current": current, "profiles": profiles})}
+
+
+def profile(mode: str, name: str = "default", **keys: object) -> dict[str, object]:
+    """A profile of the CLI."""
+    return {"name": name, "mode": mode, **keys}
+
+
+@dataclass(frozen=True)
+class Env:
+    """An environment; what is found there, or the words of the refusal; and the calls."""
+
+    found: str = ""
+    calls: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    refusal: tuple[str, ...] = ()
+
+
+SHOWN = 'profile "default" of ~/.aliyun/config.json'
+SHOWN_INI = 'profile "{}" of ~/.alibabacloud/credentials'
+BASE = profile("AK", "base", **KEYS)
+AK = cli(profile("AK", **KEYS))
+ENVIRONMENTS = {
+    "environment": Env("environment", [], ENV),
+    "environment with a token": Env("environment", [], ENV | {"ALIBABA_CLOUD_SECURITY_TOKEN": "planted"}),
+    "environment before OIDC": Env("environment", [], ENV | OIDC),
+    "environment before profiles": Env("environment", [], ENV, AK),
+    "OIDC": Env(f"OIDC role {ROLE}", ["AssumeRoleWithOIDC"], OIDC),
+    "OIDC before profiles": Env(f"OIDC role {ROLE}", ["AssumeRoleWithOIDC"], OIDC, AK),
+    "a role alone says nothing": Env("ECS metadata, role m", MACHINE, {"ALIBABA_CLOUD_ROLE_ARN": ROLE}),
+    "CLI, AK": Env(SHOWN, [], {}, AK),
+    "CLI, StsToken": Env(SHOWN, [], {}, cli(profile("StsToken", **KEYS, sts_token="planted"))),
+    "CLI, RamRoleArn": Env(
+        f"STS role {ROLE}, with keys of {SHOWN}",
+        ["AssumeRole"],
+        {},
+        cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE)),
+    ),
+    "CLI, chained role": Env(
+        f"STS role {ROLE}",
+        ["AssumeRole"],
+        {},
+        cli(profile("ChainableRamRoleArn", source_profile="base", ram_role_arn=ROLE), BASE),
+    ),
+    "CLI, EcsRamRole": Env(
+        "ECS metadata, role n", [MACHINE[0], MACHINE[2]], {}, cli(profile("EcsRamRole", ram_role_name="n"))
+    ),
+    "CLI, OIDC": Env(
+        f"OIDC role {ROLE}",
+        ["AssumeRoleWithOIDC"],
+        {},
+        cli(profile("OIDC", oidc_provider_arn=PROVIDER, ram_role_arn=ROLE, oidc_token_file="../token")),
+    ),
+    "CLI before SDK": Env(SHOWN, [], {}, AK | {SDK: INI.format("default")}),
+    "CLI disabled": Env(
+        SHOWN_INI.format("default"),
+        [],
+        {"ALIBABA_CLOUD_CLI_PROFILE_DISABLED": "true"},
+        AK | {SDK: INI.format("default")},
+    ),
+    "CLI with a byte order mark": Env(SHOWN, [], {}, {CLI: "\ufeff" + AK[CLI]}),
+    "current profile": Env('profile "b"', [], {}, cli(profile("AK", "b", **KEYS), current="b")),
+    "SDK": Env(SHOWN_INI.format("default"), [], {}, {SDK: INI.format("default")}),
+    "SDK by its other name": Env(
+        'profile "default" of ~/.alibabacloud/credentials.ini', [], {}, {SDK + ".ini": INI.format("default")}
+    ),
+    "SDK elsewhere": Env(
+        'profile "default"', [], {"ALIBABA_CLOUD_CREDENTIALS_FILE": "{home}/other"}, {"other": INI.format("default")}
+    ),
+    "SDK without a default": Env("ECS metadata, role m", MACHINE, {}, {SDK: INI.format("other")}),
+    "SDK, a chosen profile": Env(
+        SHOWN_INI.format("p"), [], {"ALIBABA_CLOUD_PROFILE": "p"}, AK | {SDK: INI.format("p")}
+    ),
+    "CLI, a chosen profile": Env(
+        'profile "base"', [], {"ALIBABA_CLOUD_PROFILE": "base"}, cli(profile("CloudSSO"), BASE)
+    ),
+    "nothing": Env("ECS metadata, role m", MACHINE),
+    "named role": Env("ECS metadata, role n", [MACHINE[0], MACHINE[2]], {"ALIBABA_CLOUD_ECS_METADATA": "n"}),
+    "machine before URI": Env("ECS metadata, role m", MACHINE, URI),
+    "URI": Env("the credentials URI at http://127.0.0.1:99", ["GetCredentialsUri"], URI | NO_MACHINE),
+    "nothing at all": Env(env=NO_MACHINE, refusal=("no credentials found", "ECS metadata is disabled")),
+    "half a key": Env(env={"ALIBABA_CLOUD_ACCESS_KEY_ID": "x"}, refusal=("ALIBABA_CLOUD_ACCESS_KEY_SECRET",)),
+    "secret alone": Env(env={"ALIBABA_CLOUD_ACCESS_KEY_SECRET": "planted"}, refusal=("ALIBABA_CLOUD_ACCESS_KEY_ID",)),
+    "token alone": Env(env={"ALIBABA_CLOUD_SECURITY_TOKEN": "planted"}, refusal=("ALIBABA_CLOUD_SECURITY_TOKEN",)),
+    "half of OIDC": Env(env={"ALIBABA_CLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("without ALIBABA_CLOUD_OIDC_PRO",)),
+    "OIDC without its file": Env(
+        env=OIDC | {"ALIBABA_CLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("the file of ALIBABA_CLOUD_OIDC_TOKEN_FILE",)
+    ),
+    "URI of another machine": Env(
+        env=NO_MACHINE | {"ALIBABA_CLOUD_CREDENTIALS_URI": "http://planted.test/"}, refusal=("plain http",)
+    ),
+    "file that is missing": Env(
+        env={"ALIBABA_CLOUD_CREDENTIALS_FILE": "{home}/none"}, refusal=("none cannot be used: No such file",)
+    ),
+    "CLI is no JSON": Env(files={CLI: "{planted"}, refusal=("~/.aliyun/config.json cannot be used: it is not a JSON",)),
+    "SDK is no INI": Env(files={SDK: "planted\n"}, refusal=("~/.alibabacloud/credentials cannot be used",)),
+    "metadata without tokens disabled": Env(
+        calls=["PutToken"], env={"ALIBABA_CLOUD_IMDSV1_DISABLED": "true", "OLD": "1"}, refusal=("gives no tokens",)
+    ),
+}
+BROKEN = {
+    "half a key": Env(files=cli(profile("AK", access_key_id="id")), refusal=(f"access_key_secret of {SHOWN}",)),
+    "secret alone": Env(files=cli(profile("AK", access_key_secret="planted")), refusal=(f"access_key_id of {SHOWN}",)),
+    "role without a key": Env(
+        files=cli(profile("RamRoleArn", ram_role_arn=ROLE)), refusal=(f"access_key_id of {SHOWN}",)
+    ),
+    "role without an ARN": Env(files=cli(profile("RamRoleArn", **KEYS)), refusal=(f"ram_role_arn of {SHOWN}",)),
+    "token without a token": Env(files=cli(profile("StsToken", **KEYS)), refusal=(f"sts_token of {SHOWN}",)),
+    "External": Env(files=cli(profile("External")), refusal=(SHOWN, 'mode "External" is not supported')),
+    "CloudSSO": Env(files=cli(profile("CloudSSO")), refusal=(SHOWN, 'mode "CloudSSO" is not supported')),
+    "no mode": Env(files=cli(profile("")), refusal=(SHOWN, "mode")),
+    "current profile is missing": Env(files=cli(BASE), refusal=("~/.aliyun/config.json", 'no profile "default"')),
+    "chosen profile is misspelt": Env(
+        env={"ALIBABA_CLOUD_PROFILE": "bse"}, files=cli(BASE), refusal=('no profile "bse"', "ALIBABA_CLOUD_PROFILE")
+    ),
+    "source is misspelt": Env(
+        files=cli(profile("ChainableRamRoleArn", source_profile="bse", ram_role_arn=ROLE)),
+        refusal=('no profile "bse"',),
+    ),
+    "source in a circle": Env(
+        files=cli(profile("ChainableRamRoleArn", source_profile="default", ram_role_arn=ROLE)),
+        refusal=("source_profile",),
+    ),
+    "half a key of the SDK": Env(
+        files={SDK: "[default]\ntype = access_key\naccess_key_id = id\n"},
+        refusal=(f"access_key_secret of {SHOWN_INI.format('default')}",),
+    ),
+    "session that is too long": Env(
+        files=cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, expired_seconds=99999)), refusal=("expired_seconds",)
+    ),
+    "swapped keys": Env(
+        files=cli(profile("AK", access_key_id="planted" * 5, access_key_secret="LTAI1234567890123456")),
+        refusal=("swapped",),
+    ),
+}
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    """STS, the metadata service of a machine with the role `m`, and a credentials URI."""
+    path = request.url.path
+    keys = {"AccessKeyId": "issued", "AccessKeySecret": "planted-i", "SecurityToken": "planted-t"}
+    keys |= {"Expiration": "2099-01-01T00:00:00Z"}
+    if request.url.host == "sts.test":
+        return httpx.Response(200, json={"Credentials": keys})
+    if path == "/latest/api/token":
+        return httpx.Response(200, text="session")
+    if path.endswith("/security-credentials/"):
+        return httpx.Response(200, text="m")
+    return httpx.Response(200, json={"Code": "Success", **keys})
+
+
+def use(given: Env, home: Path, section: object = None, answer: Callable[..., httpx.Response] = answer) -> Found:
+    """Find keys in an environment."""
+    (home / "token").write_text("planted-id-token")
+    for name, text in given.files.items():
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(text)
+    environ = {name: value.replace("{home}", str(home)) for name, value in given.env.items()} | {"HOME": str(home)}
+    return find(load, section, environ, answer)
+
+
+def _old(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(404) if request.method == "PUT" else answer(request)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_first_source_that_says_something_is_used(name: str, tmp_path: Path) -> None:
+    given = ENVIRONMENTS[name]
+    found = use(given, tmp_path, answer=_old if "OLD" in given.env else answer)
+    if given.refusal:
+        assert [words for words in given.refusal if words not in found.refusal] == []
+    else:
+        assert found.origin.startswith(given.found)
+        assert given.found.startswith(found.at_start) or found.at_start.startswith(given.found)
+    assert (found.keys is None) == bool(given.refusal)
+    assert found.calls == given.calls
+    assert "planted" not in found.refusal.replace("no such", "") + found.origin
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_profile_never_becomes_the_machines_role(name: str, tmp_path: Path) -> None:
+    given = BROKEN[name]
+    found = use(given, tmp_path)
+    assert found.keys is None
+    assert [words for words in given.refusal if words not in found.refusal] == []
+    assert found.calls == []
+    assert "planted" not in found.refusal
+
+
+def test_there_are_enough_environments() -> None:
+    assert len(ENVIRONMENTS) >= 25
+    assert len(BROKEN) >= 5
+
+
+S = Secret
+SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
+    "keys": (Credentials(access_key_id=S("a"), access_key_secret=S("planted")), "config file", []),
+    "role": (
+        Credentials(access_key_id=S("a"), access_key_secret=S("planted"), role_arn=ROLE, external_id=S("planted-x")),
+        f"STS role {ROLE}, with keys of the config file",
+        ["AssumeRole"],
+    ),
+    "role of the chain": (Credentials(role_arn=ROLE), f"STS role {ROLE}, with keys of {SHOWN}", ["AssumeRole"]),
+    "oidc": (
+        Credentials(oidc=Oidc(provider_arn=PROVIDER, role_arn=ROLE, token=S("planted-token"))),
+        f"OIDC role {ROLE}, with the token of the config file",
+        ["AssumeRoleWithOIDC"],
+    ),
+    "machine": (Credentials(ecs_ram_role=True), "ECS metadata, role m", MACHINE),
+    "profile": (Credentials(profile="default"), SHOWN, []),
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_each_form_of_the_section_works(name: str, tmp_path: Path) -> None:
+    section, origin, calls = SECTIONS[name]
+    found = use(Env(files=AK), tmp_path, section)
+    assert (found.origin, found.calls) == (origin, calls)
+
+
+def test_requests_of_roles_say_role_session_and_external_id(tmp_path: Path) -> None:
+    requests: list[httpx.Request] = []
+
+    def note(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return answer(request)
+
+    use(Env(), tmp_path, SECTIONS["role"][0], note)
+    asked = dict(requests[0].url.params)
+    assert asked == {
+        "RoleArn": ROLE,
+        "RoleSessionName": "trainfleet-exporter",
+        "DurationSeconds": "3600",
+        "ExternalId": "planted-x",
+    }
+    assert "Credential=a," in requests[0].headers["authorization"]
+    use(Env(), tmp_path, SECTIONS["oidc"][0], note)
+    assert "authorization" not in requests[1].headers
+    assert parse_qs(requests[1].content.decode())["OIDCToken"] == ["planted-token"]
+
+
+ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {
+    "no role": (lambda request: httpx.Response(404), "this machine has no RAM role"),
+    "refused": (lambda request: httpx.Response(401), "the service refuses to answer"),
+    "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "no keys, but"),
+    "incomplete": (lambda request: httpx.Response(200, json={"Code": "Success"}), "the answer lacks keys"),
+    "broken": (lambda request: httpx.Response(500), "the service failed"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_machine_that_gives_no_keys_says_why(name: str, tmp_path: Path) -> None:
+    bad, words = ANSWERS[name]
+    found = use(Env(), tmp_path, Credentials(ecs_ram_role="n"), lambda r: answer(r) if r.method == "PUT" else bad(r))
+    assert words in found.refusal
+
+
+def test_hanging_metadata_names_the_hop_limit(tmp_path: Path) -> None:
+    def hang(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("hangs")
+
+    found = use(Env(), tmp_path, answer=hang)
+    assert "hop limit of the metadata service must be 2 or more" in found.refusal
+    assert set(found.calls) == {"PutToken"}
+
+
+REFUSED = (
+    "InvalidAccessKeyId.NotFound",
+    "InvalidSecurityToken.Expired",
+    "NoPermission",
+    "AuthenticationFail.NoPermission",
 )
-from tests.support.clock import START
-from trainfleet_exporter.transport.json_fields import iso_time
-from trainfleet_simulator import Simulator
-from trainfleet_simulator.faults import Fault
-from trainfleet_simulator.pai.sts import ECS_ROLE, OIDC_TOKEN
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_keys_are_refreshed_and_replaced_when_revoked(name: str, stepped: Stepped, tmp_path: Path) -> None:
-    kind = KINDS[name]
+@pytest.mark.parametrize("code", REFUSED)
+def test_refusal_of_sts_is_about_access_whatever_the_status(code: str, tmp_path: Path) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(400, json={"Code": code, "Message": "no"})
 
-    async def steps(account: Account) -> None:
-        sts = account.simulator.sts
-        assert account.gauge() is None
-        assert await account.poll(3)
-        first = int(START) + kind.lifetime
-        assert account.gauge() == first
-        assert account.calls == Counter({f"{operation} ok": 1 for operation in kind.asked})
-        assert account.origin == kind.origin.format(home=tmp_path, url=account.provider.endpoints["dlc"])
-        assert [line for line in account.log if line.startswith("credential ")] == [
-            f"credential received provider=p credential={kind.log} expires={iso_time(first)}"
-        ]
-        await asyncio.sleep(START + kind.lifetime - 900 - 1 - time.time())
-        assert await account.poll(3)
-        assert account.gauge() == first
-        await asyncio.sleep(2)
-        assert await account.poll(3)
-        second = int(time.time()) + kind.lifetime
-        assert account.gauge() == second
-        assert len(sts.issued) == 2
-        facts = f"provider=p credential={kind.log} expires={iso_time(second)}"
-        assert account.log[-1] == f"credential refreshed {facts}"
-
-        await asyncio.sleep(6 * MINUTE)
-        sts.revoke()
-        assert await account.poll(3)  # the refused call itself is made again, with new keys
-        assert len(sts.issued) == 3
-        sts.revoke()
-        assert not await account.poll(3)  # seconds old: others would be refused just so
-        assert "InvalidAccessKeyId.NotFound" in account.log[-1]
-        assert len(sts.issued) == 3
-        await asyncio.sleep(5 * MINUTE)
-        assert await account.poll(3)
-        assert len(sts.issued) == 4
-        assert account.calls == Counter({f"{operation} ok": 4 for operation in kind.asked})
-
-    stepped(kind, steps)
+    found = use(Env(), tmp_path, SECTIONS["role"][0], refuse)
+    assert found.refusal == f"AssumeRole: HTTP 400 {code} no"
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "reported"),
-    [
-        (
-            "role",
-            ("external_id", "another"),
-            "AssumeRole: HTTP 403 NoPermission You are not authorized to do this action.",
-        ),
-        ("role", ("roles", set()), "AssumeRole: HTTP 404 EntityNotExist.Role The specified role does not exist."),
-        (
-            "oidc",
-            ("expired_oidc_tokens", {OIDC_TOKEN}),
-            "AssumeRoleWithOIDC: HTTP 400 AuthenticationFail.OIDCToken.Expired This JSON Web Token has expired.",
-        ),
-        ("machine", ("ecs_role", None), "ListRamRoles: this machine has no RAM role"),
-        ("machine by name", ("ecs_role", "other"), f"GetRamRoleCredentials: this machine has no RAM role {ECS_ROLE}"),
-    ],
-)
-def test_refusal_is_reported_and_retried_in_five_minutes(
-    name: str, change: tuple[str, object], reported: str, stepped: Stepped
-) -> None:
-    was: list[object] = []
-
-    def prepare(simulator: Simulator) -> None:
-        was.append(getattr(simulator.sts, change[0]))
-        setattr(simulator.sts, *change)
-
-    async def steps(account: Account) -> None:
-        assert not await account.poll(10, every=20)
-        assert reported in account.log[-1]
-        asked = account.calls.copy()
-        assert asked[f"{KINDS[name].asked[-1]} ok"] == 0
-        assert account.gauge() is None
-        setattr(account.simulator.sts, change[0], was[0])
-        assert not await account.poll()
-        assert account.calls == asked
-        await asyncio.sleep(5 * MINUTE)
-        assert await account.poll()
-        assert account.gauge() is not None
-
-    stepped(KINDS[name], steps, prepare)
+CLOCKS = {
+    "Fri, 02 Jan 2026 03:24:05 GMT": "20 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02",
+    "Fri, 02 Jan 2026 02:04:05 GMT": "off by 60 minutes (ahead)",
+    "soon": "there it is unknown",
+}
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome", "pause"),
-    [
-        ((400, "InvalidParameter.RoleSessionName"), "client", 5 * MINUTE),
-        ((400, "Throttling.User"), "throttled", MINUTE / 2),
-        ((404, "Nothing.Here"), "not_found", 5 * MINUTE),
-        ((500, "InternalError"), "server", MINUTE / 2),
-        ((200, "OK"), "bad_answer", MINUTE / 2),
-    ],
-)
-@pytest.mark.parametrize("name", ["role", "oidc"])
-def test_what_fails_is_not_asked_for_by_every_call(
-    name: str, answer: tuple[int, str], outcome: str, pause: float, stepped: Stepped
-) -> None:
-    (operation,) = KINDS[name].asked
+@pytest.mark.parametrize("date", CLOCKS)
+def test_wrong_clock_is_reported_with_both_times(date: str, tmp_path: Path) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers={"Date": date})
 
-    def prepare(simulator: Simulator) -> None:
-        status, code = answer
-        simulator.faults.add(Fault({"api": "sts"}, status=status, body={"Code": code, "Message": "no"}))
-
-    async def steps(account: Account) -> None:
-        began = time.time()
-        while time.time() < began + pause - 2:
-            assert not await account.poll(every=2)
-            assert f"{operation}: " in account.log[-1]
-        asked = account.calls.copy()
-        assert asked == Counter({f"{operation} {'ok' if outcome == 'bad_answer' else outcome}": 1})
-        # Whatever the refusal was: to who has no credentials for it, it is one of access.
-        assert set(account.errors) == {"auth" if outcome in {"client", "not_found"} else outcome}
-        account.simulator.faults.clear()
-        await asyncio.sleep(4)
-        assert await account.poll()
-        assert account.calls - asked == Counter({f"{operation} ok": 1})
-
-    stepped(KINDS[name], steps, prepare)
-
-
-def test_a_right_that_is_lacking_takes_no_new_keys(stepped: Stepped) -> None:
-    async def steps(account: Account) -> None:
-        assert await account.poll()
-        account.simulator.faults.add(Fault({"operation": "ListWorkspaces"}, status=403))
-        await asyncio.sleep(10 * MINUTE)
-        assert not await account.poll(3)
-        assert len(account.simulator.sts.issued) == 1
-
-    stepped(KINDS["role"], steps)
-
-
-def test_corrected_key_is_tried_at_once(stepped: Stepped, tmp_path: Path) -> None:
-    async def steps(account: Account) -> None:
-        assert not await account.poll(10, every=10)
-        assert account.calls == Counter({"AssumeRole auth": 1})
-        assert "the signature was refused: is the access key secret the right one?" in "".join(account.log)
-        (tmp_path / "secret").write_text(ACCESS_KEY_SECRET)
-        assert not await account.poll(3, every=20)  # as long as others may be about to change
-        assert await account.poll()
-        assert account.calls == Counter({"AssumeRole auth": 1, "AssumeRole ok": 1})
-
-    given = f"{{access_key_id_file: id, access_key_secret_file: secret, role_arn: '{ROLE_ARN}'}}"
-    origin = f"STS role {ROLE_ARN}, with keys of file {{home}}/id, file {{home}}/secret"
-    stepped(Kind(origin, given, files={"id": ACCESS_KEY_ID, "secret": "planted"}), steps)
-
-
-def test_a_new_oidc_token_is_tried_at_once(stepped: Stepped, tmp_path: Path) -> None:
-    async def steps(account: Account) -> None:
-        sts = account.simulator.sts
-        sts.oidc_token = "planted-new-token"
-        assert not await account.poll(3)
-        assert account.calls == Counter({"AssumeRoleWithOIDC auth": 1})
-        (tmp_path / "token").write_text("planted-new-token")
-        assert await account.poll(3)
-        assert account.calls == Counter({"AssumeRoleWithOIDC auth": 1, "AssumeRoleWithOIDC ok": 1})
-        assert "planted-new-token" not in "".join(account.log)
-        (tmp_path / "token").unlink()
-        await asyncio.sleep(50 * MINUTE)
-        assert await account.poll()
-        assert "cannot refresh the credential" in account.log[-1]
-        assert "token cannot be used: No such file or directory" in account.log[-1]
-
-    stepped(KINDS["oidc"], steps)
-
-
-def test_wrong_clock_is_reported_with_both_times(stepped: Stepped) -> None:
-    reported = (
-        "the clock of this machine is off by 16 minutes (behind): "
-        f"here it is {iso_time(START)}, there it is {iso_time(START + 16 * MINUTE)}"
-    )
-
-    async def steps(account: Account) -> None:
-        assert not await account.poll()
-        assert reported in account.log[-1]
-        assert "InvalidTimeStamp.Expired" in account.log[-1]
-
-    for name in ("role", "keys"):
-        stepped(KINDS.get(name, Kind("config file", f"{{{KEYS}}}")), steps, ahead=16 * MINUTE)
-
-
-def test_keys_that_ended_before_they_came_are_not_used(stepped: Stepped) -> None:
-    """What a clock that is ahead looks like where nothing is signed."""
-
-    async def steps(account: Account) -> None:
-        assert not await account.poll(3)
-        ended, here = iso_time(START - 2 * HOUR), iso_time(START)
-        assert (
-            f"the keys in the answer expired at {ended}, and the time here is {here}: check the clock of this machine"
-            in account.log[-1]
-        )
-        assert account.calls["GetCredentialsUri ok"] == 1
-
-    stepped(KINDS["chain: uri"], steps, ahead=-3 * HOUR)
+    assert CLOCKS[date] in use(Env(), tmp_path, SECTIONS["role"][0], refuse).refusal

@@ -12,15 +12,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainfleet_exporter.providers.alibaba_pai.signing import (
+from trainfleet_exporter.providers.alibaba_pai.api import (
     ALGORITHM,
     sign,
     signature,
 )
-from trainfleet_exporter.providers.credentials.canonical import canonical_query, canonical_request
+from trainfleet_exporter.providers.canonical import canonical_query, canonical_request
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 
@@ -198,6 +198,7 @@ def test_the_wire_form_decodes_to_what_was_signed(query: dict[str, str]) -> None
     assert dict(parse_qsl(on_the_wire, keep_blank_values=True, strict_parsing=bool(query))) == query
 
 
+@settings(max_examples=1000)
 @given(
     query=st.dictionaries(plain_keys, text),
     path=st.sampled_from(["", "/", "/api/v1/jobs", "/api/v1/jobs/dlc%20x/metrics", "/api/v1/quotas/"]),

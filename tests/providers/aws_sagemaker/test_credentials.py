@@ -1,402 +1,437 @@
-"""Each source of credentials: the config's forms, profiles, the environment, and the services that issue keys."""
+"""Credentials of AWS: 70 environments against botocore itself, and what botocore passes over is refused by name."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs
 
-import httpx
 import pytest
-from botocore.config import Config as ClientConfig
-from botocore.session import Session as BotocoreSession
+from botocore.session import Session
 
-from tests.providers.aws_sagemaker.models import request_faults
-from tests.providers.credentials.rig import MockClients, ask
-from tests.support.clock import START, run_stepped
-from trainfleet_exporter.config import Secret, load_config
-from trainfleet_exporter.errors import AccessDenied, ConfigError
-from trainfleet_exporter.providers.aws_sagemaker.auth import credential_table, default_chain, find_profile
+from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
+from trainfleet_exporter.config import Global, load_config
+from trainfleet_exporter.errors import CloudError, ConfigError
+from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.provider import PLATFORM
-from trainfleet_exporter.providers.aws_sagemaker.signing import ServerClock
-from trainfleet_exporter.providers.credentials import (
-    AssumedRole,
-    Environment,
-    FirstOf,
-    GivenKeys,
-    Issued,
-    Keys,
-    KeySource,
-    KeysUri,
-    MachineRole,
-    OidcRole,
-    ProfileKeys,
-    open_credential,
-)
-from trainfleet_exporter.transport.json_fields import iso_time
+from trainfleet_exporter.providers.aws_sagemaker.provider import AwsSageMaker
+from trainfleet_exporter.providers.registry import BuildContext, installed_platforms
+from trainfleet_exporter.transport import Account, Attempt, CallLimits
 
-ROLE = "arn:aws:iam::123456789012:role/trainfleet"
-GIVEN = GivenKeys(Secret("AKIDEXAMPLE"), Secret("planted-secret"))
-ENVIRON = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "planted-secret"}
+KEYS = "aws_access_key_id = AKIA{0}\naws_secret_access_key = planted-secret-{0}\n"
+ROLE_OF = "role_arn = " + ROLE.format("{0}") + "\nsource_profile = {1}\n"
+SSO = "sso_start_url = https://sso.test\nsso_region = us-east-1\n"
+SSO_ROLE = "sso_account_id = 123456789012\nsso_role_name = r\n"
+PROCESS = f"credential_process = {sys.executable} {{home}}/process.py\n"
+ENV_KEYS = {"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": "planted-env"}
+WEB = {"AWS_WEB_IDENTITY_TOKEN_FILE": "{home}/token", "AWS_ROLE_ARN": ROLE.format("pod")}
+WEB_PROFILE = f"role_arn = {ROLE.format('web')}\nweb_identity_token_file = {{home}}/token\n"
+MACHINE_ROLE = f"role_arn = {ROLE.format('r')}\ncredential_source = Ec2InstanceMetadata\n"
+ENDED = (datetime.now(UTC) - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+LATER = (datetime.now(UTC) + timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+HALF = "half a key is an error, not the machine's role"
+ALONE = "it says something and cannot be used: an error, not the machine's role"
 
 
-def _xml(operation: str) -> str:
-    keys = {
-        "AccessKeyId": "ASIA1",
-        "SecretAccessKey": "s/1+=",
-        "SessionToken": "t/1+=",
-        "Expiration": iso_time(START + 3600),
-    }
-    inner = "".join(f"<{name}>{value}</{name}>" for name, value in keys.items())
-    result = f"<{operation}Result><Credentials>{inner}</Credentials></{operation}Result>"
-    return f'<{operation}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{result}</{operation}Response>'
+@dataclass(frozen=True)
+class Env:
+    """An environment: shared files, variables, and whether the machine has a role. `why` we differ from botocore."""
+
+    config: str = ""
+    credentials: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    machine: bool = True
+    files: dict[str, str] = field(default_factory=dict)
+    why: str = ""
 
 
-def _ask(source: KeySource, answer: Callable[[httpx.Request], httpx.Response]) -> Issued[Any] | str:
-    return ask(source, credential_table("eu-west-1", ServerClock()), answer)
+def _sso_token(name: str, end: str, **more: str) -> dict[str, str]:
+    token = {"accessToken": "planted-sso", "expiresAt": end, "startUrl": "https://sso.test", "region": "us-east-1"}
+    return {f".aws/sso/cache/{hashlib.sha1(name.encode()).hexdigest()}.json": json.dumps(token | more)}
 
 
-def _is_first(found: Issued[Any] | str) -> bool:
-    return found == Issued(Keys("ASIA1", "s/1+=", "t/1+="), START + 3600)
-
-
-def test_a_role_is_assumed_with_its_external_id() -> None:
-    asked: list[dict[str, Any]] = []
-
-    def sts(request: httpx.Request) -> httpx.Response:
-        form = {name: value for name, (value,) in parse_qs(request.content.decode()).items()}
-        assert (form.pop("Action"), form.pop("Version")) == ("AssumeRole", "2011-06-15")
-        asked.append({**form, "DurationSeconds": int(form["DurationSeconds"])})
-        assert "/eu-west-1/sts/aws4_request" in request.headers["authorization"]
-        assert request.headers["accept"] == "*/*"
-        return httpx.Response(200, text=_xml("AssumeRole"))
-
-    assert _is_first(_ask(AssumedRole(ROLE, GIVEN, Secret("planted-id")), sts))
-    assert request_faults("sts", "AssumeRole", asked[0]) == []
-    assert (asked[0]["RoleArn"], asked[0]["ExternalId"]) == (ROLE, "planted-id")
-
-
-def test_a_web_identity_is_exchanged_unsigned(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("planted.web.token\n")
-
-    def sts(request: httpx.Request) -> httpx.Response:
-        form = {name: value for name, (value,) in parse_qs(request.content.decode()).items()}
-        assert (form.pop("Action"), form.pop("Version")) == ("AssumeRoleWithWebIdentity", "2011-06-15")
-        asked = {**form, "DurationSeconds": int(form["DurationSeconds"])}
-        assert request_faults("sts", "AssumeRoleWithWebIdentity", asked) == []
-        assert form["WebIdentityToken"] == "planted.web.token"
-        assert "authorization" not in request.headers
-        return httpx.Response(200, text=_xml("AssumeRoleWithWebIdentity"))
-
-    source = default_chain(Environment({"AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ROLE_ARN": ROLE}))
-    assert isinstance(source, OidcRole)
-    assert _is_first(_ask(source, sts))
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ("<AssumeRoleResponse></AssumeRoleResponse>", "the answer lacks keys"),
-        ("{}", "the answer is not XML"),
-        (_xml("AssumeRole").replace(iso_time(START + 3600), iso_time(START - 1)), "expired at"),
-    ],
-)
-def test_an_answer_of_sts_without_keys_is_refused(body: str, said: str) -> None:
-    found = _ask(AssumedRole(ROLE, GIVEN), lambda request: httpx.Response(200, text=body))
-    assert isinstance(found, str)
-    assert said in found
-    assert "planted" not in found
-
-
-def _keys(**fields: str) -> dict[str, str]:
-    given = {"AccessKeyId": "ASIA1", "SecretAccessKey": "s/1+=", "Token": "t/1+=", "Expiration": iso_time(START + 3600)}
-    return given | fields
-
-
-def test_ec2_metadata_is_asked_with_a_session() -> None:
-    paths: list[str] = []
-
-    def imds(request: httpx.Request) -> httpx.Response:
-        paths.append(f"{request.method} {request.url.raw_path.decode()}")
-        if request.method == "PUT":
-            assert request.headers["x-aws-ec2-metadata-token-ttl-seconds"] == "21600"
-            return httpx.Response(200, text="planted-session")
-        assert request.headers["x-aws-ec2-metadata-token"] == "planted-session"
-        if request.url.path.endswith("/security-credentials/"):
-            return httpx.Response(200, text="node+role=a,b@c_d.e-f")
-        return httpx.Response(200, json=_keys(Code="Success", Type="AWS-HMAC"))
-
-    assert _is_first(_ask(MachineRole(), imds))
-    folder = "/latest/meta-data/iam/security-credentials/"
-    role = "node%2Brole%3Da%2Cb%40c_d.e-f"
-    assert paths == ["PUT /latest/api/token", f"GET {folder}", f"GET {folder}{role}"]
-
-
-def test_ec2_metadata_without_a_role_says_so() -> None:
-    def imds(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, text="x") if request.method == "PUT" else httpx.Response(404)
-
-    assert "this machine has no IAM role" in str(_ask(MachineRole(), imds))
-
-
-def test_ec2_metadata_with_another_code_has_no_keys() -> None:
-    def imds(request: httpx.Request) -> httpx.Response:
-        if request.method == "PUT" or request.url.path.endswith("/security-credentials/"):
-            return httpx.Response(200, text="x")
-        return httpx.Response(200, json={"Code": "AssumeRoleUnauthorizedAccess"})
-
-    assert "no keys, but AssumeRoleUnauthorizedAccess" in str(_ask(MachineRole(), imds))
-
-
-@pytest.mark.parametrize(
-    ("environ", "url"),
-    [
-        (
-            {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/credentials/planted"},
-            "http://169.254.170.2/v2/credentials/planted",
-        ),
-        (
-            {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials"},
-            "http://169.254.170.23/v1/credentials",
-        ),
-        (
-            {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://[fd00:ec2::23]/v1/credentials"},
-            "http://[fd00:ec2::23]/v1/credentials",
-        ),
-    ],
-)
-def test_the_container_endpoint_is_asked_with_its_token(environ: dict[str, str], url: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("planted-pod-token")
-    environ = environ | {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"), "HOME": str(tmp_path)}
-
-    def endpoint(request: httpx.Request) -> httpx.Response:
-        assert str(request.url) == url
-        assert request.headers["authorization"] == "planted-pod-token"
-        return httpx.Response(200, json=_keys())
-
-    source = default_chain(Environment(environ))
-    assert isinstance(source, FirstOf)
-    assert isinstance(source.links[0], KeysUri)
-    assert _is_first(_ask(source, endpoint))
-
-
-def test_the_chain_in_its_order(tmp_path: Path) -> None:
-    home = {"HOME": str(tmp_path)}
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / "token").write_text("t")
-    web = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ROLE_ARN": ROLE}
-    container = {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"}
-    assert isinstance(default_chain(Environment(home | container | web | ENVIRON)), GivenKeys)
-    assert isinstance(default_chain(Environment(home | container | web)), OidcRole)
-    (tmp_path / ".aws/credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
-    assert isinstance(default_chain(Environment(home | container)), ProfileKeys)
-    (tmp_path / ".aws/credentials").unlink()
-    chain = default_chain(Environment(home | container))
-    assert isinstance(chain, FirstOf)
-    assert isinstance(chain.links[0], KeysUri)
-    chain = default_chain(Environment(home | {"AWS_EC2_METADATA_V1_DISABLED": "true"}))
-    assert isinstance(chain, FirstOf)
-    assert chain.links == (MachineRole(needs_session=True),)
-
-
-PROFILES = """
-[profile keys]
-aws_access_key_id = AKIDCONFIG
-aws_secret_access_key = planted-config
-
-[profile role]
-role_arn = arn:aws:iam::123456789012:role/trainfleet
-source_profile = keys
-external_id = planted-id
-
-[profile web]
-role_arn = arn:aws:iam::123456789012:role/trainfleet
-web_identity_token_file = {home}/token
-
-[profile me]
-role_arn = arn:aws:iam::123456789012:role/trainfleet
-source_profile = me
-aws_access_key_id = AKIDME
-aws_secret_access_key = planted-me
-
-[profile circle]
-role_arn = arn:aws:iam::123456789012:role/trainfleet
-source_profile = circle
-
-[profile person]
-sso_session = corp
-sso_account_id = 123456789012
-
-[profile program]
-credential_process = /bin/planted
-
-[profile odd]
-role_arn = planted
-source_profile = keys
-
-[profile half]
-aws_access_key_id = AKIDHALF
-"""
+REFRESH = {
+    "refreshToken": "oidc-refresh-1",
+    "clientId": "c",
+    "clientSecret": "planted-client",
+    "registrationExpiresAt": LATER,
+}
+SSO_SESSION = f"[default]\nsso_session = s\n{SSO_ROLE}[sso-session s]\n{SSO}"
+ENVIRONMENTS = {
+    "nothing": Env(),
+    "nothing, no role": Env(machine=False),
+    "metadata disabled": Env(env={"AWS_EC2_METADATA_DISABLED": "true"}),
+    "metadata v1 disabled": Env(env={"AWS_EC2_METADATA_V1_DISABLED": "true"}),
+    "region alone": Env(config="[default]\nregion = us-east-1\n"),
+    "environment": Env(env=ENV_KEYS),
+    "environment with a token": Env(env=ENV_KEYS | {"AWS_SESSION_TOKEN": "planted-token"}),
+    "environment before profile": Env(credentials="[default]\n" + KEYS.format("D"), env=ENV_KEYS),
+    "environment before AWS_PROFILE": Env(credentials="[p]\n" + KEYS.format("P"), env=ENV_KEYS | {"AWS_PROFILE": "p"}),
+    "environment, id alone": Env(env={"AWS_ACCESS_KEY_ID": "AKIAENV"}),
+    "environment, secret alone": Env(env={"AWS_SECRET_ACCESS_KEY": "planted-env"}, why=HALF),
+    "environment, token alone": Env(env={"AWS_SESSION_TOKEN": "planted-token"}, why=HALF),
+    "environment, empty texts": Env(env={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}),
+    "environment, role alone": Env(env={"AWS_ROLE_ARN": ROLE.format("pod")}),
+    "keys in credentials": Env(credentials="[default]\n" + KEYS.format("D")),
+    "keys with a token": Env(credentials="[default]\n" + KEYS.format("D") + "aws_session_token = planted-token\n"),
+    "keys in config": Env(config="[default]\n" + KEYS.format("C")),
+    "keys in both": Env(config="[default]\n" + KEYS.format("C"), credentials="[default]\n" + KEYS.format("D")),
+    "keys over two files": Env("[default]\naws_secret_access_key = s\n", "[default]\naws_access_key_id = AKIA\n"),
+    "id alone in credentials": Env(credentials="[default]\naws_access_key_id = AKIAHALF\n"),
+    "secret alone in credentials": Env(credentials="[default]\naws_secret_access_key = planted\n", why=HALF),
+    "id alone in config": Env(config="[default]\naws_access_key_id = AKIAHALF\n"),
+    "secret alone in config": Env(config="[default]\naws_secret_access_key = planted\n", why=HALF),
+    "token alone in credentials": Env(credentials="[default]\naws_session_token = planted\n", why=HALF),
+    "AWS_PROFILE": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "p"}),
+    "AWS_DEFAULT_PROFILE": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_DEFAULT_PROFILE": "p"}),
+    "AWS_PROFILE of config": Env(config="[profile p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "p"}),
+    "AWS_PROFILE misspelt": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "q"}),
+    "AWS_DEFAULT_PROFILE misspelt": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_DEFAULT_PROFILE": "q"}),
+    "AWS_PROFILE without keys": Env("[profile p]\nregion = us-east-1\n", env={"AWS_PROFILE": "p"}, why=ALONE),
+    "quoted name": Env(config='[profile "my p"]\n' + KEYS.format("Q"), env={"AWS_PROFILE": "my p"}),
+    "role": Env(f"[default]\n{ROLE_OF.format('a', 'base')}", "[base]\n" + KEYS.format("B")),
+    "role of a role": Env(
+        f"[default]\n{ROLE_OF.format('a', 'b')}[profile b]\n{ROLE_OF.format('b', 'c')}", "[c]\n" + KEYS.format("C")
+    ),
+    "role with its own keys": Env(f"[default]\n{ROLE_OF.format('a', 'default')}", "[default]\n" + KEYS.format("D")),
+    "role with external id": Env(f"[default]\n{ROLE_OF.format('a', 'b')}external_id = x\n", "[b]\n" + KEYS.format("B")),
+    "role with session name": Env(
+        f"[default]\n{ROLE_OF.format('a', 'b')}role_session_name = me\nduration_seconds = 900\n",
+        "[b]\n" + KEYS.format("B"),
+    ),
+    "role, source misspelt": Env(f"[default]\n{ROLE_OF.format('a', 'none')}", "[base]\n" + KEYS.format("B")),
+    "role, source in a circle": Env(
+        f"[default]\n{ROLE_OF.format('a', 'b')}[profile b]\n{ROLE_OF.format('b', 'default')}"
+    ),
+    "role, source with half a key": Env(f"[default]\n{ROLE_OF.format('a', 'b')}", "[b]\naws_access_key_id = AKIA\n"),
+    "role alone": Env(f"[default]\nrole_arn = {ROLE.format('a')}\n"),
+    "role of MFA": Env(f"[default]\n{ROLE_OF.format('a', 'b')}mfa_serial = 1\n", "[b]\n" + KEYS.format("B")),
+    "role of a process": Env(f"[default]\n{ROLE_OF.format('a', 'b')}[profile b]\n{PROCESS}"),
+    "role of the machine": Env("[default]\n" + MACHINE_ROLE),
+    "role of the machine, none there": Env("[default]\n" + MACHINE_ROLE, machine=False),
+    "role of the container": Env(
+        f"[default]\nrole_arn = {ROLE.format('r')}\ncredential_source = EcsContainer\n",
+        env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/container"},
+    ),
+    "credential_source alone": Env("[default]\ncredential_source = Ec2InstanceMetadata\n", why=ALONE),
+    "credential_source misspelt": Env(f"[default]\nrole_arn = {ROLE.format('r')}\ncredential_source = Ec2\n"),
+    "two sources": Env(f"[default]\n{MACHINE_ROLE}source_profile = default\n"),
+    "source_profile alone": Env("[default]\nsource_profile = b\n", why=ALONE),
+    "web identity of the profile": Env("[default]\n" + WEB_PROFILE),
+    "web identity without a role": Env("[default]\nweb_identity_token_file = {home}/token\n"),
+    "web identity, no such file": Env("[default]\n" + WEB_PROFILE.replace("/token", "/none")),
+    "web identity of the environment": Env(env=WEB),
+    "web identity before keys": Env(credentials="[default]\n" + KEYS.format("D"), env=WEB),
+    "web identity after a role": Env(
+        f"[default]\n{ROLE_OF.format('a', 'base')}", "[base]\n" + KEYS.format("B"), env=WEB
+    ),
+    "web identity variable without a role": Env(env={"AWS_WEB_IDENTITY_TOKEN_FILE": "{home}/token"}),
+    "process": Env("[default]\n" + PROCESS),
+    "process after keys": Env("[default]\n" + PROCESS, "[default]\n" + KEYS.format("D")),
+    "process of AWS_PROFILE": Env("[profile p]\n" + PROCESS, env={"AWS_PROFILE": "p"}),
+    "process that fails": Env("[default]\ncredential_process = /bin/false\n"),
+    "process that is missing": Env("[default]\ncredential_process = /no/such/program\n"),
+    "process without JSON": Env("[default]\ncredential_process = /bin/echo planted-nonsense\n"),
+    "sso": Env(f"[default]\n{SSO}{SSO_ROLE}", files=_sso_token("https://sso.test", LATER)),
+    "sso session": Env(SSO_SESSION, files=_sso_token("s", LATER)),
+    "sso session, refreshed": Env(SSO_SESSION, files=_sso_token("s", ENDED, **REFRESH)),
+    "sso without a login": Env(SSO_SESSION),
+    "sso that ended": Env(f"[default]\n{SSO}{SSO_ROLE}", files=_sso_token("https://sso.test", ENDED)),
+    "sso_session alone": Env("[default]\nsso_session = s\n[sso-session s]\n" + SSO, why=ALONE),
+    "sso_session misspelt": Env(SSO_SESSION.replace("[sso-session s]", "[sso-session t]")),
+    "sso_start_url alone": Env("[default]\n" + SSO, why=ALONE),
+    "login without a session": Env("[default]\nlogin_session = arn:aws:iam::1:user/me\n"),
+    "container": Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/container"}),
+    "container with a token": Env(
+        env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "TOKEN"}
+    ),
+    "container with a token file": Env(
+        env={
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/container",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "{home}/token",
+        }
+    ),
+    "container at another machine": Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.test/x"}),
+    "container that fails": Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/none"}),
+    "files elsewhere": Env(env={"AWS_CONFIG_FILE": "~/other"}, files={"other": "[default]\n" + KEYS.format("O")}),
+    "file that is missing": Env(env={"AWS_CONFIG_FILE": "{home}/none"}, why=ALONE),
+    "config is no INI": Env(config="[default\n"),
+    "credentials are no INI": Env(credentials="aws_access_key_id = AKIA\n"),
+    "byte order mark": Env(credentials="\ufeff[default]\n" + KEYS.format("D")),
+}
 
 
 @pytest.fixture
-def profiles(tmp_path: Path) -> Environment:
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / "token").write_text("planted.token")
-    (tmp_path / ".aws/config").write_text(PROFILES.format(home=tmp_path))
-    (tmp_path / ".aws/credentials").write_text(
-        "[both]\naws_access_key_id = AKIDBOTH\naws_secret_access_key = planted-both\naws_session_token = planted-t\n"
+def services() -> Iterator[AwsServices]:
+    with aws_services() as server:
+        yield server
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices) -> Path:
+    """A home directory, with variables that lead every service to this machine."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    cache = str(tmp_path / ".aws" / "sso" / "cache")  # which botocore takes from HOME when it is imported
+    monkeypatch.setattr("botocore.credentials.SSOProvider._SSO_TOKEN_CACHE_DIR", cache)
+    monkeypatch.setattr("botocore.tokens.SSOTokenProvider._SSO_TOKEN_CACHE_DIR", cache)
+    variables = {
+        "HOME": str(tmp_path),
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT": services.url,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    variables |= {f"AWS_ENDPOINT_URL_{service}": services.url for service in ("STS", "SSO", "SSO_OIDC")}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("getpass.getpass", lambda prompt: 1 / 0)  # botocore asks a person for the code of MFA
+    (tmp_path / "token").write_text("ID.TOKEN")
+    answer = {"Version": 1, "AccessKeyId": "PROCESS", "SecretAccessKey": "planted", "Expiration": LATER}
+    (tmp_path / "process.py").write_text(f"print({json.dumps(answer)!r})")
+    return tmp_path
+
+
+def arrange(given: Env, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the files and set the variables."""
+    services.machine_role = "machine" if given.machine else None
+    files = {".aws/config": given.config, ".aws/credentials": given.credentials, **given.files}
+    for name, text in files.items():
+        if text:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text(text.replace("{home}", str(home)))
+    for name, value in given.env.items():
+        monkeypatch.setenv(name, value.replace("{home}", str(home)).replace("{url}", services.url))
+
+
+def of_botocore() -> str:
+    """The key id that botocore finds; empty if it finds none, or refuses."""
+    try:
+        found = Session().get_credentials()
+        return found.get_frozen_credentials().access_key if found else ""
+    except Exception:  # noqa: BLE001 - each of them is a refusal
+        return ""
+
+
+@dataclass
+class Ours:
+    """What the exporter finds: a key id and its origin, or the text of its refusal."""
+
+    key: str = ""
+    origin: str = ""
+    refusal: str = ""
+    at_start: str = ""
+    attempts: list[Attempt] = field(default_factory=list)
+
+
+def ours(home: Path, section: str = "", region: str = "us-east-1") -> Ours:
+    """The exporter's own way: the config, then the first use."""
+    path, found = home / "config.yaml", Ours()
+    path.write_text(
+        f"providers: [{{name: p, platform: aws_sagemaker, region: {region}{section and ', credentials: '}{section}}}]"
     )
-    return Environment({"HOME": str(tmp_path)})
+    try:
+        platforms = {name: platform.config for name, platform in installed_platforms().items()}
+        (config,) = load_config(path, environ=os.environ, platforms=platforms).providers
+        assert isinstance(config, AwsSageMakerConfig)
 
+        async def use() -> None:
+            account = Account("test", CallLimits())
+            context = BuildContext(settings=Global(), account=account, observe=found.attempts.append)
+            provider = AwsSageMaker(config, context)
+            credential = provider.identity
+            found.at_start = credential.origin
+            keys = await credential.keys(asyncio.get_running_loop().time() + 20)
+            found.key, found.origin = keys.access_key_id, credential.origin
+            await provider.aclose()
 
-def test_profiles_of_both_files(profiles: Environment, tmp_path: Path) -> None:
-    keys = find_profile("keys", profiles)
-    assert isinstance(keys, ProfileKeys)
-    assert keys.file.shown == "~/.aws/config"
-    assert find_profile("role", profiles) == AssumedRole(ROLE, keys, Secret("planted-id", source="~/.aws/config"))
-    assert isinstance(find_profile("web", profiles), OidcRole)
-    mine = find_profile("me", profiles)
-    assert isinstance(mine, AssumedRole)
-    assert isinstance(mine.base, ProfileKeys)
-    both = find_profile("both", profiles)
-    assert isinstance(both, ProfileKeys)
-
-    async def main() -> None:
-        table = credential_table("us-east-1", ServerClock())
-        credential = open_credential(both, table, MockClients(lambda request: httpx.Response(500)))
-        deadline = asyncio.get_running_loop().time() + 5
-        await credential.prepare(deadline)
-        assert credential.current() == Keys("AKIDBOTH", "planted-both", "planted-t")
-        file = tmp_path / ".aws/credentials"
-        file.write_text(file.read_text().replace("BOTH", "NEXT"))
-        await credential.prepare(deadline)
-        await asyncio.sleep(3)
-        await credential.prepare(deadline)
-        assert credential.current().access_key_id == "AKIDNEXT"
-
-    run_stepped(main)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("person", "uses sso, which is not supported; allowed: keys, role_arn"),
-        ("program", "uses credential_process, which is not supported"),
-        ("circle", "has no keys"),
-        ("odd", "is not the ARN of a role"),
-        ("half", "aws_secret_access_key"),
-        ("nobody", "no profile"),
-    ],
-)
-def test_profiles_that_cannot_be_used(profiles: Environment, name: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(AccessDenied) as refused:
-        find_profile(name, profiles)
-    assert said in str(refused.value)
-    assert "planted" not in str(refused.value)
-
-
-CONFIG = """
-providers:
-  - name: p
-    platform: aws_sagemaker
-    region: {region}
-    {more}
-"""
-
-
-def _config(
-    folder: Path, more: str, region: str = "us-east-1", environ: dict[str, str] | None = None
-) -> AwsSageMakerConfig:
-    path = folder / "config.yaml"
-    path.write_text(CONFIG.format(region=region, more=more))
-    loaded = load_config(
-        path, environ=ENVIRON if environ is None else environ, platforms={PLATFORM.name: PLATFORM.config}
-    )
-    (found,) = loaded.providers
-    assert isinstance(found, AwsSageMakerConfig)
+        asyncio.run(use())
+    except (ConfigError, CloudError) as error:
+        found.refusal = str(error)
     return found
 
 
-KEYS = "access_key_id: AKIDEXAMPLE, secret_access_key: planted-secret"
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_identity_is_that_of_botocore(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ENVIRONMENTS[name]
+    arrange(given, home, services, monkeypatch)
+    found, theirs = ours(home), of_botocore()
+    assert bool(found.key) != bool(found.refusal)
+    assert "planted" not in found.refusal + found.origin + found.at_start
+    if given.why:
+        assert theirs
+        assert not found.key
+    else:
+        assert found.key == theirs
 
 
-def test_forms_of_the_config(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("t")
-    assert isinstance(_config(tmp_path, "").credentials.source, GivenKeys)
-    role = _config(tmp_path, f"credentials: {{{KEYS}, role_arn: '{ROLE}', external_id: x}}").credentials.source
-    assert isinstance(role, AssumedRole)
-    assert isinstance(role.base, GivenKeys)
-    assert role.external_id is not None
-    chained = _config(tmp_path, f"credentials: {{role_arn: '{ROLE}'}}").credentials.source
-    assert isinstance(chained, AssumedRole)
-    web = _config(tmp_path, f"credentials: {{web_identity: {{role_arn: '{ROLE}', token_file: token}}}}").credentials
-    assert isinstance(web.source, OidcRole)
-    assert _config(tmp_path, "").model_dump()["credentials"] is None
+def test_there_are_enough_environments() -> None:
+    assert len(ENVIRONMENTS) >= 60
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ("credentials: {access_key_id: planted}", "without secret_access_key"),
-        (f"credentials: {{{KEYS}, profile: x}}", "together"),
-        ("credentials: {role_arn: planted}", "an IAM role's ARN"),
-        (f"credentials: {{{KEYS}, external_id: planted}}", "external_id without role_arn"),
-        (f"credentials: {{{KEYS}, security_token: planted}}", 'did you mean "session_token"?'),
-        ("credentials: {profile: nobody}", "cannot be used"),
-        ("workspaces: [team]", "AWS has no workspaces"),
-        ("project_id: x", "only Huawei Cloud has projects"),
-    ],
+BROKEN = {
+    "credential_source": (Env("[default]\ncredential_source = Ec2InstanceMetadata\n"), "config"),
+    "credential_process": (Env("[default]\ncredential_process = /bin/false\n"), "config"),
+    "sso_session": (Env("[default]\nsso_session = s\n[sso-session s]\n" + SSO), "config"),
+    "source_profile": (Env(f"[default]\n{ROLE_OF.format('a', 'misspelt')}"), "config"),
+    "aws_secret_access_key": (Env(credentials="[default]\naws_access_key_id = AKIAHALF\n"), "credentials"),
+    "aws_access_key_id": (Env(credentials="[default]\naws_access_key_id = AKIAHALF\n"), "credentials"),
+    "mfa_serial": (Env(f"[default]\n{ROLE_OF.format('a', 'b')}mfa_serial = 1\n", "[b]\n" + KEYS.format("B")), "config"),
+    "it has no keys": (Env("[profile p]\nregion = us-east-1\n", env={"AWS_PROFILE": "p"}), "config"),
+}
+
+
+@pytest.mark.parametrize("key", BROKEN)
+def test_broken_profile_never_becomes_the_machines_role(
+    key: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, file = BROKEN[key]
+    arrange(given, home, services, monkeypatch)
+    found = ours(home)
+    for words in (f"~/.aws/{file}", f'profile "{given.env.get("AWS_PROFILE", "default")}"', key):
+        assert words in found.refusal
+    assert services.asked == []
+
+
+ORIGINS = {
+    "environment": ("environment", "environment"),
+    "keys in credentials": ('profile "default" of ~/.aws/credentials',) * 2,
+    "role": (f'STS role {ROLE.format("a")}, by profile "default" of ~/.aws/config',) * 2,
+    "web identity of the environment": (f"web identity role {ROLE.format('pod')}, by the environment",) * 2,
+    "process": ('profile "default" of ~/.aws/config',) * 2,
+    "container": ("container credentials endpoint",) * 2,
+    "nothing": ("EC2 metadata", "EC2 metadata, role machine"),
+}
+
+
+@pytest.mark.parametrize("name", ORIGINS)
+def test_the_identity_is_named_at_the_start(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(ENVIRONMENTS[name], home, services, monkeypatch)
+    found = ours(home)
+    assert (found.at_start, found.origin) == ORIGINS[name]
+    assert [(each.api, each.outcome) for each in found.attempts] == [("credentials", "ok")]
+
+
+SECTIONS = {
+    "{access_key_id: AKIAK, secret_access_key: s}": "AKIAK",
+    f"{{access_key_id: AKIAK, secret_access_key: s, role_arn: '{ROLE.format('a')}'}}": "STS.a.AKIAK",
+    f"{{role_arn: '{ROLE.format('a')}', external_id: planted-external}}": "STS.a.AKIADEFAULT",
+    f"{{role_arn: '{ROLE.format('a')}', profile: other}}": "STS.a.AKIAOTHER",
+    "{profile: other}": "AKIAOTHER",
+    f"{{web_identity: {{role_arn: '{ROLE.format('w')}', token_file: token}}}}": "STS.w.ID.TOKEN",
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_form_of_the_section_works(
+    section: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles = f"[default]\n{KEYS.format('DEFAULT')}[other]\n{KEYS.format('OTHER')}"
+    arrange(Env(credentials=profiles), home, services, monkeypatch)
+    found = ours(home, section)
+    assert found.key == SECTIONS[section], found
+    assert [form["ExternalId"] for form in services.forms if "ExternalId" in form] == (
+        [["planted-external"]] if "external" in section else []
+    )
+    assert "planted" not in found.origin
+
+
+def test_profile_of_the_section_hides_the_environment(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(credentials="[p]\n" + KEYS.format("P"), env=ENV_KEYS), home, services, monkeypatch)
+    assert ours(home, "{profile: p}").key == "AKIAP"
+    assert 'no profile "q"' in ours(home, "{profile: q}").refusal
+
+
+def test_refusal_of_sts_names_the_code_and_the_permission(home: Path, services: AwsServices) -> None:
+    services.denied = True
+    (home / ".aws").mkdir()
+    (home / ".aws" / "credentials").write_text("[default]\n" + KEYS.format("D"))
+    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
+    assert found.refusal.startswith("AssumeRole: HTTP 403 AccessDenied")
+    assert [(each.api, each.outcome) for each in found.attempts] == [("credentials", "auth")]
+
+
+def test_machine_without_a_role_names_the_hop_limit(home: Path, services: AwsServices) -> None:
+    services.machine_role = None
+    assert "hop limit of the metadata service must be 2 or more" in ours(home).refusal
+
+
+def test_sso_works_in_a_home_that_cannot_be_written(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(ENVIRONMENTS["sso session, refreshed"], home, services, monkeypatch)
+
+    def full(*args: object, **given: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("botocore.utils.tempfile.mkstemp", full)
+    assert ours(home).key == "SSO"
+    assert ours(home).key == "SSO"
+    assert services.asked.count("sso-oidc") == 1  # the token was kept
+
+
+def test_unreadable_file_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices) -> None:
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    (home / ".aws" / "credentials").chmod(stat.S_IWUSR)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).stat().st_mode & stat.S_IRUSR != 0)
+    assert "~/.aws/credentials cannot be used: it cannot be read" in ours(home).refusal
+    assert services.asked == []
+
+
+REGIONS = (
+    *("us-east-1", "eu-central-2", "ap-southeast-7", "cn-north-1", "cn-northwest-1", "us-gov-west-1", "us-gov-east-1"),
+    *("us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1", "us-isof-south-1", "eusc-de-east-1", "mx-central-1"),
 )
-def test_configs_that_are_refused(tmp_path: Path, more: str, said: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        _config(tmp_path, more)
-    assert said in str(refused.value)
-    assert "planted-secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_addresses_are_those_of_botocore(region: str) -> None:
+    session = Session()
+    session.set_credentials("AKIA", "s")
+    for fips in (False, True):
+        for api, service in (("sagemaker", "sagemaker"), ("cloudwatch", "cloudwatch"), ("sts", "sts")):
+            session.set_config_variable("use_fips_endpoint", fips)
+            theirs = session.create_client(service, region_name=region).meta.endpoint_url
+            assert public_endpoint(api, region, fips=fips) == theirs
+
+
+def test_diagnose_names_the_profile_and_what_is_wrong(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(ENVIRONMENTS["process that fails"], home, services, monkeypatch)
+    endpoints = f"{{sagemaker: '{services.url}', cloudwatch: '{services.url}'}}"
+    provider = f"{{name: p, platform: aws_sagemaker, region: us-east-1, endpoints: {endpoints}}}"
+    (home / "config.yaml").write_text(f"providers: [{provider}]")
+    command = [sys.executable, "-m", "trainfleet_exporter", "diagnose", f"--config.file={home / 'config.yaml'}"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert 'credentials from: profile "default" of ~/.aws/config' in found.stdout
+    assert "credential_process" in found.stdout
+    assert services.asked == []
 
 
 @pytest.mark.parametrize("region", ["cn-hangzhou", "cn-north-4", "us-east-1a"])
-def test_regions_of_other_clouds_and_zones_are_refused(tmp_path: Path, region: str) -> None:
-    with pytest.raises(ConfigError):
-        _config(tmp_path, "", region=region)
-
-
-def test_an_environment_that_is_half_set_is_refused(tmp_path: Path) -> None:
-    for environ in (
-        {"AWS_ACCESS_KEY_ID": "planted"},
-        {"AWS_PROFILE": "nobody", "HOME": str(tmp_path)},
-        {"AWS_WEB_IDENTITY_TOKEN_FILE": "/x"},
-        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.com/x"},
-    ):
-        with pytest.raises(ConfigError):
-            _config(tmp_path, "", environ=environ)
-
-
-_NAMES = {"sagemaker": "sagemaker", "cloudwatch": "cloudwatch", "sts": "sts"}
-
-
-@pytest.mark.parametrize("fips", [False, True])
-@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1", "cn-northwest-1", "us-gov-west-1"])
-def test_addresses_are_those_of_botocore(tmp_path: Path, region: str, fips: bool) -> None:
-    if fips and region.startswith("cn-"):
-        pytest.skip("there is no FIPS in China")
-    config = _config(tmp_path, f"fips: {str(fips).lower()}", region=region)
-    session = BotocoreSession()
-    session.set_credentials("x", "x")
-    settings = ClientConfig(use_fips_endpoint=fips)
-    for api, name in _NAMES.items():
-        client = session.create_client(name, region_name=region, config=settings)
-        assert config.endpoint(api) == client.meta.endpoint_url
+def test_regions_of_other_clouds_and_zones_are_refused(region: str, home: Path) -> None:
+    assert region in ours(home, region=region).refusal
 
 
 def test_regions_are_those_of_the_vendor() -> None:
-    session = BotocoreSession()
-    known = {
+    session = Session()
+    offered = {
         region
-        for partition in ("aws", "aws-cn", "aws-us-gov")
-        for region in session.get_available_regions("sagemaker", partition_name=partition)
+        for partition in session.get_available_partitions()
+        for region in session.get_available_regions("sagemaker", partition)
     }
-    assert known <= set(AwsSageMakerConfig.known_regions)
+    assert offered <= set(AwsSageMakerConfig.known_regions)

@@ -1,321 +1,227 @@
-"""The life of every kind of credentials: start, renewal, end, revocation; over loopback HTTP, in stepped time."""
+"""Credentials of Huawei Cloud: environments in the vendor's documented order, and broken profiles by name."""
 
 from __future__ import annotations
 
-import asyncio
-import time
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.providers.huawei_modelarts.credentials_rig import (
-    HOUR,
-    KEYS,
-    MACHINE,
-    OIDC,
-    PROFILE,
-    SECURITY_TOKEN,
-    USER,
-    Rig,
-    simulated,
-    stepped,
-)
-from tests.support.logs import texts_of
+from tests.providers.key_rig import Found, find
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
-from trainfleet_exporter.transport import Call
-from trainfleet_simulator.faults import Fault
-from trainfleet_simulator.modelarts.agency import AGENCY_URN, OIDC_TOKEN, PROVIDER_URN
-from trainfleet_simulator.modelarts.catalog import (
-    ACCESS_KEY,
-    PASSWORD,
-    SECRET_KEY,
-    USER_NAME,
-)
+from trainfleet_exporter.providers.huawei_modelarts.api import Token, load, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, Oidc
 
-pytestmark = pytest.mark.usefixtures("no_secret_in_any_log")
+ENV = {"HUAWEICLOUD_SDK_AK": "env-ak", "HUAWEICLOUD_SDK_SK": "planted-sk"}
+OIDC = {
+    "HUAWEICLOUD_OIDC_PROVIDER_URN": "iam::1:oidcProvider:p",
+    "HUAWEICLOUD_OIDC_AGENCY_URN": "iam::1:agency:a",
+    "HUAWEICLOUD_OIDC_TOKEN_FILE": "{home}/token",
+}
+AGENCY = "OIDC agency iam::1:agency:a"
+PROJECT = {"HUAWEICLOUD_SDK_PROJECT_ID": "0123456789abcdef0123456789abcdef"}
+FILE = ".huaweicloud/credentials"
+KEYS = "ak = file-ak\nsk = planted-sk\n"
+BASIC = {FILE: f"[basic]\n{KEYS}"}
+SHOWN = "profile basic of ~/.huaweicloud/credentials"
+MACHINE = ["GetMetadataToken", "GetSecurityKey"]
+ASKED = ["AssumeAgencyWithOIDC"]
 
-TOKEN = "KeystoneCreateUserTokenByPassword"
+
+@dataclass(frozen=True)
+class Env:
+    """An environment; what is found there, or the words of the refusal; and the calls."""
+
+    found: str = ""
+    calls: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    refusal: tuple[str, ...] = ()
+    project: str = ""
 
 
-KINDS: dict[str, tuple[str, dict[str, str], str, float | None]] = {
-    "keys": (KEYS, {}, "config file", None),
-    "keys by reference": (KEYS.replace(SECRET_KEY, "'${S}'"), {"S": SECRET_KEY}, "config file, environment", None),
-    "password": (USER, {}, f"IAM password of user {USER_NAME}, from the config file", 24 * HOUR),
-    "password by file": (
-        USER.replace(f"password: {PASSWORD}", "password_file: password"),
-        {},
-        f"IAM password of user {USER_NAME}, from file {{home}}/password",
-        24 * HOUR,
+ENVIRONMENTS = {
+    "OIDC": Env(AGENCY, ASKED, OIDC),
+    "OIDC with a token": Env(AGENCY, ASKED, {**OIDC, "HUAWEICLOUD_OIDC_ID_TOKEN": "planted"}),
+    "OIDC before keys": Env(AGENCY, ASKED, OIDC | ENV),
+    "OIDC before profile": Env(AGENCY, ASKED, OIDC, BASIC),
+    "OIDC with a project": Env(AGENCY, ASKED, OIDC | PROJECT, project=PROJECT["HUAWEICLOUD_SDK_PROJECT_ID"]),
+    "environment": Env("environment", [], ENV),
+    "environment with a token": Env("environment", [], ENV | {"HUAWEICLOUD_SDK_SECURITY_TOKEN": "planted"}),
+    "environment with a project": Env("environment", [], ENV | PROJECT, project=PROJECT["HUAWEICLOUD_SDK_PROJECT_ID"]),
+    "environment before profile": Env("environment", [], ENV, BASIC),
+    "profile": Env(SHOWN, [], {}, BASIC),
+    "profile with a token": Env(SHOWN, [], {}, {FILE: f"[basic]\n{KEYS}security_token = planted\n"}),
+    "profile with a project": Env(SHOWN, [], {}, {FILE: f"[basic]\n{KEYS}project_id = abc-1\n"}, project="abc-1"),
+    "profile with a byte order mark": Env(SHOWN, [], {}, {FILE: "\ufeff" + BASIC[FILE]}),
+    "profile elsewhere": Env(
+        "profile basic", [], {"HUAWEICLOUD_SDK_CREDENTIALS_FILE": "{home}/other"}, {"other": BASIC[FILE]}
     ),
-    "oidc": (OIDC, {}, f"OIDC agency {AGENCY_URN}, with the token of file {{home}}/id-token", HOUR),
-    "machine": (MACHINE, {}, "ECS metadata", 24 * HOUR),
-    "profile": (PROFILE, {"HOME": "."}, "profile team of ~/.huaweicloud/credentials", None),
-    "chain: oidc": (
-        "",
-        {
-            "HUAWEICLOUD_OIDC_PROVIDER_URN": PROVIDER_URN,
-            "HUAWEICLOUD_OIDC_AGENCY_URN": AGENCY_URN,
-            "HUAWEICLOUD_OIDC_ID_TOKEN": OIDC_TOKEN,
-            "HUAWEICLOUD_SDK_AK": "of-a-later-link",
-            "HUAWEICLOUD_SDK_SK": "of-a-later-link",
-        },
-        f"OIDC agency {AGENCY_URN}, with the token of the environment",
-        HOUR,
+    "file of other profiles": Env("ECS metadata", MACHINE, {}, {FILE: f"[global]\n{KEYS}"}),
+    "empty file": Env("ECS metadata", MACHINE, {}, {FILE: "\n"}),
+    "nothing": Env("ECS metadata", MACHINE),
+    "machine with a project": Env("ECS metadata", MACHINE, PROJECT, project=PROJECT["HUAWEICLOUD_SDK_PROJECT_ID"]),
+    "half a key": Env(env={"HUAWEICLOUD_SDK_AK": "x"}, refusal=("HUAWEICLOUD_SDK_AK without HUAWEICLOUD_SDK_SK",)),
+    "secret alone": Env(env={"HUAWEICLOUD_SDK_SK": "planted"}, refusal=("without HUAWEICLOUD_SDK_AK",)),
+    "token alone": Env(env={"HUAWEICLOUD_SDK_SECURITY_TOKEN": "planted"}, refusal=("HUAWEICLOUD_SDK_SECURITY_TOKEN",)),
+    "half of OIDC": Env(env={"HUAWEICLOUD_OIDC_AGENCY_URN": "a"}, refusal=("without HUAWEICLOUD_OIDC_PROVIDER_URN",)),
+    "OIDC without its file": Env(
+        env=OIDC | {"HUAWEICLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("the file of HUAWEICLOUD_OIDC_TOKEN_FILE",)
     ),
-    "chain: variables": (
-        "",
-        {"HUAWEICLOUD_SDK_AK": ACCESS_KEY, "HUAWEICLOUD_SDK_SK": SECRET_KEY, "HOME": "."},
-        "environment",
-        None,
+    "federated": Env(env={"HUAWEICLOUD_SDK_IDP_ID": "x"}, refusal=("HUAWEICLOUD_SDK_IDP_ID",)),
+    "wrong project": Env(env={"HUAWEICLOUD_SDK_PROJECT_ID": "a b"}, refusal=("HUAWEICLOUD_SDK_PROJECT_ID",)),
+    "wrong duration": Env(
+        env=OIDC | {"HUAWEICLOUD_OIDC_DURATION_SECONDS": "1h"}, refusal=("HUAWEICLOUD_OIDC_DURATION_SECONDS",)
     ),
-    "chain: profile": ("", {"HOME": "."}, "profile basic of ~/.huaweicloud/credentials", None),
-    "chain: machine": ("", {"HOME": "nowhere"}, "ECS metadata", 24 * HOUR),
+    "file that is missing": Env(
+        env={"HUAWEICLOUD_SDK_CREDENTIALS_FILE": "{home}/none"}, refusal=("none cannot be used: No such file",)
+    ),
+}
+BROKEN = {
+    "half a key": Env(files={FILE: "[basic]\nak = x\n"}, refusal=("sk of section [basic]",)),
+    "secret alone": Env(files={FILE: "[basic]\nsk = planted\n"}, refusal=("ak of section [basic]",)),
+    "empty section": Env(files={FILE: "[basic]\n"}, refusal=("ak of section [basic]",)),
+    "project alone": Env(files={FILE: "[basic]\nproject_id = a\n"}, refusal=("ak of section [basic]",)),
+    "wrong project": Env(
+        files={FILE: f"[basic]\n{KEYS}project_id = a b\n"}, refusal=("project_id of section [basic]",)
+    ),
+    "invisible character": Env(
+        files={FILE: "[basic]\nak = \u200bx\nsk = planted\n"}, refusal=("ak of section [basic]",)
+    ),
+    "no INI file": Env(files={FILE: "ak = planted\n"}, refusal=("it is not an INI file (line 1)",)),
+    "swapped keys": Env(
+        files={FILE: f"[basic]\nak = {'planted' * 6}\nsk = ABCDEFGHIJ0123456789\n"}, refusal=("swapped",)
+    ),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_credential_works_and_states_origin_and_expiry(kind: str, home: Path) -> None:
-    credentials, environ, origin, lifetime = KINDS[kind]
-    if "HOME" in environ:
-        environ = {**environ, "HOME": str(home / environ["HOME"])}
-
-    async def check(rig: Rig) -> None:
-        assert rig.left() is None
-        assert await rig.exporter.poll_once()
-        assert rig.identity.origin == origin.format(home=home)
-        left = rig.left()
-        assert left == (None if lifetime is None else pytest.approx(lifetime, abs=1))
-        shown = rig.config_text + repr(rig.exporter.config) + repr(rig.identity) + repr(vars(rig.identity))
-        for secret in (SECRET_KEY, PASSWORD, OIDC_TOKEN):
-            assert secret not in shown
-
-    stepped(home, credentials, check, environ=environ)
+def answer(request: httpx.Request) -> httpx.Response:
+    """STS, IAM, and the metadata service of a machine with an agency."""
+    end = "2099-01-01T00:00:00.000000Z"
+    if request.url.host == "sts.test":
+        keys = {"access_key_id": "issued", "secret_access_key": "planted-s", "security_token": "planted-t"}
+        return httpx.Response(200, json={"credentials": keys | {"expiration": end}})
+    if request.url.host == "iam.test":
+        token = {"token": {"expires_at": end, "project": {"id": "of-the-token"}}}
+        return httpx.Response(201, json=token, headers={"X-Subject-Token": "planted-token"})
+    if request.method == "PUT":
+        return httpx.Response(200, text="session")
+    keys = {"access": "issued", "secret": "planted-s", "securitytoken": "planted-t", "expires_at": end}
+    return httpx.Response(200, json={"credential": keys})
 
 
-def test_given_temporary_keys_are_signed_with_their_token(home: Path) -> None:
-    async def check(rig: Rig) -> None:
-        assert await rig.exporter.poll_once()
+def use(given: Env, home: Path, section: object = None, answer: Callable[..., httpx.Response] = answer) -> Found:
+    """Find keys in an environment."""
+    (home / "token").write_text("planted-id-token")
+    for name, text in given.files.items():
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(text)
+    environ = {name: value.replace("{home}", str(home)) for name, value in given.env.items()} | {"HOME": str(home)}
+    return find(load, section, environ, answer, scope={"name": "cn-north-4"})
 
-    (home / "security").write_text(SECURITY_TOKEN)
-    keys = KEYS.replace("}", ", security_token_file: security}")
-    stepped(home, keys, check, simulator=simulated(security_token=SECURITY_TOKEN))
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_first_source_that_says_something_is_used(name: str, tmp_path: Path) -> None:
+    given = ENVIRONMENTS[name]
+    found = use(given, tmp_path)
+    assert (found.keys is None) == bool(given.refusal)
+    assert [words for words in given.refusal if words not in found.refusal] == []
+    assert found.origin.startswith(given.found)
+    assert found.at_start == found.origin
+    assert found.calls == given.calls
+    assert found.keys is None or found.keys.project_id == given.project
+    assert "planted" not in found.refusal + found.origin
 
 
-LIVES = {
-    "oidc": (OIDC, "AssumeAgencyWithOIDC", 1000, 6 * HOUR, 6 * HOUR - 2400),
-    "oidc of an hour": (OIDC, "AssumeAgencyWithOIDC", 100, HOUR, HOUR / 2),  # shorter than the margin allows
-    "machine": (MACHINE, "GetSecurityKey", 200, 2 * HOUR, 2 * HOUR - 2400),
-    "password": (USER, "KeystoneCreateUserTokenByPassword", 200, 2 * HOUR, 1.5 * HOUR),
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_profile_never_becomes_the_machines_role(name: str, tmp_path: Path) -> None:
+    given = BROKEN[name]
+    found = use(given, tmp_path)
+    assert found.keys is None
+    assert [words for words in (*given.refusal, "~/.huaweicloud/credentials") if words not in found.refusal] == []
+    assert found.calls == []
+    assert "planted" not in found.refusal
+
+
+def test_there_are_enough_environments() -> None:
+    assert len(ENVIRONMENTS) >= 25
+    assert len(BROKEN) >= 5
+
+
+S = Secret
+USER = Credentials(username="u", password=S("planted-password"), domain_name="d")
+BY_OIDC = Credentials(oidc=Oidc(provider_urn="p", agency_urn="a", token=S("planted-token")))
+SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
+    "keys": (Credentials(access_key=S("a"), secret_key=S("planted")), "config file", []),
+    "password": (USER, "IAM password of user u, from the config file", ["KeystoneCreateUserTokenByPassword"]),
+    "oidc": (BY_OIDC, "OIDC agency a, with the token of the config file", ASKED),
+    "machine": (Credentials(ecs_agency=True), "ECS metadata", MACHINE),
+    "profile": (Credentials(profile="basic"), SHOWN, []),
 }
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", LIVES)
-def test_many_polls_take_one_renewal_a_lifetime(home: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    credentials, operation, polls, lifetime, used = LIVES[kind]
-
-    async def check(rig: Rig) -> None:
-        rig.simulator.agency.lifetime = lifetime
-        rig.schedule.start()
-        shortest = lifetime
-        for _ in range(polls):
-            await asyncio.sleep(60)
-            shortest = min(shortest, rig.left() or 0.0)
-        assert rig.calls("ListWorkspaces") >= polls - 1
-        assert rig.calls("ListWorkspaces", "auth") == 0
-        lives = polls * 60 / used
-        assert lives - 1 <= rig.calls(operation) <= lives + 1
-        # What is about to be renewed is never nearer to its end than the margin (less the time to the next poll).
-        assert shortest >= lifetime - used - 61
-        reported = [line for line in texts_of(caplog.records) if line.startswith("credential ")]
-        assert len(reported) == rig.calls(operation)
-        assert reported[0].startswith("credential received ")
-        assert all(line.startswith("credential refreshed ") for line in reported[1:])
-
-    stepped(home, credentials, check, simulator=simulated(token_lifetime=lifetime))
+@pytest.mark.parametrize("name", SECTIONS)
+def test_each_form_of_the_section_works(name: str, tmp_path: Path) -> None:
+    section, origin, calls = SECTIONS[name]
+    found = use(Env(files=BASIC), tmp_path, section)
+    assert (found.origin, found.calls) == (origin, calls)
 
 
-@pytest.mark.parametrize(
-    ("credentials", "api", "what"),
-    [
-        (OIDC, "sts", f"temporary keys of OIDC agency {AGENCY_URN}"),
-        (MACHINE, "metadata", "temporary keys of ECS metadata"),
-        (USER, "iam", f"IAM tokens of user {USER_NAME}"),
-    ],
-    ids=["oidc", "machine", "password"],
-)
-def test_unrenewable_credential_is_used_until_it_expires(
-    home: Path, credentials: str, api: str, what: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def check(rig: Rig) -> None:
-        rig.simulator.agency.lifetime = HOUR
-        rig.schedule.start()
-        await asyncio.sleep(10)
-        rig.simulator.faults.add(Fault(match={"api": api}, status=500))
-        await asyncio.sleep(HOUR - 60)
-        assert rig.good()
-        assert rig.left() == pytest.approx(50, abs=1)
-        warnings = [line for line in texts_of(caplog.records) if line.startswith("cannot refresh the credential")]
-        assert all(f"provider=p credential={what} " in line for line in warnings)
-        assert 5 <= len(warnings) <= 7  # every five minutes of the second half
-        assert "2026-01-02T04:04:05Z" in warnings[0]
-        await asyncio.sleep(180)
-        assert not rig.good()
-        left = rig.left()
-        assert left is not None
-        assert left < 0  # an alert on this gauge fires
-        rig.simulator.faults.clear()
-        await asyncio.sleep(120)
-        assert rig.good()
-        assert (rig.left() or 0) > HOUR / 2
+def test_password_becomes_a_token_of_the_project(tmp_path: Path) -> None:
+    requests: list[httpx.Request] = []
 
-    stepped(home, credentials, check, simulator=simulated(token_lifetime=HOUR))
+    def note(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return answer(request)
+
+    found = use(Env(), tmp_path, USER, note)
+    assert isinstance(found.keys, Token)
+    assert (found.keys.security_token, found.keys.project_id) == ("planted-token", "of-the-token")
+    asked = json.loads(requests[0].content)["auth"]
+    assert asked["scope"] == {"project": {"name": "cn-north-4"}}
+    user = {"name": "u", "password": "planted-password", "domain": {"name": "d"}}
+    assert asked["identity"] == {"methods": ["password"], "password": {"user": user}}
+    use(Env(), tmp_path, BY_OIDC, note)
+    assert json.loads(requests[1].content)["id_token"] == "planted-token"
+    assert not {"authorization", "x-auth-token"} & set(requests[1].headers)
 
 
-@pytest.mark.parametrize("credentials", [OIDC, MACHINE, USER], ids=["oidc", "machine", "password"])
-def test_revoked_token_is_replaced_after_five_minutes(
-    home: Path, credentials: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def check(rig: Rig) -> None:
-        def revoke() -> None:
-            rig.simulator.agency.revoke()
-            rig.simulator.tokens.revoke_all()
-
-        rig.schedule.start()
-        await asyncio.sleep(310)
-        first = rig.left()
-        assert first is not None
-        revoke()
-        await asyncio.sleep(60)
-        assert rig.good()
-        assert rig.calls("ListWorkspaces", "auth") == 1
-        assert (rig.left() or 0) > first
-        assert len([line for line in texts_of(caplog.records) if line.startswith("credential refreshed ")]) == 1
-        revoke()
-        await asyncio.sleep(60)
-        assert not rig.good()  # it is too new to have been refused for its age
-        await asyncio.sleep(HOUR / 2)
-        assert rig.good()
-        assert len([line for line in texts_of(caplog.records) if line.startswith("credential refreshed ")]) == 2
-
-    stepped(home, credentials, check)
+ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {
+    "no agency": (lambda request: httpx.Response(404), "this server has no agency"),
+    "incomplete": (lambda request: httpx.Response(200, json={"credential": {"access": "a"}}), "the answer lacks keys"),
+    "broken": (lambda request: httpx.Response(500), "HTTP 500"),
+}
 
 
-ISSUED_BY = {"oidc": (OIDC, "AssumeAgencyWithOIDC"), "machine": (MACHINE, "GetSecurityKey"), "password": (USER, TOKEN)}
+@pytest.mark.parametrize("name", ANSWERS)
+def test_machine_that_gives_no_keys_says_why(name: str, tmp_path: Path) -> None:
+    bad, words = ANSWERS[name]
+    machine = Credentials(ecs_agency=True)
+    found = use(Env(), tmp_path, machine, lambda r: answer(r) if r.method == "PUT" else bad(r))
+    assert words in found.refusal
 
 
-@pytest.mark.parametrize(("credentials", "operation"), ISSUED_BY.values(), ids=list(ISSUED_BY))
-def test_a_young_credential_that_is_refused_is_replaced_once(home: Path, credentials: str, operation: str) -> None:
-    async def check(rig: Rig) -> None:
-        rig.schedule.start()
-        await asyncio.sleep(70)
-        assert rig.calls(operation) == 1
-        rig.simulator.agency.revoke()
-        rig.simulator.tokens.revoke_all()
-        await asyncio.sleep(60)
-        assert rig.good()
-        assert rig.errors() == {}
-        assert (rig.calls(operation), rig.calls("ListWorkspaces", "auth")) == (2, 1)
-
-    stepped(home, credentials, check)
+@pytest.mark.parametrize("status", [404, 405, 503])
+def test_old_metadata_service_is_asked_without_a_session(status: int, tmp_path: Path) -> None:
+    found = use(Env(), tmp_path, None, lambda r: httpx.Response(status) if r.method == "PUT" else answer(r))
+    assert (found.origin, found.calls) == ("ECS metadata", MACHINE)
 
 
-@pytest.mark.parametrize(("credentials", "operation"), ISSUED_BY.values(), ids=list(ISSUED_BY))
-def test_a_cloud_that_refuses_all_gets_few_requests(home: Path, credentials: str, operation: str) -> None:
-    async def check(rig: Rig) -> None:
-        rig.simulator.faults.add(Fault({"operation": "ListWorkspaces"}, kind="expired_credentials"))
-        rig.schedule.start()
-        await asyncio.sleep(HOUR / 2)
-        assert rig.calls("ListWorkspaces", "auth") > 30
-        assert rig.calls(operation) == 1 + 6  # the first, and one in five minutes
-        assert rig.errors() == {"auth": 30}
+def test_hanging_metadata_names_the_hop_limit(tmp_path: Path) -> None:
+    def hang(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("hangs")
 
-    stepped(home, credentials, check)
+    found = use(Env(), tmp_path, answer=hang)
+    assert "hop limit of the metadata service must be 2 or more" in found.refusal
+    assert set(found.calls) == {"GetMetadataToken"}
 
 
-def test_id_token_is_read_again_at_each_refresh(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def check(rig: Rig) -> None:
-        rig.schedule.start()
-        await asyncio.sleep(60)
-        rig.simulator.agency.oidc_token = "planted-second-token"
-        await asyncio.sleep(HOUR - 120)
-        assert rig.good()
-        refused = rig.calls("AssumeAgencyWithOIDC", "auth")
-        assert 5 <= refused <= 7  # every five minutes of the second half, not at every poll
-        assert any("the ID token is invalid or has expired" in line for line in texts_of(caplog.records))
-        (home / "id-token").write_text("planted-second-token")
-        await asyncio.sleep(300)
-        assert rig.good()
-        assert rig.calls("AssumeAgencyWithOIDC", "auth") == refused
-        assert rig.calls("AssumeAgencyWithOIDC") == 2
-        (home / "id-token").unlink()
-        await asyncio.sleep(HOUR)
-        assert not rig.good()
-        assert any("id-token cannot be used: No such file" in line for line in texts_of(caplog.records))
-        assert "planted-second-token" not in "".join(texts_of(caplog.records))
-
-    stepped(home, OIDC, check)
-
-
-@pytest.mark.parametrize(
-    ("status", "outcome", "pause"),
-    [(400, "client", 300), (403, "auth", 300), (500, "server", 30), (429, "throttled", 30)],
-)
-@pytest.mark.parametrize("credentials", [OIDC, USER], ids=["oidc", "password"])
-def test_what_fails_is_not_asked_for_by_every_call(
-    home: Path, credentials: str, status: int, outcome: str, pause: float
-) -> None:
-    operation = "AssumeAgencyWithOIDC" if credentials == OIDC else "KeystoneCreateUserTokenByPassword"
-
-    async def check(rig: Rig) -> None:
-        rig.simulator.faults.add(Fault(match={"operation": operation}, status=status, body={}))
-        began = time.time()
-        while time.time() < began + pause - 5:
-            assert not await rig.exporter.poll_once()
-            await asyncio.sleep(2)
-        assert rig.calls(operation, outcome) == 1
-        assert set(rig.errors()) == {"auth" if outcome == "client" else outcome}
-        rig.simulator.faults.clear()
-        await asyncio.sleep(10)
-        assert await rig.exporter.poll_once()
-        assert rig.calls(operation, outcome) == 1
-
-    stepped(home, credentials, check)
-
-
-@pytest.mark.parametrize("credentials", [OIDC, MACHINE, USER], ids=["oidc", "machine", "password"])
-def test_nothing_is_signed_with_what_ended_while_a_call_waited(home: Path, credentials: str) -> None:
-    async def check(rig: Rig) -> None:
-        loop = asyncio.get_running_loop()
-        mark = await rig.identity.credential.prepare(loop.time() + 20)
-        call = Call(operation="ListWorkspaces", path="/")
-        dialect = HuaweiDialect("modelarts", rig.identity)
-        assert dialect.sign(call, "host").headers
-        await asyncio.sleep(HOUR)
-        with pytest.raises(AccessDenied, match="the temporary credentials expired at 2026-01-02T04:04:05") as caught:
-            dialect.sign(call, "host")
-        assert dialect.refused(caught.value, mark)  # so that the call is prepared again
-        assert rig.left() == pytest.approx(0, abs=1)  # the gauge stays, and an alert on it fires
-        await rig.identity.credential.prepare(loop.time() + 20)
-        assert dialect.sign(call, "host").headers
-
-    simulator = simulated(token_lifetime=HOUR)
-    simulator.agency.lifetime = HOUR
-    stepped(home, credentials, check, simulator=simulator)
-
-
-def test_wrong_clock_is_reported_with_both_times(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def check(rig: Rig) -> None:
-        rig.schedule.start()
-        await asyncio.sleep(HOUR - 1)
-        (line, *_) = [line for line in texts_of(caplog.records) if "poll failed" in line]
-        assert line.startswith(
-            "poll failed: ListWorkspaces: HTTP 401 APIGW.0301 the clock of this machine is off by 16 minutes: "
-            "here it is 2026-01-02T03:04:0"
-        )
-        assert "there it is 2026-01-02T03:20:0" in line
-        # Other keys would be refused just so: no more of them than their lifetime asks for.
-        assert rig.calls("AssumeAgencyWithOIDC") == 2
-
-    stepped(home, OIDC, check, simulator=simulated(clock=lambda: time.time() + 960))
+def test_domain_of_a_region_is_known_or_asked_for() -> None:
+    assert public_endpoint("modelarts", "cn-north-4") == "https://modelarts.cn-north-4.myhuaweicloud.com"
+    assert public_endpoint("iam", "eu-west-101") == "https://iam.eu-west-101.myhuaweicloud.eu"
+    with pytest.raises(AccessDenied, match=r"set endpoints\.modelarts"):
+        public_endpoint("modelarts", "eu-west-101")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainfleet_exporter.providers.credentials.canonical import Query, canonical_query, canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.signing import (
+from trainfleet_exporter.providers.canonical import Query, canonical_query, canonical_request
+from trainfleet_exporter.providers.huawei_modelarts.api import (
     ALGORITHM,
     canonical_path,
     sign,
@@ -222,7 +222,7 @@ segments = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1
 printable = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the home directory may serve all examples
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     query=pairs,
     segments=segments,

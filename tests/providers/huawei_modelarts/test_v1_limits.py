@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.transport.rig import Rig
+from trainfleet_exporter.providers.huawei_modelarts.api import Identity
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, VersionsV1, VersionV1
-from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 
 MINUTES = 30 * 24 * 60
 

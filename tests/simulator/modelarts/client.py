@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from tests.simulator.client import HOST, START, Clock, send
-from trainfleet_exporter.providers.credentials.canonical import canonical_query
-from trainfleet_exporter.providers.huawei_modelarts.signing import sign
+from trainfleet_exporter.providers.canonical import canonical_query
+from trainfleet_exporter.providers.huawei_modelarts.api import sign
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, DEFAULT, PROJECT_ID, SECRET_KEY
 

@@ -12,7 +12,7 @@ import pytest
 from tests.simulator.client import START, send
 from tests.simulator.modelarts.client import V1, Caller, decoded, signed_headers
 from tests.simulator.modelarts.test_truth import truth_of
-from trainfleet_exporter.providers.credentials.canonical import canonical_query
+from trainfleet_exporter.providers.canonical import canonical_query
 from trainfleet_simulator import Fault
 from trainfleet_simulator.modelarts.aom_samples import METRICS
 from trainfleet_simulator.modelarts.catalog import ASCEND, GPU

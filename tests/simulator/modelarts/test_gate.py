@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulator.client import HOST, START, Clock, send
 from tests.simulator.modelarts.client import JSON, POOLS, SEARCHES, V2, Caller, refusal, signed_headers
-from trainfleet_exporter.providers.huawei_modelarts.signing import sign
+from trainfleet_exporter.providers.huawei_modelarts.api import sign
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import OTHER_PROJECT_ID, PROJECT_ID
 

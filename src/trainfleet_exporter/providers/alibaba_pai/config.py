@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Literal, NoReturn, Self, TypeAlias
+from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    ModelWrapValidatorHandler,
-    PlainSerializer,
-    PlainValidator,
-    ValidationError,
-    ValidationInfo,
-    WrapValidator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import Field
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import CountFrom0, Endpoint, Region, SecretText, Surroundings, Text, region
-from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.alibaba_pai.auth import arn_form, default_chain, find_profile, needs_session
+from trainfleet_exporter.config.kinds import CountFrom0, Endpoint, Region, region
+from trainfleet_exporter.providers.alibaba_pai.api import load
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
 from trainfleet_exporter.providers.alibaba_pai.usage.config import Usage
-from trainfleet_exporter.providers.credentials import (
-    AssumedRole,
-    CredentialsSection,
-    Environment,
-    GivenKeys,
-    KeySource,
-    MachineRole,
-    OidcRole,
-)
+from trainfleet_exporter.providers.key_search import checked
 
 _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",
@@ -55,148 +35,6 @@ _REGIONS = (
     *("ap-northeast-1", "ap-northeast-2", "ap-south-1", "us-west-1", "us-east-1", "us-southeast-1", "na-south-1"),
     *("eu-central-1", "eu-west-1", "me-east-1", "me-central-1"),
 )
-
-
-_ALLOWED = (
-    "allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
-    "with external_id, with them or alone; or oidc; or ecs_ram_role; or profile; "
-    "or no credentials for those of the vendor's own chain"
-)
-_KEY = ("access_key_id", "access_key_secret")
-_FORMS = ((*_KEY, "security_token", "role_arn", "external_id"), ("oidc",), ("ecs_ram_role",), ("profile",))
-"""The keys that go together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """The name of a profile, and what the profile says."""
-
-    name: str
-    source: KeySource = field(repr=False)
-
-
-def _arn(kind: str, what: str) -> AfterValidator:
-    form = arn_form(kind)
-
-    def validate(text: str) -> str:
-        if not form.fullmatch(text):
-            raise ValueError(f"allowed: {what}'s ARN, such as acs:ram::1234567890123456:{kind}/name")
-        return text
-
-    return AfterValidator(validate)
-
-
-def _ram_role(value: object) -> Literal[True] | str:
-    text = "true" if value is True else str(value)
-    if text.lower() in {"true", "yes", "on"}:
-        return True
-    if text.lower() in {"false", "no", "off"} or not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text, re.ASCII):
-        raise ValueError("allowed: true, or the name of the machine's RAM role")
-    return text
-
-
-def _profile(value: object, info: ValidationInfo) -> Profile:
-    if isinstance(value, Profile):
-        return value
-    try:
-        if not isinstance(value, str) or not value:
-            raise AccessDenied("it is not a name")
-        return Profile(value, find_profile(value, Environment(Surroundings.of(info).environ)))
-    except AccessDenied as error:
-        message = f"which cannot be used ({error.message}); allowed: a profile of the vendor's own files"
-        raise ValueError(message) from None
-
-
-RoleArn: TypeAlias = Annotated[Text, _arn("role", "a RAM role")]
-ProviderArn: TypeAlias = Annotated[Text, _arn("oidc-provider", "an OIDC provider")]
-RamRole: TypeAlias = Annotated[Literal[True] | str, PlainValidator(_ram_role)]
-ProfileName: TypeAlias = Annotated[Profile, PlainValidator(_profile), PlainSerializer(lambda profile: profile.name)]
-
-
-class Oidc(Section):
-    """A role that trusts the tokens of an identity provider, usually of a Kubernetes cluster (RRSA)."""
-
-    other_names = {"agency_urn": "role_arn"}  # noqa: RUF012 - a class variable of the base
-
-    provider_arn: ProviderArn
-    """ARN of the identity provider in RAM."""
-    role_arn: RoleArn
-    """ARN of the role to assume."""
-    token: SecretText
-    """Token of the identity provider. Set `token_file` if Kubernetes mounts and renews the token."""
-
-
-class Credentials(CredentialsSection):
-    """Credentials of one form."""
-
-    other_names = {  # noqa: RUF012 - a class variable of the base
-        "access_key": "access_key_id",
-        "ak": "access_key_id",
-        "secret_key": "access_key_secret",
-        "secret_access_key": "access_key_secret",
-        "sk": "access_key_secret",
-        "session_token": "security_token",
-        "ecs_agency": "ecs_ram_role",
-    }
-
-    access_key_id: SecretText | None = None
-    """Access key id of a RAM user."""
-    access_key_secret: SecretText | None = None
-    """Secret of `access_key_id`."""
-    security_token: SecretText | None = None
-    """Token of a temporary access key."""
-    role_arn: RoleArn | None = None
-    """Role to assume, with the access key or with the credentials of the default chain."""
-    external_id: SecretText | None = None
-    """External id, if the role requires one."""
-    oidc: Oidc | None = None
-    """Role that trusts tokens of an identity provider, such as a Kubernetes cluster (RRSA)."""
-    ecs_ram_role: RamRole | None = None
-    """RAM role of the ECS instance: its name, or true for the role that the instance has."""
-    profile: ProfileName | None = None
-    """Profile in `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
-
-    @classmethod
-    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Return the credentials that the vendor's chain finds."""
-        return cls.by_default(default_chain(environ))
-
-    def find_source(self, environ: Environment) -> KeySource:
-        """The source of the one form that is given."""
-        given = self.form_keys(_FORMS, _ALLOWED)
-        if self.oidc is not None:
-            return OidcRole(self.oidc.role_arn, self.oidc.token, self.oidc.provider_arn)
-        if self.ecs_ram_role is not None:
-            return MachineRole("" if self.ecs_ram_role is True else self.ecs_ram_role, needs_session(environ))
-        if self.profile is not None:
-            return self.profile.source
-        return self._key_or_role(given, environ)
-
-    def _key_or_role(self, given: list[str], environ: Environment) -> KeySource:
-        if self.external_id is not None and self.role_arn is None:
-            raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
-        keys = None
-        if self.access_key_id is not None and self.access_key_secret is not None:
-            keys = GivenKeys(self.access_key_id, self.access_key_secret, self.security_token)
-        elif self.role_arn is None or {*_KEY, "security_token"} & set(given):
-            _refuse_missing([name for name in _KEY if name not in given])
-        if self.role_arn is not None:
-            return AssumedRole(self.role_arn, keys or default_chain(environ), self.external_id)
-        assert keys is not None
-        return keys
-
-
-def _refuse_missing(names: list[str]) -> NoReturn:
-    """Name each missing key at its own place, rather than all of them where the section begins."""
-    details = [
-        InitErrorDetails(
-            type=PydanticCustomError("refused", f"required, but missing; allowed: a secret here or in {name}_file"),
-            loc=(name,),
-            input=None,
-        )
-        for name in names
-    ]
-    raise ValidationError.from_exception_data("Credentials", details)
 
 
 class Endpoints(Section):
@@ -257,6 +95,7 @@ class AlibabaPaiConfig(CloudConfig):
     other_platform_names = ("aliyun", "alicloud", "alibaba", "alibabacloud", "pai", "dlc")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
+    variables_prefix = "ALIBABA_CLOUD_"
     metadata_service = "http://100.100.100.200"
     dependents = {  # noqa: RUF012 - as in the base
         "jobs": ("pods", "usage"),
@@ -265,9 +104,7 @@ class AlibabaPaiConfig(CloudConfig):
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region, such as cn-hangzhou. The addresses of the APIs follow from it."""
-    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
-        default=None, validate_default=True
-    )
+    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
     """Addresses that replace the public ones of the region."""

@@ -22,11 +22,10 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.model import FINISHED, Job
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS
+from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect, load
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, WITHOUT_JOBS
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor
@@ -51,10 +50,10 @@ from trainfleet_exporter.providers.alibaba_pai.usage.past import (
     jobs_past,
     pools_past,
 )
-from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import DAY, Life, PastSource, Range, Sink, Spell, Unit
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
+from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.table import Family, exposed
@@ -86,10 +85,10 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
         super().__init__(config, context)
         self._transport = open_transport(config, context)
-        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
         self._config = config
         self._usage = config.collectors.usage
-        credential = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
+        credential = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
         clients = {
             api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
             for api, version in VERSIONS.items()
@@ -101,7 +100,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._credential_clients.aclose()
+        await self._key_http.aclose()
         await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.auth import CREDENTIALS, KEPT
+from trainfleet_exporter.providers.alibaba_pai.api import KEPT, VERSIONS, PaiDialect, load
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
@@ -19,14 +19,13 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShare
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as CLOUDMONITOR
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.signing import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
 from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
-from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
+from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import Decided
@@ -60,18 +59,16 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
-        self.identity = open_credential(config.credentials.source, CREDENTIALS, self._credential_clients)
         chosen = config.collectors.usage
         asks_cloudmonitor = chosen.enabled and chosen.by_cloudmonitor
-        self.endpoints: Mapping[str, str] = {
-            api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor
-        }
+        endpoints = {api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor}
+        self.endpoints: Mapping[str, str] = endpoints
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, endpoints)
+        self.identity = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
         clients = {
             api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
-            for api, url in self.endpoints.items()
+            for api, url in endpoints.items()
         }
-        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         client = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
         shared = PaiShared(config, context, client)
         monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
@@ -82,7 +79,7 @@ class AlibabaPai:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._credential_clients.aclose()
+        await self._key_http.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, WrapValidator
+from pydantic import AfterValidator, Field
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, SecretText, Text, region
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.aws_sagemaker.auth import default_chain, find_profile, is_role_arn
+from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, region
+from trainfleet_exporter.providers.aws_sagemaker.api import load, public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials
 from trainfleet_exporter.providers.aws_sagemaker.translate import DEFAULT_WORKSPACE
-from trainfleet_exporter.providers.credentials import (
-    AssumedRole,
-    CredentialsSection,
-    Environment,
-    GivenKeys,
-    KeySource,
-    OidcRole,
-)
+from trainfleet_exporter.providers.key_search import checked
 
-_HOSTS = {"sagemaker": "api{}.sagemaker.{}", "cloudwatch": "monitoring{}.{}", "sts": "sts{}.{}"}
-_FIPS_IS_USUAL = {("cloudwatch", "us-gov"), ("sts", "us-gov")}
-"""APIs and partitions in which the usual address of a region is that of FIPS."""
 _REGION = region(
     "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
     "|wulanchabu|zhangjiakou)(-.+)?|cn-(east|south|southwest)-[0-9]+|cn-north-([2-9]|1[0-9])"
@@ -38,106 +27,15 @@ _REGIONS = (
     *("eu-west-1", "eu-west-2", "eu-west-3", "eu-central-1", "eu-central-2", "eu-north-1", "eu-south-1", "eu-south-2"),
     *("ap-south-1", "ap-south-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-east-1", "ap-east-2"),
     *(f"ap-southeast-{number}" for number in range(1, 8)),
-    *("me-south-1", "me-central-1"),
+    *("me-south-1", "me-central-1", "us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1"),
+    *("us-isof-east-1", "us-isof-south-1", "eu-isoe-west-1", "eusc-de-east-1"),
 )
-
-
-_ALLOWED = (
-    "allowed: access_key_id and secret_access_key, perhaps with session_token; role_arn, perhaps "
-    "with external_id, with them or a profile or alone; or web_identity; or profile; "
-    "or no credentials for those of the vendor's own chain"
-)
-_KEYS = ("access_key_id", "secret_access_key", "session_token")
-
-
-def _role_arn(text: str) -> str:
-    if not is_role_arn(text):
-        raise ValueError("allowed: an IAM role's ARN, such as arn:aws:iam::123456789012:role/trainfleet")
-    return text
 
 
 def _only_workspace(value: Any) -> Any:
     if value not in ("all", (DEFAULT_WORKSPACE,)):
         raise ValueError("found others; allowed: all, or a list with default alone, because AWS has no workspaces")
     return value
-
-
-RoleArn: TypeAlias = Annotated[Text, AfterValidator(_role_arn)]
-
-
-def _of_profile(name: str, environ: Environment) -> KeySource:
-    try:
-        return find_profile(name, environ)
-    except AccessDenied as error:
-        allowed = "a profile of the shared files of AWS"
-        message = f"found {show(name)}, which cannot be used ({error.message}); allowed: {allowed}"
-        raise ValueError(message) from None
-
-
-class WebIdentity(Section):
-    """A role that trusts the tokens of an identity provider, usually of a Kubernetes cluster (IRSA)."""
-
-    role_arn: RoleArn
-    """ARN of the role to assume."""
-    token: SecretText
-    """Token of the identity provider. Set `token_file` if Kubernetes mounts and renews the token."""
-
-
-class Credentials(CredentialsSection):
-    """Credentials of one form."""
-
-    other_names = {  # noqa: RUF012 - a class variable of the base
-        "access_key": "access_key_id",
-        "ak": "access_key_id",
-        "access_key_secret": "secret_access_key",
-        "secret_key": "secret_access_key",
-        "sk": "secret_access_key",
-        "security_token": "session_token",
-        "oidc": "web_identity",
-    }
-
-    access_key_id: SecretText | None = None
-    """Access key id of an IAM user or role."""
-    secret_access_key: SecretText | None = None
-    """Secret of `access_key_id`."""
-    session_token: SecretText | None = None
-    """Token of a temporary access key."""
-    role_arn: RoleArn | None = None
-    """Role to assume, with the access key, the profile or the credentials of the default chain."""
-    external_id: SecretText | None = None
-    """External id, if the role requires one."""
-    web_identity: WebIdentity | None = None
-    """Role that trusts tokens of an identity provider, such as a Kubernetes cluster (IRSA)."""
-    profile: Text | None = None
-    """Profile in `~/.aws/credentials` or `~/.aws/config`."""
-
-    @classmethod
-    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Return the credentials that the vendor's chain finds."""
-        return cls.by_default(default_chain(environ))
-
-    def find_source(self, environ: Environment) -> KeySource:
-        """Return the source of the form in the config."""
-        given = [name for name in type(self).model_fields if getattr(self, name)]
-        keys = [name for name in _KEYS if name in given]
-        forms = [bool(keys), self.web_identity is not None, self.profile is not None]
-        if not given or sum(forms) > 1 or (self.web_identity is not None and len(given) > 1):
-            raise ValueError(f"found {' and '.join(given) + ' together' if given else 'no credentials'}; {_ALLOWED}")
-        if self.external_id is not None and self.role_arn is None:
-            raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
-        if self.web_identity is not None:
-            return OidcRole(self.web_identity.role_arn, self.web_identity.token)
-        base: KeySource
-        if self.access_key_id is not None and self.secret_access_key is not None:
-            base = GivenKeys(self.access_key_id, self.secret_access_key, self.session_token)
-        elif keys:
-            missing = " and ".join(name for name in _KEYS[:2] if name not in keys)
-            raise ValueError(f"found {' and '.join(keys)} without {missing}; {_ALLOWED}")
-        elif self.profile is not None:
-            base = _of_profile(self.profile, environ)
-        else:
-            base = default_chain(environ)
-        return base if self.role_arn is None else AssumedRole(self.role_arn, base, self.external_id)
 
 
 class Endpoints(Section):
@@ -194,14 +92,13 @@ class AwsSageMakerConfig(CloudConfig):
     other_platform_names = ("aws", "amazon", "sagemaker", "hyperpod", "awssagemaker")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
     known_regions = _REGIONS
+    variables_prefix = "AWS_"
     metadata_service = "http://169.254.169.254"
     dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base
 
     region: Annotated[Region, _REGION]
     """The cloud's ID of the region, such as us-east-1. The addresses of the APIs follow from it."""
-    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
-        default=None, validate_default=True
-    )
+    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     fips: Flag = False
     """Uses the addresses of the region that meet FIPS 140."""
@@ -215,7 +112,4 @@ class AwsSageMakerConfig(CloudConfig):
     """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
-        is_usual = not self.fips or (api, self.region.rpartition("-")[0].rpartition("-")[0]) in _FIPS_IS_USUAL
-        host = _HOSTS[api].format("" if is_usual else "-fips", self.region)
-        domain = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
-        return f"https://{host}.{domain}"
+        return public_endpoint(api, self.region, fips=self.fips)

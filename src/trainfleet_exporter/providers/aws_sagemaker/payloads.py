@@ -186,16 +186,3 @@ class MetricData(Struct, rename="pascal", gc=False):
 
     rows: list[Raw | None] | None = field(name="MetricDataResults", default=None)
     next_token: str | None = None
-
-
-# Credentials: the metadata service, the container endpoint, and the XML of STS.
-
-
-class TemporaryKeys(Struct, rename="pascal", gc=False):
-    """Temporary keys. The expiration is an ISO 8601 text. Only the metadata service sends a code."""
-
-    access_key_id: str | None = None
-    access_key_secret: str | None = field(name="SecretAccessKey", default=None)
-    security_token: str | None = field(name="Token", default=None)
-    expiration: str | None = None
-    code: str | None = None

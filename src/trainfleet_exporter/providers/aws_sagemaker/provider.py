@@ -7,7 +7,7 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.aws_sagemaker.auth import KEPT, credential_table
+from trainfleet_exporter.providers.aws_sagemaker.api import KEPT, AwsDialect, Place, ServerClock, open_credential
 from trainfleet_exporter.providers.aws_sagemaker.client import SageMakerClient
 from trainfleet_exporter.providers.aws_sagemaker.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.aws_sagemaker.collectors.jobs import SageMakerJobReader
@@ -15,9 +15,7 @@ from trainfleet_exporter.providers.aws_sagemaker.collectors.pools import NodesCo
 from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
 from trainfleet_exporter.providers.aws_sagemaker.collectors.usage import CloudWatchCollector
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.signing import AwsDialect, ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.usage.cloudwatch import CloudWatch
-from trainfleet_exporter.providers.credentials import CredentialClients, open_credential
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
@@ -43,24 +41,27 @@ class AwsSageMaker:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._settings = context.settings
         self._transport = open_transport(config, context)
-        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
         clock = ServerClock()
-        table = credential_table(config.region, clock)
-        self.identity = open_credential(config.credentials.source, table, self._credential_clients)
+        place = Place(
+            region=config.region,
+            fips=config.fips,
+            http=config.http,
+            sts=config.endpoints.sts,
+            metadata=config.endpoints.metadata,
+        )
+        self.identity = open_credential(config.name, config.credentials, place, context.observe)
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
-        own = {api: config.endpoint(api) for api in apis}
+        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
         clients = {
             api: self._transport.client(url, AwsDialect(api, config.region, self.identity, clock))
-            for api, url in own.items()
+            for api, url in self.endpoints.items()
         }
-        self.endpoints: Mapping[str, str] = {**own, **self._credential_clients.endpoints}
         shared = SageMakerShared(config, context, SageMakerClient(clients["sagemaker"]))
         monitor = CloudWatch(clients["cloudwatch"]) if "cloudwatch" in clients else None
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared, monitor))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._credential_clients.aclose()
         await self._transport.aclose()
 
     def _collectors(

@@ -14,7 +14,7 @@ import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
+from trainfleet_exporter.providers.huawei_modelarts.api import Identity
 from trainfleet_exporter.providers.huawei_modelarts.translate_v1 import id_text
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole

@@ -6,32 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, PrivateAttr, WrapValidator
+from pydantic import AfterValidator, Field, model_validator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import Endpoint, Flag, Region, SecretText, Text, region
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.credentials import (
-    CredentialsSection,
-    Environment,
-    GivenKeys,
-    MachineRole,
-    OidcRole,
-    PasswordUser,
-    ProfileKeys,
-    Source,
-)
-from trainfleet_exporter.providers.huawei_modelarts.auth import default_chain, find_profile, read_profile
+from trainfleet_exporter.config.kinds import Endpoint, Region, region
+from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, load, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials
 from trainfleet_exporter.providers.huawei_modelarts.usage.config import Usage
+from trainfleet_exporter.providers.key_search import checked
 
-_HOSTS = {
-    "modelarts": "modelarts.{}.myhuaweicloud.com",
-    "iam": "iam.{}.myhuaweicloud.com",
-    "sts": "sts.{}.myhuaweicloud.com",
-    "aom": "aom.{}.myhuaweicloud.com",
-}
 _REGION = region(
     "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
     "|wulanchabu|zhangjiakou)(-.+)?|us-(west|east|southeast)-1|na-south-1|ap-northeast-[12]|ap-south-1|eu-central-1"
@@ -49,21 +33,6 @@ _REGIONS = (
 )
 
 
-_ALLOWED = (
-    "allowed: access_key and secret_key, perhaps with security_token; or username, password and "
-    "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
-)
-_FORMS = (
-    ("access_key", "secret_key", "security_token"),
-    ("username", "password", "domain_name"),
-    ("oidc",),
-    ("ecs_agency",),
-    ("profile",),
-)
-"""The keys that go together."""
-_OPTIONAL = "security_token"
-
-
 def _project_id(text: str) -> str:
     # The API's documentation allows any 64 letters, digits and hyphens. All IDs in use are 32 hexadecimal digits: with
     # more or less of them, or with hyphens in between, it is none. A project's name begins with its region.
@@ -75,95 +44,6 @@ def _project_id(text: str) -> str:
 
 
 ProjectId: TypeAlias = Annotated[str, AfterValidator(_project_id)]
-
-
-class Oidc(Section):
-    """An agency that trusts the tokens of an identity provider, usually of a Kubernetes cluster."""
-
-    other_names = {"role_arn": "agency_urn"}  # noqa: RUF012 - a class variable of the base
-
-    provider_urn: Text
-    """URN of the identity provider in IAM."""
-    agency_urn: Text
-    """URN of the agency to assume."""
-    token: SecretText
-    """Token of the identity provider. Set `token_file` if Kubernetes mounts and renews the token."""
-
-
-class Credentials(CredentialsSection):
-    """Credentials of one form."""
-
-    other_names = {  # noqa: RUF012 - a class variable of the base
-        "access_key_id": "access_key",
-        "ak": "access_key",
-        "access_key_secret": "secret_key",
-        "secret_access_key": "secret_key",
-        "sk": "secret_key",
-        "session_token": "security_token",
-        "ecs_ram_role": "ecs_agency",
-    }
-
-    access_key: SecretText | None = None
-    """Access key (AK) of an IAM user."""
-    secret_key: SecretText | None = None
-    """Secret key (SK) of `access_key`."""
-    security_token: SecretText | None = None
-    """Token of a temporary access key."""
-    username: Text | None = None
-    """Name of an IAM user who gets tokens with `password`."""
-    password: SecretText | None = None
-    """Password of `username`."""
-    domain_name: Text | None = None
-    """Name of the account of `username`."""
-    oidc: Oidc | None = None
-    """Agency that trusts tokens of an identity provider, such as a Kubernetes cluster."""
-    ecs_agency: Flag = False
-    """Uses the agency of the cloud server."""
-    profile: Text | None = None
-    """Profile in `~/.huaweicloud/credentials`."""
-
-    _project_id: str = PrivateAttr("")
-
-    @property
-    def project_id(self) -> str:
-        """The project that goes with these credentials, if their source names one; else empty."""
-        return self._project_id
-
-    @classmethod
-    def of_chain(cls, environ: Environment, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """The form that stands for what the vendor's chain finds."""
-        found = default_chain(environ)
-        credentials = handler(found.given)
-        credentials._source, credentials._project_id = found.source, found.project_id
-        return credentials
-
-    def find_source(self, environ: Environment) -> Source:
-        """The source of the one form that is given."""
-        given = self.form_keys(_FORMS, _ALLOWED)
-        (form,) = [form for form in _FORMS if set(form) & set(given)]
-        if missing := [key for key in form if key not in given and key != _OPTIONAL]:
-            raise ValueError(f"found {' and '.join(given)} without {' and '.join(missing)}; {_ALLOWED}")
-        if self.oidc is not None:
-            return OidcRole(self.oidc.agency_urn, self.oidc.token, self.oidc.provider_urn)
-        if self.ecs_agency:
-            return MachineRole()
-        if self.profile is not None:
-            return self._of_profile(self.profile, environ)
-        if self.username is not None:
-            assert self.password is not None
-            return PasswordUser(self.username, self.password, self.domain_name or "")
-        assert self.access_key is not None
-        assert self.secret_key is not None
-        return GivenKeys(self.access_key, self.secret_key, self.security_token)
-
-    def _of_profile(self, name: str, environ: Environment) -> ProfileKeys:
-        try:
-            profile = find_profile(name, environ)
-            self._project_id = read_profile(profile)[1]
-        except AccessDenied as error:
-            allowed = "a profile with ak and sk in that file, or credentials of another form"
-            raise ValueError(f"found the profile {show(name)}, but {error.message}; allowed: {allowed}") from None
-        return profile
 
 
 class Endpoints(Section):
@@ -214,6 +94,7 @@ class HuaweiModelArtsConfig(CloudConfig):
     apis = ("modelarts", "iam", "aom")
     other_platform_names = ("huawei", "hwcloud", "huaweicloud", "modelarts")
     known_regions = _REGIONS
+    variables_prefix = "HUAWEICLOUD_"
     metadata_service = "http://169.254.169.254"
     dependents = {  # noqa: RUF012 - as in the base
         "jobs": ("usage",),
@@ -224,9 +105,7 @@ class HuaweiModelArtsConfig(CloudConfig):
     """The cloud's ID of the region, such as cn-north-4. The addresses of the APIs follow from it."""
     project_id: ProjectId | None = None
     """Id of the project. Default: the project of the credentials, or the project with the name of the region."""
-    credentials: Annotated[Credentials, WrapValidator(Credentials.or_chain)] = Field(
-        default=None, validate_default=True
-    )
+    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
     """Addresses that replace the public ones of the region."""
@@ -234,7 +113,22 @@ class HuaweiModelArtsConfig(CloudConfig):
     """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
-        return f"https://{_HOSTS[api].format(self.region)}"
+        return public_endpoint(api, self.region)
+
+    def endpoints_in_use(self) -> Mapping[str, str]:
+        apis = type(self.endpoints).model_fields
+        return {api: self.endpoint(api) for api in apis if getattr(self.endpoints, api) or is_proven(api, self.region)}
+
+    @model_validator(mode="after")
+    def _check_addresses(self) -> Self:
+        by_oidc = self.credentials is not None and self.credentials.oidc is not None
+        called = ("modelarts", *(("aom",) if self.collectors.usage.asks_aom else ()), *(("sts",) if by_oidc else ()))
+        for api in called:
+            if getattr(self.endpoints, api) is None and not is_proven(api, self.region):
+                raise ValueError(
+                    f"found no endpoints.{api}, whose address in {self.region} is not known; allowed: an URL"
+                )
+        return self
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"jobs_v1"} if self.collectors.usage.asks_aom else {"jobs_v1", "usage"}

@@ -20,14 +20,12 @@ from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Spell, Unit
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi, AomDialect, is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Plan, Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import (
@@ -40,6 +38,7 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.past import (
 )
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
+from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.values import unix_time
@@ -71,14 +70,16 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         super().__init__(config, context)
         self._transport = open_transport(config, context)
-        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
         self._config = config
         self._usage = config.collectors.usage
         identity = open_identity(
-            config.credentials.source,
-            self._credential_clients,
+            config.name,
+            config.credentials,
+            self._key_http,
+            config.variables,
             region=config.region,
-            project_id=config.project_id or config.credentials.project_id,
+            project_id=config.project_id or "",
         )
         clients = {
             api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity))
@@ -93,7 +94,7 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._credential_clients.aclose()
+        await self._key_http.aclose()
         await self._transport.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:

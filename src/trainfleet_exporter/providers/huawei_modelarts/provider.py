@@ -7,9 +7,8 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.credentials import CredentialClients
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.providers.huawei_modelarts.auth import open_identity
+from trainfleet_exporter.providers.huawei_modelarts.api import KEPT, HuaweiDialect, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
@@ -24,11 +23,11 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import NAMES, QUERY, RANGE, AomApi, AomDialect, AomSource
 from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import PoolUsageCollector
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import TaskMetricsCollector
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
+from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
@@ -43,15 +42,17 @@ class HuaweiModelArts:
         self._settings = context.settings
         self._transport = open_transport(config, context)
         apis = ("modelarts", "iam", *(("aom",) if config.collectors.usage.asks_aom else ()))
-        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
-        self._credential_clients = CredentialClients(config.name, self._transport, context, config.endpoint)
+        endpoints = {api: config.endpoint(api) for api in apis}
+        self.endpoints: Mapping[str, str] = endpoints
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, endpoints)
         self.identity = open_identity(
-            config.credentials.source,
-            self._credential_clients,
+            config.name,
+            config.credentials,
+            self._key_http,
+            config.variables,
             region=config.region,
-            project_id=config.project_id or config.credentials.project_id,
+            project_id=config.project_id or "",
         )
-        self.endpoints = {**self.endpoints, **self._credential_clients.endpoints}
         clients = {
             api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
             for api in ("modelarts", "iam")
@@ -68,7 +69,7 @@ class HuaweiModelArts:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._credential_clients.aclose()
+        await self._key_http.aclose()
         await self._transport.aclose()
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
@@ -147,11 +148,7 @@ PLATFORM = Platform(
     },
     kept={
         NAMES: 3600.0,  # a day, once every source of the table was found
-        "KeystoneCreateUserTokenByPassword": 23.5 * 3600,
-        "AssumeAgencyWithOIDC": 1800.0,
-        "GetMetadataToken": 23 * 3600.0,
-        "GetSecurityKey": 23 * 3600.0,
-        "KeystoneListProjects": float("inf"),
+        **KEPT,
     },
     history=_history,
 )

@@ -20,8 +20,8 @@ from tests.support.golden import check_golden
 from tests.transport.rig import Rig
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import Accelerators, Job, Status
+from trainfleet_exporter.providers.huawei_modelarts.api import Identity
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, Sample, Series, Value
-from trainfleet_exporter.providers.huawei_modelarts.signing import Identity
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi, Collected, JobNames, is_too_large
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import CARD_LABELS, JOB_LABEL, POD_LABELS, plans
 from trainfleet_exporter.transport.body import decode_json

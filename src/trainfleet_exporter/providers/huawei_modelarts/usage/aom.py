@@ -38,8 +38,8 @@ from trainfleet_exporter.model import Accelerator, Job
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.yielding import yield_to_loop
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, MetricNames, QueryAnswer, Sample, Series
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity
 from trainfleet_exporter.providers.huawei_modelarts.translate import role_of
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import (
     CARD_LABELS,

@@ -11,8 +11,8 @@ import time_machine
 
 from tests.support.clock import START
 from trainfleet_exporter.errors import AccessDenied, CloudError
-from trainfleet_exporter.providers.credentials import FixedCredential, Keys
-from trainfleet_exporter.providers.huawei_modelarts.signing import HuaweiDialect, Identity, judge
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, judge
+from trainfleet_exporter.providers.keys import FixedKeys, Keys
 from trainfleet_exporter.transport import HttpAnswer
 
 
@@ -58,11 +58,11 @@ def test_the_access_key_that_a_refusal_names_is_not_repeated() -> None:
     assert refusal(message="ak HSTA44319FA276FD6647 not exist").message == "ak <secret> not exist"
 
 
-class _Keys(FixedCredential[Keys]):
+class _Keys(FixedKeys):
     """A credential that can always be replaced."""
 
-    def refused(self, mark: object) -> bool:
-        return mark == 1
+    def refused(self, keys: object) -> bool:
+        return keys == 1
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,6 @@ class _Keys(FixedCredential[Keys]):
     ids=["signature", "token", "ModelArts.0203", "ModelArts.2784", "a right that is missing", "the clock"],
 )
 def test_only_a_refused_credential_is_replaced(error: AccessDenied, again: bool) -> None:
-    dialect = HuaweiDialect(
-        "modelarts", Identity(_Keys("a test", Keys("ak", "sk")), region="cn-north-4", project_id="p")
-    )
+    dialect = HuaweiDialect("modelarts", Identity(_Keys(Keys("ak", "sk")), region="cn-north-4", project_id="p"))
     assert dialect.refused(error, 1) is again
     assert dialect.refused(error, 2) is False

@@ -1,0 +1,356 @@
+"""The search for keys of every cloud: how `load` makes calls, and what is known without any.
+
+`load` reads the config section, or without one the environment and the files of the vendor's tools. A link of a chain
+that says something and cannot be used ends the chain with an error. Only what says nothing is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import re
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidator, model_serializer
+from pydantic import ValidatorFunctionWrapHandler as Handler
+
+from trainfleet_exporter.config import Secret, Section
+from trainfleet_exporter.config.kinds import Surroundings
+from trainfleet_exporter.config.plain import is_plain
+from trainfleet_exporter.config.secrets import unusable_secret
+from trainfleet_exporter.config.urls import is_link_local, is_loopback
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
+from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.transport_factory import open_direct_transport
+from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, SignedRequest, TextForm, Transport
+from trainfleet_exporter.transport.json_fields import utc_time
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Keys)
+METADATA = "metadata"
+"""The label `api` of metadata services."""
+Judge: TypeAlias = Callable[[HttpAnswer], CloudError | None]
+"""See transport.Dialect.judge."""
+_INSTEAD = "allowed: credentials here, or sources without that fault"
+_NEAR_SECONDS = 5.0
+"""Metadata services are near, or they are not there at all."""
+_A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
+_MOST_BYTES = 1048576
+"""A longer file is not a file of profiles."""
+_NO_SECTION = "\n"
+"""A name for the section of defaults that no file can have."""
+
+
+class SearchHttp(Protocol):
+    """How `load` makes calls."""
+
+    def asks(self, origin: str) -> None:
+        """The next calls ask this source, in words. Say so before the first of them."""
+        ...
+
+    async def call(self, call: Call, into: type[T], dialect: Dialect, url: str = "") -> T:
+        """The answer of an API, or of the base URL if there is one. Raises CloudError."""
+        ...
+
+
+Load: TypeAlias = Callable[[Any, Mapping[str, str], SearchHttp], Coroutine[Any, Any, K]]
+"""Finds the keys of a config section, or of the vendor's chain without one. Raises CloudError."""
+
+
+class KeyHttp:
+    """Calls of `load`: by the provider's transport, or without a proxy to what is near. `endpoints` gets each URL."""
+
+    def __init__(
+        self, transport: Transport, context: BuildContext, endpoint: Callable[[str], str], endpoints: dict[str, str]
+    ) -> None:
+        self._transport, self._context, self._endpoint, self._endpoints = transport, context, endpoint, endpoints
+        self._near: Transport | None = None
+        self._deadline = 0.0
+
+    def by(self, deadline: float) -> SearchHttp:
+        """The same, until a deadline (loop time). There is one fetch at a time."""
+        self._deadline = deadline
+        return self
+
+    def asks(self, origin: str) -> None:
+        """Nothing to do: the keys say their origin."""
+
+    async def call(self, call: Call, into: type[T], dialect: Dialect, url: str = "") -> T:
+        """The answer."""
+        base_url = url or self._endpoint(dialect.api)
+        self._endpoints.setdefault(dialect.api, base_url)
+        transport, deadline = self._transport, self._deadline
+        if dialect.api == METADATA and (not url or is_loopback(url) or is_link_local(url)):
+            if self._near is None:
+                self._near = open_direct_transport(self._context, connect_timeout=1.0, request_timeout=3.0)
+            transport = self._near
+            deadline = min(deadline, asyncio.get_running_loop().time() + _NEAR_SECONDS)
+        return await transport.client(base_url, dialect).call(call, into, deadline=deadline)
+
+    async def aclose(self) -> None:
+        """Close the direct connections. The transport is the provider's to close."""
+        if self._near is not None:
+            await self._near.aclose()
+
+
+class _CallNeeded(BaseException):
+    """Not an error: no handler of CloudError or Exception must catch it."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+
+
+class NoHttp:
+    """Makes no calls."""
+
+    def asks(self, origin: str) -> None:
+        """Stop here."""
+        raise _CallNeeded(origin)
+
+    async def call(self, call: Call, into: type[T], dialect: Dialect, url: str = "") -> T:
+        """Stop here."""
+        raise _CallNeeded("")
+
+
+def without_calls(found: Coroutine[Any, Any, K]) -> K | str:
+    """Run `load` with NoHttp: return the keys, or the source that would be asked, in words. Raises CloudError."""
+    try:
+        found.send(None)
+    except StopIteration as done:
+        keys: K = done.value
+        return keys
+    except _CallNeeded as needed:
+        return needed.origin
+    finally:
+        found.close()
+    raise AssertionError("a search without calls never waits")
+
+
+def known_origin(section: object, load: Load[K], environ: Mapping[str, str]) -> str:
+    """Where the keys come from, in words, as far as it is known without a call."""
+    try:
+        known = without_calls(load(section, environ, NoHttp()))
+    except CloudError:  # it was good when the config was checked; the first fetch reports what is wrong now
+        return "the default chain" if section is None else "the config file"
+    return known if isinstance(known, str) else known.origin
+
+
+def open_credential(
+    provider: str,
+    section: CredentialsSection | None,
+    load: Load[K],
+    http: KeyHttp,
+    environ: Mapping[str, str],
+    *,
+    margin: float = REFRESH_MARGIN,
+) -> Credential[Keys | K]:
+    """The credential of a section, or of the vendor's chain without one. Makes no call. `margin` in seconds."""
+    if section is not None and (parts := section.given_keys()):
+        return GivenKeys(*parts)
+
+    async def fetch(deadline: float) -> K:
+        return await load(section, environ, http.by(deadline))
+
+    basis = partial(secrets_of, section)
+    return FetchedKeys(provider, known_origin(section, load, environ), fetch, margin=margin, basis=basis)
+
+
+def secrets_of(section: Section | None) -> tuple[Secret, ...]:
+    """The secrets of a section and of those in it, as they are now. Raises AccessDenied."""
+    found: list[Secret] = []
+    for _, value in section or ():
+        found += [value.now()] if isinstance(value, Secret) else secrets_of(value) if isinstance(value, Section) else ()
+    return tuple(found)
+
+
+def in_words(source: str) -> str:
+    """A source within a sentence."""
+    return f"the {source}" if source in ("config file", "environment") else source
+
+
+async def open_session(
+    http: SearchHttp, operation: str, path: str, headers: Mapping[str, str], judge: Judge, *, without: Collection[int]
+) -> str:
+    """A token of the metadata service; empty if that has no sessions, by the HTTP statuses `without`."""
+    call = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN)
+    try:
+        return str(await http.call(call, dict, OpenDialect(METADATA, judge, lambda call: headers)))
+    except CloudError as error:
+        if error.status in without:
+            return ""
+        if isinstance(error, RequestTimedOut | Unreachable):
+            error.message += " (in a container, the hop limit of the metadata service must be 2 or more)"
+        raise
+
+
+def issued_keys(answer: KeysAnswer | None, operation: str, origin: str, project_id: str = "") -> Keys:
+    """The temporary keys of an answer. Raises BadAnswer if a part is missing, and AccessDenied if they have expired."""
+    expires = utc_time({"at": None if answer is None else answer.expiration}, "at")
+    try:
+        parts = (answer.access_key_id, answer.access_key_secret, answer.security_token) if answer else ()
+        if not parts or expires is None or not all(parts):
+            raise BadAnswer("the answer lacks keys, or does not say when they expire")
+        key_id, secret, token = map(str, parts)
+        return Keys(key_id, secret, token, expires, origin, project_id)
+    except CloudError as error:
+        error.operation = operation
+        raise
+
+
+def checked(load: Load[K]) -> WrapValidator:
+    """Return the validator of an optional `credentials` section: what cannot be used without a call is a fault."""
+
+    def validate(given: object, handler: Handler, info: ValidationInfo) -> object:
+        section = None if given is None else handler(given)
+        try:
+            without_calls(load(section, Surroundings.of(info).environ, NoHttp()))
+        except CloudError as error:
+            if section is not None:
+                raise ValueError(f"found credentials that cannot be used ({error.message}); {_INSTEAD}") from None
+            whose = "found no credentials here, and those of the environment are not usable"
+            raise ValueError(f"{whose} ({error.message}); {_INSTEAD}") from None
+        return section
+
+    return WrapValidator(validate)
+
+
+class KeysAnswer(Protocol):
+    """Temporary keys as the struct of an answer has them. The expiration is an ISO 8601 time."""
+
+    access_key_id: str | None
+    access_key_secret: str | None
+    security_token: str | None
+    expiration: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDialect:
+    """An API that is asked without a credential (transport.Dialect). `headers` and `target` may be secrets."""
+
+    api: str
+    judge: Judge
+    headers: Callable[[Call], Mapping[str, str]] = lambda call: {}
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Parts of the headers and of the target to redact."""
+    target: str = field(default="", repr=False)
+    """Path and query in place of the call's."""
+
+    async def prepare(self, call: Call, deadline: float) -> object:
+        """Nothing to prepare."""
+        return None
+
+    def refused(self, error: AccessDenied, mark: object) -> bool:
+        """There is no credential to replace."""
+        return False
+
+    def sign(self, call: Call, host: str) -> SignedRequest:
+        """The request as it is."""
+        query = urlencode(call.query, quote_via=quote)
+        target = self.target or (f"{call.path}?{query}" if query else call.path)
+        return SignedRequest(call.method, target, {"host": host, **self.headers(call)}, call.body, self.secrets)
+
+
+class Environment:
+    """The variables and files that a chain reads. Whatever cannot be used is an AccessDenied that names it."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+
+    def get(self, name: str) -> str:
+        """The value of a variable; empty if it is not set."""
+        return self._variables.get(name, "")
+
+    def is_true(self, name: str) -> bool:
+        """Return whether a variable is `true`."""
+        return self.get(name).strip().lower() == "true"
+
+    def all_or_none(self, *names: str) -> bool:
+        """Return whether all of the variables are set. Some of them without the others are an error."""
+        missing = [name for name in names if not self.get(name)]
+        if missing and len(missing) < len(names):
+            there = " and ".join(name for name in names if name not in missing)
+            raise AccessDenied(f"the environment sets {there} without {' and '.join(missing)}")
+        return not missing
+
+    def secret(self, name: str) -> str:
+        """The value of a variable; empty if it is not set."""
+        value = self.get(name)
+        if value and (reason := unusable_secret(value)):
+            raise AccessDenied(f"{name} cannot be used: {reason}")
+        return value
+
+    def secret_file(self, name: str) -> Secret:
+        """The secret in the file that a variable names."""
+        return secret_of(Path(self.get(name)), f"the file of {name}")
+
+    def file(self, variable: str, *default: str) -> tuple[Path | None, str]:
+        """The path that a variable names, or that of `default` in the home directory; and its name in texts."""
+        if path := self.get(variable):
+            return Path(path).expanduser(), path if is_plain(path) else f"the file of {variable}"
+        home = self.get("HOME")
+        return (Path(home, *default) if home else None), "/".join(("~", *default))
+
+
+def secret_of(path: Path, shown: str) -> Secret:
+    """The secret in a file. The path stays out of the error, because it may be the secret itself."""
+    try:
+        return Secret.from_file(path)
+    except AccessDenied as error:
+        raise AccessDenied(f"{shown} cannot be used: {error.message.rpartition(' cannot be used: ')[2]}") from None
+    except ValueError:
+        raise AccessDenied(f"{shown} cannot be used: it is not a path") from None
+
+
+def read_file(path: Path, shown: str, parse: Callable[[str], T], kind: str) -> T:
+    """A file of profiles. AccessDenied names it; it never quotes the file, because that holds secrets."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        if len(raw) <= _MOST_BYTES:
+            return parse(raw.decode("utf-8-sig"))
+        reason = f"it is longer than {_MOST_BYTES} bytes"
+    except configparser.Error as error:
+        line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
+        reason = f"it is not {kind}" + (f" (line {line})" if line else "")
+    except OSError as error:
+        reason = error.strerror or "it cannot be read"
+    except ValueError:
+        reason = f"it is not {kind}"
+    raise AccessDenied(f"{shown} cannot be used: {reason}")
+
+
+def parse_ini(text: str, *, comments: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:
+    """The sections of an INI file. `comments` may follow a value. Raises configparser.Error."""
+    parser = configparser.RawConfigParser(default_section=_NO_SECTION, inline_comment_prefixes=comments)
+    parser.read_string(text)
+    return {name: dict(parser.items(name)) for name in parser.sections()}
+
+
+class CredentialsSection(Section):
+    """The credentials in one of several forms; without the section, the vendor's default chain."""
+
+    def given_keys(self) -> tuple[Secret, ...]:
+        """The key id, its secret and its token, if the section has keys that sign calls as they are; else nothing."""
+        raise NotImplementedError
+
+    def check_form(self, allowed: str, *forms: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
+        """Return the given keys. ValueError if they are not one form: its keys, and then those that it may have."""
+        given = [name for name in type(self).model_fields if getattr(self, name)]
+        touched = [form for form in forms if set(given) & {*form[0], *form[1]}]
+        whole = [form for form in touched if set(given) <= {*form[0], *form[1]}]
+        if not whole:
+            found = f"{', '.join(given)}, which are parts of several forms" if given else "no credentials in it"
+            raise ValueError(f"found {found}; {allowed}")
+        if missing := min(([key for key in form[0] if key not in given] for form in whole), key=len):
+            raise ValueError(f"found {' and '.join(given)} without {' and '.join(missing)}; {allowed}")
+        return given
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if value is not None}

@@ -1,0 +1,388 @@
+"""Credentials of every cloud: keeps keys fresh and secret. How to find them is in `api.py` of each cloud.
+
+    load(section, environ, http) ──► Keys ──► FetchedKeys: fetched again before they expire, and after a refusal
+    keys of the config ─────────────────────► GivenKeys: files are read again when they change
+    a credential ──► SignedDialect: signs each attempt
+
+A fetch starts from nothing each time, so there is no state between two fetches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import math
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from trainfleet_exporter.config import Secret
+from trainfleet_exporter.config.secrets import unusable_secret
+from trainfleet_exporter.errors import (
+    AccessDenied,
+    CloudError,
+    LeaseLost,
+    NotFound,
+    RequestRefused,
+    RequestTimedOut,
+)
+from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.process.redaction import HoldsSecrets, redact, remember
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
+from trainfleet_exporter.transport import Attempt, Call
+from trainfleet_exporter.transport.json_fields import iso_time, printable
+from trainfleet_exporter.transport.retry import wait_hint
+
+log = logging.getLogger(__name__)
+
+REFRESH_MARGIN = 900.0
+"""Seconds before their expiration at which keys are refreshed, or at half their life if that is later."""
+RECHECK = 300.0
+"""Seconds after which keys without an expiration are fetched again, because profile files are replaced."""
+REFUSAL_PAUSE, FAILURE_PAUSE = 300.0, 30.0
+"""Seconds before a fetch is repeated that was refused (too many wrong passwords lock an account), or that failed."""
+ROTATION = 60.0
+"""Seconds after which changed files are used even if other files of the same credential have not changed."""
+_KEY_ID = re.compile(r"LTAI[A-Za-z0-9]{12,26}|STS\.[A-Za-z0-9]{10,}|[A-Z0-9]{20}")
+"""Key ids of the clouds. Their secrets have 30 characters or more, of both cases."""
+_REFUSALS = (AccessDenied, NotFound, RequestRefused)
+_THREADS = DaemonThreadExecutor()
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys(HoldsSecrets):
+    """An access key, and the security token of a temporary one."""
+
+    access_key_id: str = field(repr=False)
+    access_key_secret: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+    expires: float | None = None
+    """Unix seconds; None if they do not expire, or if their source does not say."""
+    origin: str = field(default="", compare=False)
+    """Their source in words."""
+    project_id: str = ""
+    """The project of the source, on clouds that have projects."""
+
+    def __post_init__(self) -> None:
+        for name, part in zip(("key id", "secret", "security token"), self.parts(), strict=False):
+            if reason := unusable_secret(part):
+                raise AccessDenied(f"the {name} of {self.origin or 'the answer'} cannot be used: {reason}")
+        if _KEY_ID.fullmatch(self.access_key_secret) and not _KEY_ID.fullmatch(self.access_key_id):
+            raise AccessDenied(f"the key id and the secret of {self.origin or 'the answer'} are swapped")
+        if self.expires is not None and self.expires <= time.time():
+            ended, here = iso_time(self.expires), iso_time(time.time())
+            raise AccessDenied(
+                f"the issued credential expired at {ended}, and the time here is {here}: "
+                "check the clock of this machine"
+            )
+        self.remember()
+
+    def remember(self) -> None:
+        """Redact them from now on. Call it at each use, so that newer keys do not push them out."""
+        remember(self.access_key_id, self.access_key_secret, self.security_token)
+
+    def quotable(self) -> tuple[str, ...]:
+        """The parts that a request carries, and that its refusal may quote."""
+        return tuple(part for part in (self.access_key_id, self.security_token) if part)
+
+    def parts(self) -> tuple[str, ...]:
+        """All that is secret."""
+        return (self.access_key_id, self.access_key_secret, *([self.security_token] if self.security_token else []))
+
+
+K = TypeVar("K", bound=Keys)
+K_co = TypeVar("K_co", bound=Keys, covariant=True)
+Fetch: TypeAlias = Callable[[float], Awaitable[K]]
+"""Returns keys by a deadline (loop time). Raises CloudError."""
+
+
+class Credential(Protocol[K_co]):
+    """What signs the calls of a provider (also a providers.registry.Identity)."""
+
+    @property
+    def origin(self) -> str:
+        """Its source in words, without the credential or the id of a key."""
+        ...
+
+    @property
+    def expires(self) -> float | None:
+        """When the latest keys expire or expired (Unix seconds); None if they do not, and before the first."""
+        ...
+
+    async def keys(self, deadline: float) -> K_co:
+        """The keys to use now, by `deadline` (loop time). Raises CloudError."""
+        ...
+
+    def current(self) -> K_co:
+        """The same without waiting. `AccessDenied` if there are none, or if they have expired."""
+        ...
+
+    def refused(self, keys: object) -> bool:
+        """Return whether a call that was rejected with these keys is worth another try."""
+        ...
+
+
+class GivenKeys:
+    """Keys of the config, or of files that it names. Files that rotate together are used together.
+
+    New contents are used when all files have changed, when a service refuses the old ones, or after `ROTATION`.
+    """
+
+    def __init__(self, key_id: Secret, secret: Secret, token: Secret | None = None) -> None:
+        self._parts = [key_id, secret, *([] if token is None else [token])]
+        self._held: Keys | None = None
+        self._changed_at: float | None = None
+        self.origin, self.expires = key_id.source, None
+
+    async def keys(self, deadline: float) -> Keys:
+        """The keys as they are now."""
+        return self.current()
+
+    def current(self) -> Keys:
+        """The keys as they are now. The same object while they are the same."""
+        held, fresh = self._held, tuple(part.reveal() for part in self._parts)
+        if held is None:
+            return self._take(fresh)
+        changed = [old != new for old, new in zip(held.parts(), fresh, strict=True)]
+        if not any(changed):
+            self._changed_at = None
+            return held
+        now = time.time()
+        since = self._changed_at = now if self._changed_at is None else self._changed_at
+        is_whole = all(done or part.path is None for done, part in zip(changed, self._parts, strict=True))
+        # A clock that was set back must not extend the wait.
+        return self._take(fresh) if is_whole or not 0 <= now - since < ROTATION else held
+
+    def refused(self, keys: object) -> bool:
+        """Return whether the files have changed since: then the new contents are used."""
+        fresh = tuple(part.reveal() for part in self._parts)
+        if isinstance(keys, Keys) and keys.parts() != fresh:
+            self._take(fresh)
+            return True
+        return False
+
+    def _take(self, parts: Sequence[str]) -> Keys:
+        token = parts[2] if len(parts) > 2 else None
+        self._held, self._changed_at = Keys(parts[0], parts[1], token, origin=self.origin), None
+        return self._held
+
+
+class FixedKeys(GivenKeys):
+    """Keys that never change, such as those that a role is assumed with."""
+
+    def __init__(self, keys: Keys) -> None:
+        super().__init__(Secret(keys.access_key_id), Secret(keys.access_key_secret))
+        self._held, self.origin = keys, keys.origin
+
+    def current(self) -> Keys:
+        """The keys."""
+        assert self._held is not None
+        return self._held
+
+    def refused(self, keys: object) -> bool:
+        """There are no others."""
+        return False
+
+
+class FetchedKeys(Generic[K]):
+    """Keys that are fetched when they are due (one fetch at a time), and when a service refused them.
+
+    Keys that are due but valid stay in use while others are fetched, or cannot be. After a failure, all calls get the
+    same error until its pause is over, or until `basis` changes (a password, the text of a token file). Keys expire by
+    the wall clock or by the loop's, the earlier of the two.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        origin: str,
+        fetch: Fetch[K],
+        *,
+        margin: float = REFRESH_MARGIN,
+        basis: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._provider, self._origin, self._fetch, self._margin, self._basis = provider, origin, fetch, margin, basis
+        self._held: K | None = None
+        self._due = self._ends = 0.0
+        self._fetched = (0.0, 0.0)
+        """When the keys in use were fetched: Unix seconds, and loop time."""
+        self._refused_at = -math.inf
+        self._is_refused = False
+        self._lock = asyncio.Lock()
+        self._back_off = BackOff()
+
+    @property
+    def origin(self) -> str:
+        """The source in words: of the keys in use, or the one that is going to be asked."""
+        return (self._held.origin if self._held is not None else "") or self._origin
+
+    @property
+    def expires(self) -> float | None:
+        """When the latest keys expire or expired."""
+        return None if self._held is None else self._held.expires
+
+    def current(self) -> K:
+        """The latest keys, also after a service refused them: a call with those is refused as well, and gets others."""
+        if self._held is None:
+            raise AccessDenied("no credentials have been received yet")
+        if self._now() >= self._ends:
+            raise AccessDenied(f"the temporary credentials expired at {iso_time(self._ends)}")
+        return self._held
+
+    async def keys(self, deadline: float) -> K:
+        """The keys to use now."""
+        if self._is_due() and not (self._is_valid() and self._lock.locked()):
+            async with self._lock:
+                if self._is_due():
+                    await self._refresh(deadline)
+        return self.current()
+
+    def refused(self, keys: object) -> bool:
+        """Return whether there are others, or will be. Not twice in five minutes: then age was not the reason."""
+        if keys is not self._held or not self._is_valid():
+            return True
+        if self._now() - self._refused_at < REFUSAL_PAUSE:
+            return False
+        self._is_refused, self._refused_at = True, self._now()
+        return True
+
+    def _now(self) -> float:
+        wall, steady = self._fetched
+        return max(time.time(), wall + asyncio.get_running_loop().time() - steady)
+
+    def _is_valid(self) -> bool:
+        return self._held is not None and not self._is_refused and self._now() < self._ends
+
+    def _is_due(self) -> bool:
+        return not self._is_valid() or self._now() >= self._due
+
+    async def _refresh(self, deadline: float) -> None:
+        basis = None
+        try:
+            basis = self._basis()
+            self._back_off.check(basis)
+            keys = await self._fetch(deadline)
+        except CloudError as error:
+            self._back_off.note(basis, error)
+            if not self._is_valid():
+                raise
+            self._due = self._now() + REFUSAL_PAUSE  # after its end it is due in any case
+            end = "never" if self._ends == math.inf else iso_time(self._ends)
+            facts = fields(provider=self._provider, credential=self.origin, expires=end, error=error)
+            log.warning("cannot refresh the credential; the old one is used until it expires", extra=facts)
+            return
+        self._back_off.clear()
+        held = self._held
+        self._fetched = now, _ = time.time(), asyncio.get_running_loop().time()
+        # The same object while nothing has changed: it is what `refused` compares.
+        self._held, self._is_refused = (keys if held is None or keys != held else held), False
+        self._ends = math.inf if keys.expires is None else keys.expires
+        self._due = now + RECHECK if keys.expires is None else max(self._ends - self._margin, (now + self._ends) / 2)
+        if self._held is not held:
+            until = {} if keys.expires is None else {"expires": iso_time(keys.expires)}
+            facts = fields(provider=self._provider, credential=self.origin, **until)
+            log.info("credential received" if held is None else "credential refreshed", extra=facts)
+
+
+class BackOff:
+    """Remembers the latest failure, and raises it again until its pause is over, or another `basis` is given."""
+
+    def __init__(self) -> None:
+        self._error: CloudError | None = None
+        self._basis: object = None
+        self._pause = (0.0, 0.0)
+
+    def check(self, basis: object = None) -> None:
+        """Raise the noted error, if its pause is not over. A clock that was set back does not extend the pause."""
+        if self._error is not None and self._is_pause(basis):
+            raise copy.copy(self._error)
+
+    def note(self, basis: object, error: CloudError) -> None:
+        """Begin the pause of a failure, unless it is the noted one. Without an attempt there is no pause."""
+        if error.reason in ("circuit_open", LeaseLost.reason) or (self._error is not None and self._is_pause(basis)):
+            return
+        hint = wait_hint(error.retry_after) or 0.0
+        pause = REFUSAL_PAUSE if isinstance(error, _REFUSALS) else max(FAILURE_PAUSE, hint)
+        # A copy, because ApiClient writes the name of the caller's operation into the error that it gets.
+        self._error, self._basis, self._pause = copy.copy(error), basis, (time.time(), time.time() + pause)
+
+    def clear(self) -> None:
+        """The request succeeded."""
+        self._error = None
+
+    def _is_pause(self, basis: object) -> bool:
+        return basis == self._basis and self._pause[0] <= time.time() < self._pause[1]
+
+
+def in_thread(
+    fetch: Callable[[], K],
+    explain: Callable[[Exception], CloudError],
+    observe: Callable[[Attempt], None],
+    *,
+    timeout: float,
+) -> Fetch[K]:
+    """Return a fetch by a library, which blocks and may hang: in a daemon thread, and never in two at a time.
+
+    `explain` returns the error to raise for one of the library's. `timeout` in seconds.
+    """
+    running: asyncio.Future[K | CloudError] | None = None
+
+    def guarded() -> K | CloudError:
+        try:
+            return fetch()
+        except CloudError as error:
+            return error.with_traceback(None)
+        except Exception as error:  # noqa: BLE001 - libraries raise anything; their frames hold secrets
+            return explain(error)
+
+    async def run(deadline: float) -> K:
+        nonlocal running
+        began = asyncio.get_running_loop().time()
+        if running is None:
+            running = asyncio.wrap_future(_THREADS.submit(guarded))
+        outcome = RequestTimedOut.outcome
+        try:
+            done, _ = await asyncio.wait({running}, timeout=max(0.0, min(timeout, deadline - began)))
+            if not done:
+                raise RequestTimedOut("the credentials did not come in time", operation="GetCredentials")
+            found, running = running.result(), None
+            if isinstance(found, CloudError):
+                outcome = found.outcome
+                raise found
+            outcome = "ok"
+            return found
+        finally:
+            observe(Attempt("credentials", "GetCredentials", outcome, asyncio.get_running_loop().time() - began))
+
+    return run
+
+
+def described(error: Exception, said: str = "") -> str:
+    """Return the type of a library's error and its text, without names and paths, which may be secrets."""
+    said = _QUOTED.sub("…", said.replace("\n", "; "))
+    return printable(redact(f"{type(error).__name__}: {said}" if said else type(error).__name__), 300)
+
+
+class SignedDialect(Generic[K]):
+    """Base of the dialects (transport.Dialect) that sign with a credential."""
+
+    def __init__(self, api: str, credential: Credential[K]) -> None:
+        self.api = api
+        self.credential = credential
+
+    async def prepare(self, call: Call, deadline: float) -> object:
+        """Make the keys valid."""
+        return await self.credential.keys(deadline)
+
+    def refused(self, error: AccessDenied, mark: object) -> bool:
+        """Return whether the service rejected the keys of `mark`, and others can be tried."""
+        # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
+        return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
+
+    def blames_credential(self, error: AccessDenied) -> bool:
+        """Return whether other keys might be accepted: not if a permission is missing or a clock is wrong."""
+        raise NotImplementedError

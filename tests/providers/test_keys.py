@@ -1,0 +1,367 @@
+"""Keys of every cloud: rotation of files, refresh ahead of the end, refusals, failures, and a library that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+import time_machine
+
+from tests.support.clock import run_stepped
+from tests.transport.rig import JSON_OK, raw_server
+from trainfleet_exporter.config import Global, Secret
+from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, RequestTimedOut, Throttled, Unreachable
+from trainfleet_exporter.providers.key_search import KeyHttp, OpenDialect
+from trainfleet_exporter.providers.keys import FetchedKeys, GivenKeys, Keys, described, in_thread
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.transport import Account, Attempt, Call, CallLimits, HttpSettings, Transport
+
+HOUR = 3600.0
+
+
+@dataclass
+class Source:
+    """A source of keys that live an hour. `errors` are raised first, one a fetch."""
+
+    lifetime: float | None = HOUR
+    errors: list[CloudError] = field(default_factory=list)
+    fetches: int = 0
+    basis: str = "one"
+    hold: asyncio.Event | None = None
+
+    async def fetch(self, deadline: float) -> Keys:
+        self.fetches += 1
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.errors:
+            raise self.errors.pop(0)
+        end = None if self.lifetime is None else time.time() + self.lifetime
+        number = self.fetches if self.lifetime else 0
+        return Keys(f"id-{number}", f"secret-{number}", expires=end, origin="here")
+
+    def credential(self) -> FetchedKeys[Keys]:
+        return FetchedKeys("p", "somewhere", self.fetch, basis=lambda: self.basis)
+
+
+def _soon() -> float:
+    return asyncio.get_running_loop().time() + 20
+
+
+async def _outcome(credential: FetchedKeys[Keys]) -> str:
+    try:
+        return (await credential.keys(_soon())).access_key_id
+    except CloudError as error:
+        return error.reason
+
+
+TIMES: dict[str, tuple[list[float], list[str]]] = {
+    "fresh": ([600, 600], ["id-1", "id-1", "id-1"]),
+    "refreshed ahead of the end": ([2699, 2], ["id-1", "id-1", "id-2"]),
+    "ended": ([2 * HOUR], ["id-1", "id-2"]),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_keys_are_refreshed_ahead_of_their_end(name: str) -> None:
+    waits, expected = TIMES[name]
+
+    async def main() -> None:
+        credential = Source().credential()
+        found = [await _outcome(credential)]
+        for wait in waits:
+            await asyncio.sleep(wait)
+            found.append(await _outcome(credential))
+        assert found == expected
+
+    run_stepped(main)
+
+
+FAILURES: dict[str, tuple[CloudError, float]] = {
+    "a refusal": (AccessDenied("no"), 300),
+    "a failure": (Unreachable("no"), 30),
+    "a wish to wait": (Throttled("no", retry_after=120), 120),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failed_fetch_is_repeated_after_a_pause(name: str) -> None:
+    error, pause = FAILURES[name]
+
+    async def main() -> None:
+        source = Source(errors=[error])
+        credential = source.credential()
+        assert [await _outcome(credential) for _ in range(5)] == [error.reason] * 5
+        await asyncio.sleep(pause - 1)
+        assert await _outcome(credential) == error.reason
+        assert source.fetches == 1
+        await asyncio.sleep(2)
+        assert await _outcome(credential) == "id-2"
+
+    run_stepped(main)
+
+
+def test_another_password_ends_the_pause() -> None:
+    async def main() -> None:
+        source = Source(errors=[AccessDenied("no")])
+        credential = source.credential()
+        assert await _outcome(credential) == "auth"
+        source.basis = "two"
+        assert await _outcome(credential) == "id-2"
+
+    run_stepped(main)
+
+
+def test_lease_lost_makes_no_pause() -> None:
+    async def main() -> None:
+        source = Source(errors=[LeaseLost("no")])
+        credential = source.credential()
+        assert [await _outcome(credential), await _outcome(credential)] == ["lease", "id-2"]
+
+    run_stepped(main)
+
+
+def test_failed_refresh_keeps_valid_keys_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        source = Source()
+        credential = source.credential()
+        await _outcome(credential)
+        source.errors = [Unreachable("no")] * 100
+        await asyncio.sleep(3000)
+        assert await _outcome(credential) == "id-1"
+        assert source.fetches == 2
+        await asyncio.sleep(601)
+        assert await _outcome(credential) == "network"
+
+    run_stepped(main)
+    assert "cannot refresh the credential" in caplog.text
+
+
+def test_one_fetch_runs_at_a_time() -> None:
+    async def main() -> None:
+        source = Source(hold=asyncio.Event())
+        credential = source.credential()
+        calls = [asyncio.create_task(_outcome(credential)) for _ in range(20)]
+        await asyncio.sleep(1)
+        assert source.hold is not None
+        source.hold.set()
+        assert set(await asyncio.gather(*calls)) == {"id-1"}
+        source.hold.clear()
+        await asyncio.sleep(2800)
+        refresh = asyncio.create_task(_outcome(credential))
+        await asyncio.sleep(1)
+        assert await _outcome(credential) == "id-1"  # due, but valid
+        source.hold.set()
+        assert await refresh == "id-2"
+
+    run_stepped(main)
+
+
+def test_refused_keys_are_replaced_once_in_five_minutes() -> None:
+    async def main() -> None:
+        source = Source()
+        credential = source.credential()
+        keys = await credential.keys(_soon())
+        assert credential.refused(keys)
+        assert credential.refused(keys)  # another call, with the same old keys
+        young = await credential.keys(_soon())
+        assert young.access_key_id == "id-2"
+        assert not credential.refused(young)
+        assert await _outcome(credential) == "id-2"
+        await asyncio.sleep(301)
+        assert credential.refused(young)
+        assert await _outcome(credential) == "id-3"
+
+    run_stepped(main)
+
+
+def test_permanent_keys_are_looked_up_again_later() -> None:
+    async def main() -> None:
+        source = Source(lifetime=None)
+        credential = source.credential()
+        keys = await credential.keys(_soon())
+        await asyncio.sleep(301)
+        assert await credential.keys(_soon()) is keys
+        assert source.fetches == 2
+        assert credential.expires is None
+
+    run_stepped(main)
+
+
+def test_clock_that_is_set_back_does_not_extend_keys() -> None:
+    async def main() -> None:
+        credential = Source().credential()
+        await _outcome(credential)
+        await asyncio.sleep(HOUR + 1)
+        with time_machine.travel(time.time() - 2 * HOUR, tick=False):
+            assert await _outcome(credential) == "id-2"
+
+    run_stepped(main)
+
+
+def test_origin_and_end_are_known_after_the_fetch() -> None:
+    async def main() -> None:
+        credential = Source().credential()
+        assert (credential.origin, credential.expires) == ("somewhere", None)
+        with pytest.raises(AccessDenied):
+            credential.current()
+        await _outcome(credential)
+        assert credential.origin == "here"
+        assert credential.expires == pytest.approx(time.time() + HOUR)
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.parametrize("text", ["", "two\nlines", "\u200binvisible", "end "])
+def test_unusable_part_is_refused_by_name(part: int, text: str) -> None:
+    parts = ["id", "secret", "token"]
+    parts[part] = text
+    if part == 2 and not text:
+        return
+    with pytest.raises(AccessDenied) as caught:
+        Keys(parts[0], parts[1], parts[2], origin="profile x")
+    assert f"the {('key id', 'secret', 'security token')[part]} of profile x cannot be used" in str(caught.value)
+
+
+def test_keys_that_have_ended_blame_the_clock() -> None:
+    with pytest.raises(AccessDenied, match="check the clock of this machine"):
+        Keys("id", "secret", "token", expires=time.time() - 1)
+
+
+# Files that rotate together.
+
+
+@pytest.fixture
+def rotating(tmp_path: Path) -> tuple[Callable[..., None], GivenKeys]:
+    def write(**parts: str) -> None:
+        for name, text in parts.items():
+            (tmp_path / name).write_text(text)
+
+    write(id="old-id", secret="old-secret", token="old-token")
+    parts = [Secret.from_file(tmp_path / name) for name in ("id", "secret", "token")]
+    return write, GivenKeys(*parts)
+
+
+OLD, NEW = ("old-id", "old-secret", "old-token"), ("new-id", "new-secret", "new-token")
+ROTATIONS: dict[str, tuple[list[dict[str, str]], float, bool, tuple[str, ...]]] = {
+    "nothing changed": ([], 0, False, OLD),
+    "half way": ([{"id": NEW[0]}], 0, False, OLD),
+    "two of three": ([{"id": NEW[0], "secret": NEW[1]}], 59, False, OLD),
+    "all at once": ([{"id": NEW[0], "secret": NEW[1], "token": NEW[2]}], 0, False, NEW),
+    "one after the other": ([{"id": NEW[0]}, {"secret": NEW[1]}, {"token": NEW[2]}], 0, False, NEW),
+    "one alone, after a minute": ([{"secret": NEW[1]}], 61, False, (OLD[0], NEW[1], OLD[2])),
+    "one alone, refused": ([{"secret": NEW[1]}], 0, True, (OLD[0], NEW[1], OLD[2])),
+    "half way and back": ([{"id": NEW[0]}, {"id": OLD[0]}], 61, False, OLD),
+    "emptied": ([{"id": "", "secret": "", "token": ""}], 61, False, OLD),
+}
+
+
+@pytest.mark.parametrize("name", ROTATIONS)
+def test_files_rotate_together(name: str, rotating: tuple[Callable[..., None], GivenKeys]) -> None:
+    write, credential = rotating
+    changes, wait, is_refused, expected = ROTATIONS[name]
+    with time_machine.travel("2026-01-01T00:00:00Z", tick=False) as clock:
+        used = credential.current()
+        for change in changes:
+            write(**change)
+            credential.current()
+        clock.shift(wait)
+        if is_refused:
+            assert credential.refused(used)
+        assert credential.current().parts() == expected
+        before = dict(zip(("id", "secret", "token"), OLD, strict=True))
+        has_changed = any(text not in ("", before[name]) for change in changes[-1:] for name, text in change.items())
+        assert credential.refused(used) is has_changed
+
+
+def test_refused_keys_without_a_change_are_final(rotating: tuple[Callable[..., None], GivenKeys]) -> None:
+    _, credential = rotating
+    assert not credential.refused(credential.current())
+
+
+# Libraries, which block.
+
+
+def _library(work: Callable[[], Keys], timeout: float = 20) -> tuple[Callable[[float], Awaitable[Keys]], list[Attempt]]:
+    attempts: list[Attempt] = []
+    explain = lambda error: AccessDenied(described(error, str(error)))  # noqa: E731
+    return in_thread(work, explain, attempts.append, timeout=timeout), attempts
+
+
+def test_hanging_library_costs_no_second_thread() -> None:
+    release, running = threading.Event(), threading.active_count()
+
+    def hang() -> Keys:
+        release.wait(60)
+        return Keys("late", "s")
+
+    async def main() -> None:
+        fetch, attempts = _library(hang, timeout=0.05)
+        for _ in range(3):
+            with pytest.raises(RequestTimedOut):
+                await fetch(_soon())
+        assert threading.active_count() == running + 1
+        assert [attempt.outcome for attempt in attempts] == ["timeout"] * 3
+        release.set()
+        assert (await fetch(_soon())).access_key_id == "late"
+
+    asyncio.run(main())
+
+
+def test_error_of_a_library_brings_no_frames_and_no_secret() -> None:
+    class Frame:
+        """What a frame of the library would keep."""
+
+    def fail() -> Keys:
+        kept = Frame()
+        raise ValueError(f"bad 'planted-secret' in /home/planted and (planted {kept!r})")
+
+    async def main() -> None:
+        fetch, attempts = _library(fail)
+        with pytest.raises(AccessDenied) as caught:
+            await fetch(_soon())
+        assert "planted" not in str(caught.value)
+        assert str(caught.value).startswith("ValueError: bad …")
+        assert caught.value.__cause__ is None
+        assert attempts[0].outcome == "auth"
+        del caught
+        gc.collect()
+        assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
+
+    asyncio.run(main())
+
+
+# Calls for keys.
+
+
+def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
+    async def main() -> None:
+        through_proxy: list[str] = []
+
+        def proxy(request: httpx.Request) -> httpx.Response:
+            through_proxy.append(request.url.host)
+            return httpx.Response(200, json={})
+
+        account = Account("test", CallLimits())
+        send, http = httpx.MockTransport(proxy), HttpSettings(trust_env=False)
+        transport = Transport(account=account, http=http, observe=lambda attempt: None, send=send)
+        context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
+        async with raw_server(JSON_OK) as machine:
+            endpoints: dict[str, str] = {}
+            asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
+            for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
+                dialect = OpenDialect(api, lambda answer: None)
+                await asked.by(_soon()).call(Call(operation="Get", path="/"), dict, dialect, url)
+            await asked.aclose()
+            assert len(machine.heads) == 1
+        assert through_proxy == ["uri.test", "127.0.0.1"]
+        assert set(endpoints) == {"metadata", "sts"}
+
+    run_stepped(main)
