@@ -303,7 +303,7 @@ class BackOff:
 
     def note(self, basis: object, error: CloudError) -> None:
         """Begin the pause of a failure, unless it is the noted one. Without an attempt there is no pause."""
-        if error.reason in ("circuit_open", LeaseLost.reason) or (self._error is not None and self._is_pause(basis)):
+        if isinstance(error, LeaseLost) or (self._error is not None and self._is_pause(basis)):
             return
         hint = wait_hint(error.retry_after) or 0.0
         pause = REFUSAL_PAUSE if isinstance(error, _REFUSALS) else max(FAILURE_PAUSE, hint)
