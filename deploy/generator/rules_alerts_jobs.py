@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
-from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, SIGNALS
+from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, QUIET, SIGNALS
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
@@ -14,7 +14,6 @@ _HELD = (
     f"sum {_BY} (\n  max by (provider, job_id, accelerator, accelerator_model) (\n"
     "    last_over_time(job:trainfleet_held_accelerators:sum[<bridge>])\n  )\n)"
 )
-_HELD_POWER, _HELD_NETWORK = (f"max_over_time({median}[<baseline_held>])" for median in (POWER_MEDIAN, NETWORK_MEDIAN))
 
 # The `unless` ends bridging when the cloud reports another status. Without it, a job that has ended would count as
 # running until `bridge` has passed, and alerts with a shorter `for` would fire.
@@ -124,27 +123,27 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
         ),
         Alert(
             "TrainfleetJobHung",
-            # In a hung collective operation, power stays the same each minute. In evaluation or I/O, it varies.
+            # A job whose earlier wait has ended has fewer samples of the record than minutes since the first of them.
             of_a_job(f"""\
 {_HELD}
 and {_ON}
-max {_BY} (min_over_time({FRESH_USE}[<hung_window>])) >= <hung_busy_ratio>
-and on (provider, job_id)
-max_over_time({POWER}[<hung_window>]) < <hung_power_ratio> * {_HELD_POWER}
-and on (provider, job_id)
-max_over_time({POWER}[<hung_window>]) - min_over_time({POWER}[<hung_window>]) < <hung_power_spread> * {_HELD_POWER}
-and on (provider, job_id)
-max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {_HELD_NETWORK}
+{QUIET}
+and {_ON}
+(
+  (time() - min_over_time({QUIET}[<hung_memory>])) / 60 - count_over_time({QUIET}[<hung_memory>]) < <hung_gap_minutes>
+  or
+  count_over_time({QUIET}[<hung_memory_minutes>m]) > <hung_memory_minutes> - <hung_gap_minutes>
+)
 {_RUNNING}
 {OLD}"""),
             "warning",
-            "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its own median power "
-            "and without traffic. The likely cause is a collective operation that hangs.",
+            "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its usual power and "
+            "without traffic. For a job that never worked, the usual power of the accelerator model counts. The likely "
+            "cause is a collective operation that hangs.",
             f"The job {_JOB} seems to hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
-            "{{ $labels.provider }} are busy, but draw less than <hung_power_ratio> times their median power. The "
-            "job's traffic is less than <hung_network_ratio> times its median. Both have lasted for <hung_window> plus "
-            "<hung_for>.",
+            "{{ $labels.provider }} are busy, but draw much less power than usual. The job has almost no traffic. Both "
+            "have lasted for <hung_window> plus <hung_for>.",
             "<hung_for>",
         ),
         Alert(
