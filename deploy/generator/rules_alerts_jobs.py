@@ -43,6 +43,18 @@ _PLATFORM_REASON = """\
   trainfleet_job_status_reason{reason!~"<platform_reasons>"} == 1
 )"""
 
+# A single accelerator waits for data that the CPU prepares before the training.
+_PREPARES = f"""\
+(
+  sum by (provider, job_id) ({_HELD}) == 1
+  and on (provider, job_id)
+  max by (provider, job_id) (avg_over_time(trainfleet_job_cpu_utilization_ratio[<idle_window>]))
+  >= <preparing_cpu_ratio>
+  and on (provider, job_id)
+  time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
+  < <preparing_seconds>
+)"""
+
 # By job, because the pod that replaces an evicted one may have another id.
 _EVICTIONS = "(\n  sum by (provider, job_id) (max by (provider, job_id, pod_id) (trainfleet_pod_evictions_total))\n)"
 
@@ -92,9 +104,12 @@ and {_ON}
 max {_BY} (last_over_time({FRESH_USE}[<bridge>]))
 unless on (provider, job_id)
 max by (provider, job_id) (trainfleet_job_holds_resources) == 0
+unless on (provider, job_id)
+{_PREPARES}
 {OLD}"""),
             "warning",
-            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>.",
+            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. A job "
+            "with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its start.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
             "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>.",
