@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
-from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, QUIET, SIGNALS
+from deploy.generator.rules_signals import LATEST, NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, QUIET, SIGNALS
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
@@ -164,9 +164,11 @@ and {_ON}
         Alert(
             "TrainfleetJobSlowed",
             of_a_job(f"""\
-avg_over_time({POWER}[<slowed_window>]) / ({POWER_MEDIAN} > 0) < <slowed_ratio> > <slowed_least_ratio>
+avg_over_time({POWER}[<slowed_window>]) / (last_over_time({POWER_MEDIAN}[{LATEST}]) > 0)
+< <slowed_ratio> > <slowed_least_ratio>
 and on (provider, job_id)
-avg_over_time({NETWORK}[<slowed_window>]) / ({NETWORK_MEDIAN} > 0) < <slowed_ratio> > <slowed_least_ratio>
+avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LATEST}]) > 0)
+< <slowed_ratio> > <slowed_least_ratio>
 {_RUNNING}
 {OLD}"""),
             "info",

@@ -9,7 +9,10 @@ from typing import Literal
 
 RUNBOOKS = "https://github.com/trainfleet/trainfleet-exporter/blob/main/docs/runbooks"
 INTERVAL = "1m"
-"""The evaluation interval of all groups. Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours."""
+"""The evaluation interval of groups without one of their own.
+
+Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours.
+"""
 
 Severity = Literal["critical", "warning", "info"]
 Number = int | float
@@ -73,6 +76,8 @@ class Group:
     rules: Sequence[Record | Alert]
     has_tables: bool = field(default=False)
     """Whether the group begins with the records of prices and peaks."""
+    interval: str = ""
+    """The evaluation interval, if it is not `INTERVAL`."""
 
 
 def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], str]) -> str:

@@ -12,6 +12,8 @@ NETWORK_MEDIAN = "job:trainfleet_network_median:bytes_per_second"
 POWER_USUAL = "job:trainfleet_accelerator_power_usual:watts"
 NETWORK_USUAL = "job:trainfleet_network_usual:bytes_per_second"
 MODEL_POWER = "accelerator_model:trainfleet_accelerator_power_usual:watts"
+LATEST = "20m"
+"""The window in which the latest sample of a record of `BASELINES` is found."""
 QUIET = "job:trainfleet_quiet:timestamp_seconds"
 """The time, in minutes in which a job looks as if it hangs. The number of samples and the first of them show whether an
 earlier wait has ended."""
@@ -58,7 +60,7 @@ def _quiet() -> str:
     sent = f"max_over_time({NETWORK}[<hung_window>])"
     held = f"max by (provider, job_id, accelerator, accelerator_model) ({_HELD})"
     same = "on (provider, accelerator, accelerator_model)"
-    of_model = f"sum by ({JOB}) (\n  {held}\n  * {same} group_left ()\n  {MODEL_POWER}\n)"
+    of_model = f"sum by ({JOB}) (\n  {held}\n  * {same} group_left ()\n  last_over_time({MODEL_POWER}[{LATEST}])\n)"
     return f"""\
 0 * (
   {use} >= <hung_busy_ratio>
@@ -136,26 +138,6 @@ SIGNAL_RECORDS = Group(
             "Rate at which a job receives and transmits, only while its reading is new enough for alerts.",
             _JOB,
         ),
-        _quantile(POWER_MEDIAN, 0.5, POWER, "Median power of the accelerators"),
-        _quantile(NETWORK_MEDIAN, 0.5, NETWORK, "Median rate of the network"),
-        _quantile(POWER_USUAL, 0.9, POWER, "Usual power of the accelerators (0.9 quantile)"),
-        _quantile(NETWORK_USUAL, 0.9, NETWORK, "Usual rate of the network (0.9 quantile)"),
-        Record(
-            MODEL_POWER,
-            f"""\
-quantile by (provider, accelerator, accelerator_model) (
-  0.5,
-  {POWER_USUAL}
-  / on ({JOB}) group_right ()
-  (
-    max by (provider, job_id, accelerator, accelerator_model) ({_HELD})
-    and on ({JOB})
-    count by ({JOB}) (max by (provider, job_id, accelerator, accelerator_model) ({_HELD})) == 1
-  )
-)""",
-            "Usual power of one accelerator of a model: the median of the jobs of a provider.",
-            ("provider", "accelerator", "accelerator_model"),
-        ),
         Record(
             QUIET,
             _quiet(),
@@ -187,4 +169,31 @@ quantile by (provider, accelerator, accelerator_model) (
             ("provider", "job_id", "pod_id"),
         ),
     ),
+)
+
+BASELINES = Group(
+    "trainfleet-baselines",
+    (
+        _quantile(POWER_MEDIAN, 0.5, POWER, "Median power of the accelerators"),
+        _quantile(NETWORK_MEDIAN, 0.5, NETWORK, "Median rate of the network"),
+        _quantile(POWER_USUAL, 0.9, POWER, "Usual power of the accelerators (0.9 quantile)"),
+        _quantile(NETWORK_USUAL, 0.9, NETWORK, "Usual rate of the network (0.9 quantile)"),
+        Record(
+            MODEL_POWER,
+            f"""\
+quantile by (provider, accelerator, accelerator_model) (
+  0.5,
+  {POWER_USUAL}
+  / on ({JOB}) group_right ()
+  (
+    max by (provider, job_id, accelerator, accelerator_model) ({_HELD})
+    and on ({JOB})
+    count by ({JOB}) (max by (provider, job_id, accelerator, accelerator_model) ({_HELD})) == 1
+  )
+)""",
+            "Usual power of one accelerator of a model: the median of the jobs of a provider.",
+            ("provider", "accelerator", "accelerator_model"),
+        ),
+    ),
+    interval=_STEP,
 )
