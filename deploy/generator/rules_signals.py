@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.generator.rules_model import JOB, Group, Record
+from deploy.generator.rules_model import JOB, Group, Record, indented
 from deploy.generator.rules_readings import FRESH_USE, OLD
 
 POWER = "job:trainfleet_accelerator_power:watts"
@@ -83,33 +83,34 @@ def _quiet() -> str:
 + time()"""
 
 
-def _pod_mean(name: str, expr: str, meaning: str) -> tuple[Record, Record]:
-    """Return the records of a signal's mean of each pod, and of its deviation from the pods of the same job."""
+def _pod_mean(name: str, expr: str, meaning: str) -> Record:
+    return Record(
+        f"pod:trainfleet_{name}:avg",
+        f"{expr}\n{OLD}",
+        f"Mean {meaning} of a pod within `straggler_window`.",
+        ("provider", "job_id", "pod_id"),
+    )
+
+
+def _low(name: str) -> str:
+    """Return pods whose mean is far below the median of their job, in median absolute deviations."""
     mean = f"pod:trainfleet_{name}:avg"
     median = f"quantile by ({JOB}) (0.5, {mean})"
     distance = f"({mean} - on ({JOB}) group_left () {median})"
     spread = f"quantile by ({JOB}) (0.5, abs{distance})"
     least = f"<straggler_least_mad> * {median} > 0"
-    return (
-        Record(
-            mean,
-            f"{expr}\n{OLD}",
-            f"Mean {meaning} of a pod within `straggler_window`.",
-            ("provider", "job_id", "pod_id"),
-        ),
-        Record(
-            f"pod:trainfleet_{name}_deviation:mad",
-            f"{distance}\n/ on ({JOB}) group_left ()\n(\n  {spread} > {least}\n  or\n  {least}\n)",
-            f"Distance of a pod's mean {meaning} from the median of its job's pods, as a multiple of the median "
-            "absolute deviation. Below 0 for a lower mean. The median absolute deviation counts as at least "
-            "`straggler_least_mad` times the median.",
-            ("provider", "job_id", "pod_id"),
-        ),
-    )
-
-
-def _low(name: str) -> str:
-    return f'label_replace(pod:trainfleet_{name}_deviation:mad < -<straggler_deviation>, "signal", "{name}", "", "")'
+    return f"""\
+label_replace(
+  {distance}
+  / on ({JOB}) group_left ()
+  (
+    {spread} > {least}
+    or
+    {least}
+  )
+  < -<straggler_deviation>,
+  "signal", "{name}", "", ""
+)"""
 
 
 _HELD = "job:trainfleet_held_accelerators:sum"
@@ -145,12 +146,12 @@ SIGNAL_RECORDS = Group(
             "and no traffic.",
             ("provider", "job_id", "accelerator"),
         ),
-        *_pod_mean(
+        _pod_mean(
             "accelerator_utilization",
             f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_utilization_ratio{_WINDOW}))",
             "utilization of the accelerators",
         ),
-        *_pod_mean(
+        _pod_mean(
             "accelerator_power",
             _or_devices(
                 f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW}))",
@@ -160,12 +161,13 @@ SIGNAL_RECORDS = Group(
             ),
             "power of the accelerators",
         ),
-        *_pod_mean("network", _network("pod", _POD, _WINDOW), "rate of the network"),
+        _pod_mean("network", _network("pod", _POD, _WINDOW), "rate of the network"),
         Record(
             SIGNALS,
-            f"count by ({_POD}) (\n  " + "\n  or\n  ".join(map(_low, _NAMES)) + f"\n)\nor\n0 * {POD_USE}",
+            f"count by ({_POD}) (\n" + indented("\nor\n".join(map(_low, _NAMES))) + f"\n)\nor\n0 * {POD_USE}",
             "Number of signals (utilization, power, network) of a pod that are more than `straggler_deviation` "
-            "deviations below the median of its job's pods.",
+            "deviations below the median of its job's pods. The unit is the median absolute deviation, which counts as "
+            "at least `straggler_least_mad` times the median.",
             ("provider", "job_id", "pod_id"),
         ),
     ),
