@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-RUNBOOKS = "https://github.com/trainfleet/trainfleet-exporter/blob/main/docs/runbooks"
 INTERVAL = "1m"
 """The evaluation interval of groups without one of their own.
 
@@ -50,7 +49,7 @@ class Alert:
     @property
     def runbook(self) -> str:
         """The URL of the alert's page in docs/runbooks."""
-        return f"{RUNBOOKS}/{self.name}.md"
+        return f"<runbook_url>/{self.name}.md"
 
     @property
     def dashboard(self) -> str:

@@ -108,7 +108,7 @@ def test_every_threshold_is_used_and_there_is_no_other() -> None:
     for rule in (rule for group in GROUPS for rule in group.rules):
         spoken |= names(rule.expr)
         if isinstance(rule, Alert):
-            spoken |= names(rule.wait + rule.description + rule.dashboard)
+            spoken |= names(rule.wait + rule.description + rule.dashboard + rule.runbook)
     assert spoken == set(rules.shipped().thresholds)
 
 
