@@ -236,5 +236,18 @@ max by (job) (trainfleet_exporter_total_shards)""",
             "<exporter_down_for>",
         ),
         _write_errors(),
+        Alert(
+            "TrainfleetHandshakesRefused",
+            """\
+sum by (instance, job) (
+  increase(trainfleet_exporter_http_rejected_total{reason="tls"}[<handshakes_window>])
+) >= <handshakes>""",
+            "info",
+            "An exporter refused <handshakes> or more TLS handshakes within <handshakes_window>.",
+            "The exporter {{ $labels.instance }} refuses TLS handshakes",
+            "It refused {{ $value | humanize }} within <handshakes_window>. A client has no valid certificate, does "
+            "not trust the certificate of the exporter, or does not speak TLS. The log names the client and the cause.",
+            "<handshakes_for>",
+        ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
-from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, SIGNALS
+from deploy.generator.rules_signals import LATEST, NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, QUIET, SIGNALS
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
@@ -14,7 +14,6 @@ _HELD = (
     f"sum {_BY} (\n  max by (provider, job_id, accelerator, accelerator_model) (\n"
     "    last_over_time(job:trainfleet_held_accelerators:sum[<bridge>])\n  )\n)"
 )
-_HELD_POWER, _HELD_NETWORK = (f"max_over_time({median}[<baseline_held>])" for median in (POWER_MEDIAN, NETWORK_MEDIAN))
 
 # The `unless` ends bridging when the cloud reports another status. Without it, a job that has ended would count as
 # running until `bridge` has passed, and alerts with a shorter `for` would fire.
@@ -42,6 +41,18 @@ _PLATFORM_REASON = """\
   ) == 1
   unless on (provider, job_id)
   trainfleet_job_status_reason{reason!~"<platform_reasons>"} == 1
+)"""
+
+# A single accelerator waits for data that the CPU prepares before the training.
+_PREPARES = f"""\
+(
+  sum by (provider, job_id) ({_HELD}) == 1
+  and on (provider, job_id)
+  max by (provider, job_id) (avg_over_time(trainfleet_job_cpu_utilization_ratio[<idle_window>]))
+  >= <preparing_cpu_ratio>
+  and on (provider, job_id)
+  time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
+  < <preparing_seconds>
 )"""
 
 # By job, because the pod that replaces an evicted one may have another id.
@@ -93,9 +104,12 @@ and {_ON}
 max {_BY} (last_over_time({FRESH_USE}[<bridge>]))
 unless on (provider, job_id)
 max by (provider, job_id) (trainfleet_job_holds_resources) == 0
+unless on (provider, job_id)
+{_PREPARES}
 {OLD}"""),
             "warning",
-            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>.",
+            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. A job "
+            "with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its start.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
             "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>.",
@@ -124,35 +138,37 @@ max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >
         ),
         Alert(
             "TrainfleetJobHung",
-            # In a hung collective operation, power stays the same each minute. In evaluation or I/O, it varies.
+            # A job whose earlier wait has ended has fewer samples of the record than minutes since the first of them.
             of_a_job(f"""\
 {_HELD}
 and {_ON}
-max {_BY} (min_over_time({FRESH_USE}[<hung_window>])) >= <hung_busy_ratio>
-and on (provider, job_id)
-max_over_time({POWER}[<hung_window>]) < <hung_power_ratio> * {_HELD_POWER}
-and on (provider, job_id)
-max_over_time({POWER}[<hung_window>]) - min_over_time({POWER}[<hung_window>]) < <hung_power_spread> * {_HELD_POWER}
-and on (provider, job_id)
-max_over_time({NETWORK}[<hung_window>]) < <hung_network_ratio> * {_HELD_NETWORK}
+{QUIET}
+and {_ON}
+(
+  (time() - min_over_time({QUIET}[<hung_memory>])) / 60 - count_over_time({QUIET}[<hung_memory>]) < <hung_gap_minutes>
+  or
+  count_over_time({QUIET}[<hung_memory_minutes>m]) > <hung_memory_minutes> - <hung_gap_minutes>
+)
 {_RUNNING}
 {OLD}"""),
             "warning",
-            "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its own median power "
-            "and without traffic. The likely cause is a collective operation that hangs.",
+            "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its usual power and "
+            "without traffic. For a job that never worked, the usual power of the accelerator model counts. The likely "
+            "cause is a collective operation that hangs.",
             f"The job {_JOB} seems to hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
-            "{{ $labels.provider }} are busy, but draw less than <hung_power_ratio> times their median power. The "
-            "job's traffic is less than <hung_network_ratio> times its median. Both have lasted for <hung_window> plus "
-            "<hung_for>.",
+            "{{ $labels.provider }} are busy, but draw much less power than usual. The job has almost no traffic. Both "
+            "have lasted for <hung_window> plus <hung_for>.",
             "<hung_for>",
         ),
         Alert(
             "TrainfleetJobSlowed",
             of_a_job(f"""\
-avg_over_time({POWER}[<slowed_window>]) / ({POWER_MEDIAN} > 0) < <slowed_ratio> > <slowed_least_ratio>
+avg_over_time({POWER}[<slowed_window>]) / (last_over_time({POWER_MEDIAN}[{LATEST}]) > 0)
+< <slowed_ratio> > <slowed_least_ratio>
 and on (provider, job_id)
-avg_over_time({NETWORK}[<slowed_window>]) / ({NETWORK_MEDIAN} > 0) < <slowed_ratio> > <slowed_least_ratio>
+avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LATEST}]) > 0)
+< <slowed_ratio> > <slowed_least_ratio>
 {_RUNNING}
 {OLD}"""),
             "info",

@@ -15,6 +15,13 @@ _ABNORMAL_NODES = (
     "$labels.provider $labels.pool_id | query }} Nodes:{{ range . }} {{ .Labels.node_name }}{{ end }}.{{ end }}"
 )
 """The names of up to ten abnormal nodes, if the collector `nodes` reports nodes."""
+_NEXT_LEASES = (
+    "{{ with printf `sort(bottomk(10, min by (node_name) "
+    "(trainfleet_node_expiry_timestamp_seconds{provider=%q, pool_id=%q}) < time() + <lease_seconds>))` "
+    "$labels.provider $labels.pool_id | query }} Nodes:{{ range . }} {{ .Labels.node_name }} "
+    "({{ (.Value | toTime).Format `2006-01-02 15:04` }} UTC){{ end }}.{{ end }}"
+)
+"""Up to ten nodes whose leases end first, and when they end."""
 _JOBS_THERE = (
     "{{ with printf `topk(10, max by (job_id, job_name) (trainfleet_job_info{provider=%q} "
     "and on (provider, job_id) trainfleet_pod_info{provider=%q, node_name=%q}))` "
@@ -100,7 +107,7 @@ count by (provider, pool_id) (
             "Leases of a pool's nodes end within <lease_seconds> s, or have ended.",
             f"Leases of nodes of the pool {_POOL} end soon: {{{{ $value }}}}",
             "Without a renewal, the cloud takes the nodes back and jobs on them are lost. Nodes of nested pools count "
-            "for the parent pool.",
+            f"for the parent pool.{_NEXT_LEASES}",
         ),
         Alert(
             "TrainfleetPoolSaturated",

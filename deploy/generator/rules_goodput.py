@@ -20,6 +20,9 @@ _PHASE = "job:trainfleet_phase:seconds"
 _PHASE_GAIN = "job:trainfleet_phase:increase1m"
 _FAULT_GAIN = "job:trainfleet_faults:increase1m"
 _FAULTS = "job:trainfleet_faults:sum"
+_FIRST = "job:trainfleet_run_at_first:seconds"
+_AT_FAULT = "job:trainfleet_run_at_fault:seconds"
+_LOST_GAIN = "job:trainfleet_lost_work:increase1m"
 _LOST = "job:trainfleet_lost_work:seconds"
 _PRODUCTIVE = "job:trainfleet_productive:seconds"
 _BADPUT = "job:trainfleet_badput:increase1m"
@@ -133,10 +136,40 @@ _JOB_RATIOS = (
         "Faults of a job within `fault_window`.",
         (*_JOB, "cause"),
     ),
+    Record(
+        _FIRST,
+        f"{_or_zero(_RUNNING, _ELAPSED)}\nunless {_JOB_KNOWN}",
+        "Seconds that a job had run when it was first shown. Only in this minute.",
+        _JOB,
+    ),
+    Record(
+        _AT_FAULT,
+        f"{_or_zero(_RUNNING, _ELAPSED)}\nand {_ON}\n{_FAULT_GAIN}",
+        "Seconds that a job had run when it had a fault. Only in the minutes of faults.",
+        _JOB,
+    ),
+    Record(
+        _LOST_GAIN,
+        # A job that has run for less than at the fault before has a trimmed history, so its whole run counts. `1 *`
+        # drops the metric name, as the subtraction does. Otherwise a range query returns two series for one job.
+        f"""\
+{_FAULT_GAIN}
+/ {_ON} group_left () sum by ({JOB}) ({_FAULT_GAIN})
+* {_ON} group_left ()
+clamp_max(
+  {_AT_FAULT} - last_over_time({_AT_FAULT}[<fault_window>] offset 1m) >= 0
+  or
+  1 * {_AT_FAULT},
+  <checkpoint_seconds> / 2
+)""",
+        "Work in seconds that the faults of the last minute undid, by cause: half of `checkpoint_seconds`, but at most "
+        "the run since the fault before. Faults of one minute share it. Absent without faults.",
+        (*_JOB, "cause"),
+    ),
     _of_life(
         "lost_work:seconds",
-        f"sum by ({JOB}) ({_FAULTS}) * <checkpoint_seconds> / 2",
-        "Work in seconds that faults undid: half of `checkpoint_seconds` for each fault. Absent without faults.",
+        f"sum by ({JOB}) ({_window(_LOST_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
+        "Work in seconds that faults undid within `fault_window`. Absent without faults.",
     ),
     _of_life(
         "productive:seconds",
@@ -200,9 +233,20 @@ _FLEET = (
     ),
     Record(
         _REPEATED,
-        f"sum by (provider) (\n  {_FAULT_GAIN} * <checkpoint_seconds> / 2 / 60\n  * {_ON} group_left ()\n"
-        f"{indented(_ACCELERATORS)}\n)",
-        "Accelerators times the minutes of work that faults of the last minute undid. Absent without faults.",
+        # The phases of a fleet do not contain the run before a job was first shown, so this run is not undone, either.
+        f"""\
+sum by (provider) (
+  (
+    {_AT_FAULT} - last_over_time({_FIRST}[<goodput_window>]) >= 0 < sum by ({JOB}) ({_LOST_GAIN})
+    or
+    sum by ({JOB}) ({_LOST_GAIN})
+  )
+  / 60
+  * {_ON} group_left ()
+{indented(_ACCELERATORS)}
+)""",
+        "Accelerators times the minutes of work that faults of the last minute undid, without work before the job was "
+        "first shown. Absent without faults.",
         ("provider",),
     ),
     _fleet_ratio(
@@ -293,7 +337,7 @@ _MONEY = (
         _BADPUT,
         f"""\
 sum by ({JOB}, cause) (
-  label_replace({_PHASE_GAIN}{{phase=~"preparing|checking"}}, "cause", "$1", "phase", "(.+)")
+  label_replace({_PHASE_GAIN}{{phase=~"preparing|checking|finishing"}}, "cause", "$1", "phase", "(.+)")
   or
   label_replace({_RECOVERING} != 0 unless {_ON} {_FAULTS}, "cause", "unknown", "", "")
   or
@@ -304,11 +348,11 @@ sum by ({JOB}, cause) (
     "loss", "recovery", "", ""
   )
   or
-  label_replace({_FAULT_GAIN} * <checkpoint_seconds> / 2, "loss", "repeated work", "", "")
+  label_replace({_LOST_GAIN}, "loss", "repeated work", "", "")
 )""",
         "Seconds without useful work that the last minute added to a job, by cause. Causes are `preparing`, "
-        "`checking` and the causes of faults. The time of a fault's cause includes the recovery and the undone work: "
-        "each fault adds half of `checkpoint_seconds` at once. Several causes share a recovery in proportion to their "
+        "`checking`, `finishing` and the causes of faults. The time of a fault's cause includes the recovery and the "
+        "undone work, which counts in the minute of the fault. Several causes share a recovery in proportion to their "
         "faults. A recovery without a known fault is `unknown`.",
         (*_JOB, "cause"),
     ),

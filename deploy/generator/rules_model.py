@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-RUNBOOKS = "https://github.com/trainfleet/trainfleet-exporter/blob/main/docs/runbooks"
 INTERVAL = "1m"
-"""The evaluation interval of all groups. Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours."""
+"""The evaluation interval of groups without one of their own.
+
+Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours.
+"""
 
 Severity = Literal["critical", "warning", "info"]
 Number = int | float
@@ -47,7 +49,7 @@ class Alert:
     @property
     def runbook(self) -> str:
         """The URL of the alert's page in docs/runbooks."""
-        return f"{RUNBOOKS}/{self.name}.md"
+        return f"<runbook_url>/{self.name}.md"
 
     @property
     def dashboard(self) -> str:
@@ -73,6 +75,8 @@ class Group:
     rules: Sequence[Record | Alert]
     has_tables: bool = field(default=False)
     """Whether the group begins with the records of prices and peaks."""
+    interval: str = ""
+    """The evaluation interval, if it is not `INTERVAL`."""
 
 
 def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], str]) -> str:

@@ -20,6 +20,8 @@ them.
 - Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
 - Prometheus evaluates every group every minute. So `sum_over_time(RECORD[R]) / 60` returns accelerator-hours for
   `user:trainfleet_held_accelerators:sum`, and money for `user:trainfleet_held_cost:per_hour`.
+- Prometheus evaluates the group `trainfleet-baselines` every ten minutes. Its records are medians and usual values of
+  power and network. Query them with `last_over_time(RECORD[20m])`.
 - A minute without a scrape has no sample and does not count.
 - If `global.metrics.deny` contains a family, the rules that read it get no data.
   [The last table](#what-the-rules-read) shows which rules read it.

@@ -41,17 +41,22 @@ QUEUES = Group(
             "job:trainfleet_queue_age:seconds",
             f"""\
 (
-  time() - (
-    max by (provider, job_id) (trainfleet_job_submitted_timestamp_seconds)
+  (
+    max by (provider, job_id) (trainfleet_job_phase_seconds{{phase="queued"}})
     or
-    max by (provider, job_id) (trainfleet_job_created_timestamp_seconds)
+    time() - (
+      max by (provider, job_id) (trainfleet_job_submitted_timestamp_seconds)
+      or
+      max by (provider, job_id) (trainfleet_job_created_timestamp_seconds)
+    )
   )
   and on (provider, job_id)
   max by (provider, job_id) (trainfleet_job_status{{status="queued"}}) == 1
 )
 * on (provider, job_id) group_left ({JOB_OWNERS})
 {_OWNER}""",
-            "Time since a queued job was submitted, or created if the cloud does not report when it was submitted.",
+            "Time that a queued job has waited for capacity so far. Without its phases, the time since it was "
+            "submitted, or created if the cloud does not report when it was submitted.",
             ("provider", "job_id", *JOB_OWNERS.split(", ")),
         ),
         Record(

@@ -53,7 +53,7 @@ def _rule(rule: Record | Alert) -> dict[str, Any]:
 
 def _group(group: Group, interval: str, rules: str) -> str:
     """Return a group as an item of `groups`. `rules` is the text of its rules."""
-    return f"  - name: {group.name}\n    interval: {interval}\n    rules:\n{rules}"
+    return f"  - name: {group.name}\n    interval: {group.interval or interval}\n    rules:\n{rules}"
 
 
 def _rules(group: Group) -> str:

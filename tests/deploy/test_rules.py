@@ -20,6 +20,7 @@ from deploy.generator.rules_model import Alert, Record, names
 
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.providers.huawei_modelarts.translate_history import CAUSES
 
 PROMETHEUS = DEPLOY / "prometheus"
 RULE_FILES = sorted((PROMETHEUS / "rules").glob("*.yaml"))
@@ -107,7 +108,7 @@ def test_every_threshold_is_used_and_there_is_no_other() -> None:
     for rule in (rule for group in GROUPS for rule in group.rules):
         spoken |= names(rule.expr)
         if isinstance(rule, Alert):
-            spoken |= names(rule.wait + rule.description + rule.dashboard)
+            spoken |= names(rule.wait + rule.description + rule.dashboard + rule.runbook)
     assert spoken == set(rules.shipped().thresholds)
 
 
@@ -150,6 +151,12 @@ def test_alerts_of_jobs_name_the_owner() -> None:
     for name, labels in expected:
         seen[name] |= set(labels)
     assert [name for name in about_jobs if not seen[name] >= JOB_LABELS] == []
+
+
+def test_platform_reasons_agree_with_the_causes_of_modelarts() -> None:
+    reasons = re.compile(str(rules.shipped().thresholds["platform_reasons"]))
+    of_platform = {code for code in CAUSES if reasons.fullmatch(code)}
+    assert of_platform == {code for code, cause in CAUSES.items() if cause in {"accelerator", "node", "preempted"}}
 
 
 def test_example_config_loads_with_the_rules_next_to_it() -> None:

@@ -30,6 +30,7 @@ _COLORS = {
     "running": "green",
     "recovering": "orange",
     "checking": "purple",
+    "finishing": "dark-blue",
 }
 _MODEL = "{{provider}} · {{accelerator_name}} ({{accelerator_model}})"
 _MOST = 25

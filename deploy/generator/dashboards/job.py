@@ -20,7 +20,7 @@ from deploy.generator.dashboards.promql import (
 )
 from deploy.generator.dashboards.tables import Column, table
 from deploy.generator.dashboards.variables import PROVIDER, choice, datasource, named
-from deploy.generator.rules_signals import NETWORK, NETWORK_MEDIAN, POWER, POWER_MEDIAN
+from deploy.generator.rules_signals import LATEST, NETWORK, NETWORK_MEDIAN, POWER, POWER_MEDIAN
 
 UID = "trainfleet-job"
 
@@ -274,7 +274,7 @@ def _facts() -> list[Panel]:
 
 
 def _of_median(signal: str, median: str) -> str:
-    return f"max({signal}{{{_ONE}}} / ({median}{{{_ONE}}} > 0))"
+    return f"max({signal}{{{_ONE}}} / (last_over_time({median}{{{_ONE}}}[{LATEST}]) > 0))"
 
 
 def _once_requested() -> str:
