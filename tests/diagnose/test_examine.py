@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,6 @@ import httpx
 import pytest
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.cli import main
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.diagnose import ProviderReport, examine, show
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -180,20 +181,23 @@ def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
     assert any("limits.monthly_calls is 400,000" in line for line in pai.advice)
 
 
-def test_the_command_prints_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a thread, because the command has a loop of its own."""
-
-    async def run(*more: str) -> int:
+def test_the_command_prints_a_table_or_json(tmp_path: Path) -> None:
+    async def run(*more: str) -> tuple[int | None, str]:
         simulator = Simulator(seed=3)
         async with simulator.serve() as url:
             path = tmp_path / "config.yaml"
             path.write_text(simulator.config_yaml(url), encoding="utf-8")
-            return await asyncio.to_thread(main, ["diagnose", f"--config.file={path}", *more])
+            command = [sys.executable, "-m", "trainfleet_exporter", "diagnose", f"--config.file={path}", *more]
+            process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            printed, _ = await process.communicate()
+            return process.returncode, printed.decode()
 
-    assert asyncio.run(run()) == 0
-    assert capsys.readouterr().out.startswith("sim-pai-hangzhou: alibaba_pai in cn-hangzhou\n")
-    assert asyncio.run(run("--json")) == 0
-    (report,) = json.loads(capsys.readouterr().out)["providers"]
+    code, table = asyncio.run(run())
+    assert code == 0
+    assert table.startswith("sim-pai-hangzhou: alibaba_pai in cn-hangzhou\n")
+    code, text = asyncio.run(run("--json"))
+    assert code == 0
+    (report,) = json.loads(text)["providers"]
     assert report["provider"] == "sim-pai-hangzhou"
     assert report["success"] is True
     assert {row["collector"] for row in report["collectors"]} >= {"jobs", "usage", "pods"}

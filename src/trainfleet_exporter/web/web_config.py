@@ -26,7 +26,7 @@ from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.web.tls import Strict, TlsServer, make_context, tls_problems
 
-_MOST_BYTES = 1_000_000
+_LONGEST_FILE = 1_000_000
 _TLS, _USERS = "tls_server_config", "basic_auth_users"
 _HASH = re.compile(r"\$2[aby]\$(0[4-9]|1[0-8])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 """Each step of the cost doubles the time, and 18 takes some ten seconds. The last character of the salt has only two
@@ -128,7 +128,7 @@ def read_web_config(path: Path) -> WebConfig:
     Raises ConfigError with all errors.
     """
     try:
-        _, text = read_regular_file(path, _MOST_BYTES)
+        _, text = read_regular_file(path, _LONGEST_FILE)
     except OSError as error:
         message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
         raise ConfigError([Fault(str(path), None, "", message)]) from None

@@ -38,7 +38,7 @@ def _monitor(cloud: Cloud, name: str = "JOB_CPU_UTIL", unit: str = "%") -> None:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.answer = _refuse("ListQuotas", httpx.Response(400, json={"Code": "Throttling.User", "Message": "slow down"}))
     await fleet.exporter.poll_once()
-    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="throttled") == 1
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="throttled") == 3
     assert fleet.own("collector_errors_total", collector="pools", reason="throttled") == 1
 
 
@@ -78,7 +78,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.answer = _refuse("ListQuotas", httpx.Response(502, html="<html>bad gateway</html>"))
     await fleet.exporter.poll_once()
-    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="server") == 1
+    assert fleet.own("api_requests_total", api="paistudio", operation="ListQuotas", outcome="server") == 3
 
 
 @trap("6 every attempt has a nonce of its own")
