@@ -87,6 +87,15 @@ def region(foreign: str, cloud: str, example: str) -> AfterValidator:
     return AfterValidator(validate)
 
 
+def _flag(value: object) -> bool:
+    # The words of YAML 1.1. Not pydantic's 1, t and y, which may be meant for another key.
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    flag = words.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(flag, bool):
+        raise ValueError("allowed: true or false")
+    return flag
+
+
 def _decimal(value: object) -> object:
     # No leading zeros and no underscores: YAML 1.1 and a person would disagree on what 010 is.
     if isinstance(value, str) and not re.fullmatch("-?(0|[1-9][0-9]{0,8})", value, re.ASCII):
@@ -226,7 +235,7 @@ def _show_seconds(seconds: float) -> str:
 Text: TypeAlias = Annotated[str, AfterValidator(_text)]
 Name: TypeAlias = Annotated[str, Field(max_length=64), AfterValidator(_text)]
 Region: TypeAlias = Annotated[str, AfterValidator(_region)]
-Flag: TypeAlias = bool
+Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
 CountFrom0: TypeAlias = Annotated[int, Field(ge=0), BeforeValidator(_decimal)]
 CountFrom1: TypeAlias = Annotated[int, Field(ge=1), BeforeValidator(_decimal)]
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]

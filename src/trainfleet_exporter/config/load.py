@@ -16,9 +16,17 @@ from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.patterns import ascii_classes
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.schema import Config, Global, ProviderConfig
-from trainfleet_exporter.config.source import Loc, Source, load_yaml
+from trainfleet_exporter.config.source import Loc, Source, load_yaml, show_path
 from trainfleet_exporter.config.urls import is_loopback
-from trainfleet_exporter.config.validate import found, meant_key, near_word, unknown_key, validate
+from trainfleet_exporter.config.validate import (
+    found,
+    mean,
+    meant_key,
+    near_word,
+    unknown_key,
+    validate,
+    with_known_keys,
+)
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.logs import fields
 
@@ -39,10 +47,9 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Platforms)
         message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
         raise ConfigError([Fault(str(path), None, "", message)]) from None
     source, surroundings = load_yaml(text, str(path), environ=environ, ignored="x-"), Surroundings(path.parent, environ)
-    for key in source.data.keys() - set(Config.allowed_keys()):
-        source.fault((key,), unknown_key(key, Config.allowed_keys(), alone=(key,) in source.empty))
-    settings = validate(Global, source.data.get("global"), source, ("global",), surroundings)
-    rows = source.data.get("providers")
+    data = with_known_keys(Config, source.data, source, ())
+    settings = validate(Global, data.get("global"), source, ("global",), surroundings)
+    rows = data.get("providers")
     if not isinstance(rows, list) or not rows:
         missing = "required, but missing" if rows is None else f"found {show(rows)}"
         source.fault(("providers",), f"{missing}; allowed: a list of at least one provider")
@@ -53,7 +60,7 @@ def load_config(path: Path, *, environ: Mapping[str, str], platforms: Platforms)
         model, judged = _platform(row, source, loc, platforms) if isinstance(row, dict) else (ProviderConfig, row)
         if (provider := validate(model, judged, source, loc, surroundings)) is not None:
             providers[index] = provider
-    for loc, message in [*_names(source, rows), *_checks(source, settings, providers)]:
+    for loc, message in [*_names(source, providers), *_checks(source, settings, providers)]:
         source.fault(loc, message)
     source.raise_faults()
     _warn_of_ascii_patterns(source, providers)
@@ -68,7 +75,7 @@ def _warn_of_ascii_patterns(source: Source, providers: Mapping[int, ProviderConf
                 loc: Loc = ("providers", index, "jobs", part, "name", position)
                 for ascii_class, wider in ascii_classes(pattern).items():
                     place = f"{source.name}:{source.lines[loc]}"
-                    facts = fields(place=place, key=source.path(loc), found=ascii_class, use=wider)
+                    facts = fields(place=place, key=show_path(loc), found=ascii_class, use=wider)
                     log.warning("pattern matches ASCII characters only; job names may have others", extra=facts)
 
 
@@ -105,33 +112,29 @@ def _platform(
     """The model of a provider, and the keys that it can judge. A platform that is not clear is a fault."""
     models: tuple[type[ProviderConfig], ...] = (ProviderConfig, *platforms.values())
     known = tuple(dict.fromkeys(key for model in models for key in model.allowed_keys()))
-    for wanted in ("platform", "region", "name"):  # without which little else can be judged
-        near = next((key for key in row if key not in known and meant_key(key, known) == wanted), None)
-        if near is not None and row.get(wanted) is None and row[near] is not None:
-            source.fault((*at, near), unknown_key(near, known))
-            source.lines[*at, wanted] = source.lines[*at, near]
-            row = {wanted if key == near else key: value for key, value in row.items() if key != wanted}
-    key, word, words = "platform", row.get("platform"), ", ".join(sorted(platforms))
+    key = next((key for key in row if key not in known and meant_key(key, known) == "platform"), "platform")
+    if "platform" not in row and key in row:
+        source.fault((*at, key), unknown_key(key, known))
+        source.lines[*at, "platform"] = source.lines[*at, key]
+        row = {("platform" if each == key else each): value for each, value in row.items()}
+    word, words = row.get("platform"), ", ".join(sorted(platforms))
     if isinstance(word, str) and word in platforms:
         return platforms[word], row
     near = ""
     if isinstance(word, str):
         names = {name: platform for platform, model in platforms.items() for name in model.other_platform_names}
         near = names.get(re.sub("[^a-z]", "", word.lower())) or near_word(word, platforms)
-        hint = f'did you mean "{near}"? ' if near and (*at, key) not in source.written else ""
-        message = (
-            f"found {found(word, source, (*at, key))}, which this version does not support; {hint}allowed: {words}"
-        )
+        hint = mean("" if (*at, "platform") in source.written else near)
+        shown = found(word, source, (*at, "platform"))
+        message = f"found {shown}, which this version does not support; {hint}allowed: {words}"
     else:
         message = f"{'required, but missing' if word is None else f'found {show(word)}'}; allowed: {words}"
-    if (*at, key) not in source.broken:
-        source.fault((*at, "platform"), message, at=(*at, key))
-    row = row | {"platform": near or "?"}
+    source.fault((*at, "platform"), message)
     if near:
-        return platforms[near], row
+        return platforms[near], row | {"platform": near}
     for unknown in row.keys() - set(known):  # the keys that no platform has
-        source.fault((*at, unknown), unknown_key(unknown, known, alone=(*at, unknown) in source.empty))
-    return ProviderConfig, {key: value for key, value in row.items() if key in ProviderConfig.allowed_keys()}
+        source.fault((*at, unknown), unknown_key(unknown, known))
+    return ProviderConfig, {key: row[key] for key in ProviderConfig.allowed_keys() if key in row} | {"platform": "?"}
 
 
 def _shared_limits(providers: Sequence[ProviderConfig]) -> list[ProviderConfig]:
@@ -143,14 +146,13 @@ def _shared_limits(providers: Sequence[ProviderConfig]) -> list[ProviderConfig]:
     ]
 
 
-def _names(source: Source, rows: Sequence[Any]) -> Iterator[tuple[Loc, str]]:
+def _names(source: Source, providers: Mapping[int, ProviderConfig]) -> Iterator[tuple[Loc, str]]:
     first: dict[str, Loc] = {}
-    for index, row in enumerate(rows):
+    for index, provider in providers.items():
         loc: Loc = ("providers", index, "name")
-        name = row.get("name") if isinstance(row, dict) else None
-        if isinstance(name, str) and first.setdefault(name, loc) != loc and loc not in source.broken:
-            line = source.lines[first[name]]
-            yield loc, f"found {found(name, source, loc)} again (first on line {line}); allowed: a name of its own"
+        if source.is_sound(*loc) and first.setdefault(provider.name, loc) != loc:
+            line, shown = source.lines[first[provider.name]], found(provider.name, source, loc)
+            yield loc, f"found {shown} again (first on line {line}); allowed: a name of its own"
 
 
 def _checks(
@@ -163,7 +165,7 @@ def _checks(
         loc: Loc = ("providers", index)
         region = (*loc, "region")
         if region in source.lines and source.is_sound(*region) and (wrong := _misspelt_region(provider)):
-            hint = "" if region in source.written else f'did you mean "{wrong}"? '
+            hint = mean("" if region in source.written else wrong)
             shown = found(provider.region, source, region)
             allowed = "a region of this cloud, or endpoints for one that is not public"
             yield region, f"found {shown}, which is not a known region; {hint}allowed: {allowed}"
@@ -198,7 +200,7 @@ def _timeouts(source: Source, settings: Global, providers: Mapping[int, Provider
                 default = "" if at in source.lines else " by default"
                 yield loc, f"found {shown}; allowed: more than global.poll_timeout, which is {limit}{default}"
             else:
-                yield at, f"found {limit}; allowed: less than {source.path(loc)}, which is {shown} by default"
+                yield at, f"found {limit}; allowed: less than {show_path(loc)}, which is {shown} by default"
 
 
 def _accounts(source: Source, providers: Mapping[int, ProviderConfig]) -> Iterator[tuple[Loc, str]]:
@@ -214,7 +216,7 @@ def _accounts(source: Source, providers: Mapping[int, ProviderConfig]) -> Iterat
                 what = "limits that differ from" if index in stated else "no limits, unlike"
                 allowed = "equal limits, or limits in one provider of the account only"
                 first: Loc = ("providers", stated[0], "limits")
-                other = f"{source.path(first)} (line {source.lines[first]}) of the same account {show(account)}"
+                other = f"{show_path(first)} (line {source.lines[first]}) of the same account {show(account)}"
                 yield ("providers", index, "limits"), f"found {what} {other}; allowed: {allowed}"
 
 

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A key that is refused, or only its `value` if there is one."""
-
-    path: tuple[str, ...]
-    """From the top of the file; `*` stands for any key or list position."""
-    instead: str
-    """What to do instead, to follow "allowed: "."""
-    value: str | None = None
-
-
-REMOVED = (
-    Removed(
-        ("global", "state_file"),
-        "leave the key out; limits.monthly_calls sets a steady pace now and needs no file",
-    ),
-    Removed(
-        ("providers", "*", "sharding"),
+REMOVED = {
+    ("global", "state_file"): "leave the key out; limits.monthly_calls sets a steady pace now and needs no file",
+    ("providers", "*", "sharding"): (
         "leave the key out; one shard polls all of a provider, and two providers with disjoint workspaces and the same "
-        "account divide a large account",
+        "account divide a large account"
     ),
-    Removed(
-        ("providers", "*", "collectors", "usage", "source"),
+    ("providers", "*", "collectors", "usage", "source", "dlc_metrics"): (
         "job_metrics, which makes calls for each job without permissions for CloudMonitor, but has no power; or auto, "
-        "or cloudmonitor",
-        value="dlc_metrics",
+        "or cloudmonitor"
     ),
-)
+}
+"""By the path from the top of the file, with the value if only that is refused: what follows "allowed: "."""
 
 
 def instead_of(path: Sequence[str | int], value: str | None = None) -> str:
     """Return what to do instead of a key at `path`, or of its `value`. Empty if nothing there was removed."""
-    for row in REMOVED:
-        if len(path) != len(row.path) or row.value not in (None, value):
-            continue
-        if all(wanted in ("*", str(step)) for wanted, step in zip(row.path, path, strict=True)):
-            return row.instead
-    return ""
+    words = tuple("*" if isinstance(step, int) else step for step in path)
+    return REMOVED.get(words) or REMOVED.get((*words, value or ""), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -38,12 +38,42 @@ def validate(
 
     With faults, the section has its valid values only, for checks of values against each other; None if it has none.
     """
+    if isinstance(data, dict):
+        data = with_known_keys(model, data, source, at)
     try:
         return model.model_validate(data, context=context)
     except ValidationError as error:
-        for loc, message in faults(model, error, source, at):
-            source.fault(loc, message)
+        for detail in error.errors(include_url=False):
+            loc: Loc = (*at, *detail["loc"])
+            if loc and loc not in source.lines and (*loc[:-1], f"{loc[-1]}_file") in source.lines:
+                loc = (*loc[:-1], f"{loc[-1]}_file")
+            source.fault(loc, _message(model, detail, source, loc))
     return _valid_part(model, data, context) if isinstance(data, dict) else None
+
+
+def with_known_keys(model: type[Section], data: Mapping[str, Any], source: Source, at: Loc) -> dict[str, Any]:
+    """Report the unknown keys of a section. The value of a misspelt key is judged as that of the key that was meant."""
+    known, judged = model.allowed_keys(), dict[str, Any]()
+    for key, value in data.items():
+        loc, name = (*at, key), key
+        if key not in known:
+            advice = _advice(key, model)
+            name = "" if advice or instead_of(loc) else meant_key(key, known, model.other_names)
+            if instead := instead_of(loc):
+                source.fault(loc, f'found "{key}", which this version does not have; allowed: {instead}')
+            elif advice:
+                source.fault(loc, f'unknown key "{key}" here; {advice}; allowed: {", ".join(known)}')
+            else:
+                source.fault(loc, unknown_key(key, known, name))
+            if value is None:
+                source.spoilt.add((*at, name))  # a misspelt key is one fault, not two
+            if not name or name in data or name in judged or value is None:
+                continue
+            source.lines[*at, name] = source.lines[loc]
+        inner = model_at(model, (name,))
+        is_section = inner is not model and isinstance(value, dict)
+        judged[name] = with_known_keys(inner, value, source, (*at, name)) if is_section else value
+    return judged
 
 
 def _valid_part(model: type[SectionT], data: dict[str, Any], context: Surroundings | None) -> SectionT:
@@ -60,30 +90,9 @@ def _valid_part(model: type[SectionT], data: dict[str, Any], context: Surroundin
     return model.model_construct(**values)
 
 
-def faults(model: type[Section], error: ValidationError, source: Source, at: Loc = ()) -> Iterator[tuple[Loc, str]]:
-    """The places and messages of pydantic's error about the part of the file at `at`."""
-    details = error.errors(include_url=False)
-    meant: set[Loc] = set()
-    for detail in details:
-        if detail["type"] == "extra_forbidden":
-            *place, key = detail["loc"]
-            hint = _meant_in(model_at(model, place), str(key))
-            meant |= {(*place, hint), (*place, hint.removesuffix("_file"))}
-    for detail in details:
-        loc: Loc = (*at, *detail["loc"])
-        if loc and loc not in source.lines and (*loc[:-1], f"{loc[-1]}_file") in source.lines:
-            loc = (*loc[:-1], f"{loc[-1]}_file")
-        # A misspelt key is one fault, not two.
-        if loc not in source.broken and (detail["type"] != "missing" or detail["loc"] not in meant):
-            instead = instead_of(loc, str(detail["input"]))
-            gone = loc[-1] if detail["type"] == "extra_forbidden" else detail["input"]
-            removed = f'found "{gone}", which this version does not have; allowed: {instead}'
-            yield loc, removed if instead else _message(model, detail, source, loc)
-
-
-def unknown_key(key: str, allowed: Collection[str], hint: str = "", *, alone: bool = False) -> str:
-    """The message for a key that is not allowed. `hint` is the key that was meant, if that is not the nearest one."""
-    return f'unknown key "{show_key(key, alone=alone)}"; {_mean(hint or meant_key(key, allowed))}{_any_of(allowed)}'
+def unknown_key(key: str, allowed: Collection[str], meant: str = "") -> str:
+    """The message for a key that is not allowed. `meant` is the key that was meant, if that is not the nearest one."""
+    return f'unknown key "{show_key(key)}"; {mean(meant or meant_key(key, allowed))}allowed: {", ".join(allowed)}'
 
 
 def meant_key(key: str, allowed: Collection[str], other_names: Mapping[str, str] | None = None) -> str:
@@ -114,6 +123,11 @@ def found(value: object, source: Source, loc: Loc, *, quantity: bool = False) ->
     return show(value, quantity=quantity)
 
 
+def mean(hint: str) -> str:
+    """Return a question about what was meant; empty without a hint."""
+    return f'did you mean "{hint}"? ' if hint else ""
+
+
 def model_at(model: type[Section], loc: Collection[str | int]) -> type[Section]:
     """The model of the section at `loc`."""
     for step in loc:
@@ -128,10 +142,8 @@ def _message(model: type[Section], detail: ErrorDetails, source: Source, loc: Lo
     kind, message, value = detail["type"], detail["msg"].removeprefix("Value error, "), detail["input"]
     *place, last = detail["loc"] or ("",)
     section, key = model_at(model, place), str(last)
-    if kind == "extra_forbidden":
-        if advice := _advice(key, section):
-            return f'unknown key "{key}" here; {advice}; {_any_of(section.allowed_keys())}'
-        return unknown_key(key, section.allowed_keys(), _meant_in(section, key), alone=loc in source.empty)
+    if instead := instead_of(loc, str(value)):
+        return f'found "{value}", which this version does not have; allowed: {instead}'
     meaning = meanings(section).get(key, "").partition(". ")[0].rstrip(".")
     meaning = f". {key}: {meaning}" if meaning else ""
     if kind == "missing":
@@ -141,10 +153,10 @@ def _message(model: type[Section], detail: ErrorDetails, source: Source, loc: Lo
     if kind.startswith("model_"):
         keys, flag = model_at(model, detail["loc"]).allowed_keys(), str(value).lower()
         hint = f"{{enabled: {flag}}}" if flag in ("true", "false") and "enabled" in keys else ""
-        return f"found {show(value, shape_only=True)}; {_mean(hint)}allowed: a mapping with {', '.join(keys)}"
+        return f"found {show(value, shape_only=True)}; {mean(hint)}allowed: a mapping with {', '.join(keys)}"
     if kind == "literal_error":
         words = re.findall("'([^']*)'", detail["ctx"]["expected"])
-        message = _mean(near_word(value, words) if isinstance(value, str) else "") + _any_of(words)
+        message = mean(near_word(value, words) if isinstance(value, str) else "") + f"allowed: {', '.join(words)}"
     for theirs, ours in _WORDS.items():
         message = re.sub(theirs, ours, message)
     field = section.model_fields.get(key) or section.model_fields.get(str(place[-1]) if place else "")
@@ -155,18 +167,6 @@ def _message(model: type[Section], detail: ErrorDetails, source: Source, loc: Lo
         message = _REASON.sub(r"\1;", _HINT.sub("", message))
     meaning = "" if kind in ("value_error", "literal_error") else meaning
     return f"found {shown}{', ' if message.startswith('which ') else '; '}{message}{meaning}"
-
-
-def _mean(hint: str) -> str:
-    return f'did you mean "{hint}"? ' if hint else ""
-
-
-def _any_of(words: Collection[str]) -> str:
-    return f"allowed: {', '.join(words)}"
-
-
-def _meant_in(section: type[Section], key: str) -> str:
-    return "" if _advice(key, section) else meant_key(key, section.allowed_keys(), section.other_names)
 
 
 def _advice(key: str, section: type[Section]) -> str:

@@ -143,8 +143,7 @@ def read_web_config(path: Path) -> WebConfig:
         context, found = make_context(TlsServer.model_validate(tls), path.parent)
         problems |= {(_TLS, key): message for key, message in found.items()}
     for loc, message in problems.items():
-        if loc not in source.broken:
-            source.fault(loc, message)
+        source.fault(loc, message)
     source.raise_faults()
     headers = {
         name: value for name, value in given.http_server_config.headers.model_dump(by_alias=True).items() if value
@@ -178,7 +177,7 @@ def _in_words(source: Source, detail: ErrorDetails) -> str:
         for step in loc[:-1]:
             section = section.model_fields[step].annotation
         keys = [given.alias or name for name, given in section.model_fields.items()]
-        return unknown_key(str(loc[-1]), keys, alone=loc in source.empty)
+        return unknown_key(str(loc[-1]), keys)
     is_hidden = loc[0] == _USERS or loc[-1] in ("cert", "key", "client_ca")
     found = "<secret>" if is_hidden and isinstance(value, str) else show(value)
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")  # what is allowed

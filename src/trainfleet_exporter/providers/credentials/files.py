@@ -14,6 +14,7 @@ refusal of what was taken then brings the rest.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -25,8 +26,10 @@ from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
+from trainfleet_exporter.process.files import RECHECK_SECONDS, within
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.providers.credentials.credential import Credential, Keys
 
 log = logging.getLogger(__name__)
@@ -139,6 +142,14 @@ class RotatingFiles(Generic[T]):
         return reading.parts
 
     def _look(self) -> _Look:
+        try:
+            return within(RECHECK_SECONDS, self._paths, self._stamps)
+        except OSError as error:  # only of a file server that does not respond
+            if self._held is not None:
+                return self._held.look
+            raise AccessDenied(f"{' and '.join(map(str, self._paths))}: {error.strerror}") from None
+
+    def _stamps(self) -> _Look:
         paths = tuple(os.path.realpath(path) for path in self._paths)
         return _Look(paths, tuple(map(_stamp, paths)))
 
@@ -168,8 +179,8 @@ class FileCredential(Credential[Keys], Generic[T]):
         return self._files.edition
 
     async def prepare(self, deadline: float) -> object:
-        """Read the files if they have changed."""
-        self._files.current()
+        """Read the files if they have changed, in a thread: a file server may not respond."""
+        await asyncio.wrap_future(DaemonThreadExecutor().submit(self._files.current))
         return self._files.edition
 
     def current(self) -> Keys:
