@@ -150,6 +150,21 @@ def test_a_file_that_does_not_respond_is_given_up(tmp_path: Path, monkeypatch: p
     release.set()
 
 
+def test_old_text_serves_while_its_file_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text(TEXT)
+    secret = Secret.from_file(tmp_path / "key")
+    release, waits = threading.Event(), list[float | None]()
+    monkeypatch.setattr(files, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(files, "_read", lambda *given: release.wait(60))
+    real = files.concurrent.futures.Future.result
+    monkeypatch.setattr(
+        files.concurrent.futures.Future, "result", lambda self, wait=None: (waits.append(wait), real(self, wait))[1]
+    )
+    assert [secret.reveal() for _ in range(3)] == [TEXT] * 3
+    assert waits == [0.01]
+    release.set()
+
+
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("first")

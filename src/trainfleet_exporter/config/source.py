@@ -77,12 +77,11 @@ class Source:
         self.data: dict[str, Any] = data
 
     def fault(self, loc: Loc, message: str, line: int | None = None) -> None:
-        """Add a fault of the place `loc`, at its line or that of the place above it. Only the first one counts."""
+        """Add a fault of the place `loc`, at `line`, or its own, or that of the place above it."""
         near = loc
         while near and near not in self.lines:
             near = near[:-1]
-        if loc not in self.spoilt or line is not None:
-            self.faults.append(Fault(self.name, line or self.lines.get(near), show_path(loc), message))
+        self.faults.append(Fault(self.name, line or self.lines.get(near), show_path(loc), message))
         self.spoilt.add(loc)
 
     def is_sound(self, *loc: str | int) -> bool:
@@ -138,6 +137,7 @@ class Source:
                 self.lines[*loc, key.value] = line
                 message = f"duplicate key (first on line {first[key.value]}); allowed: each key once"
                 self.fault((*loc, key.value), message)
+                self.spoilt.discard((*loc, key.value))  # the later value is judged too
         try:
             yaml.constructor.SafeConstructor().flatten_mapping(node)  # <<: what is written out wins, and comes last
         except yaml.MarkedYAMLError:

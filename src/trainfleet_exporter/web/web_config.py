@@ -17,10 +17,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from trainfleet_exporter.config import Source, load_yaml
+from trainfleet_exporter.config.load import unknown_key
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.source import Loc
-from trainfleet_exporter.config.validate import unknown_key
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.process.redaction import HoldsSecrets
@@ -143,7 +143,8 @@ def read_web_config(path: Path) -> WebConfig:
         context, found = make_context(TlsServer.model_validate(tls), path.parent)
         problems |= {(_TLS, key): message for key, message in found.items()}
     for loc, message in problems.items():
-        source.fault(loc, message)
+        if loc not in source.spoilt:
+            source.fault(loc, message)
     source.raise_faults()
     headers = {
         name: value for name, value in given.http_server_config.headers.model_dump(by_alias=True).items() if value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +15,15 @@ import time_machine
 
 from tests.support.clock import START
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.credentials.files import LONGEST_ROTATION, SETTLE, RotatingFiles, read_secret
+from trainfleet_exporter.providers.credentials import files
+from trainfleet_exporter.providers.credentials.credential import Keys
+from trainfleet_exporter.providers.credentials.files import (
+    LONGEST_ROTATION,
+    SETTLE,
+    FileCredential,
+    RotatingFiles,
+    read_secret,
+)
 
 NAMES = ("id", "secret", "token")
 
@@ -269,3 +279,38 @@ def test_a_rotation_within_a_rotation_ends_with_the_last(tmp_path: Path, clock: 
             folder.wait(SETTLE / 4)
     folder.wait(SETTLE)
     assert folder.read() == folder.whole("3")
+
+
+def test_keys_in_use_serve_while_files_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "key"
+    path.write_text("first")
+    credential = FileCredential("", RotatingFiles([path], read_secret), lambda read: Keys(read[0].reveal(), "s"))
+    mark = asyncio.run(credential.prepare(0.0))
+    release = threading.Event()
+    monkeypatch.setattr(files, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(os, "stat", lambda *given, **more: release.wait(60))
+    assert asyncio.run(credential.prepare(0.0)) == mark
+    assert (credential.current().access_key_id, credential.edition, credential.refused(mark)) == ("first", 1, False)
+    release.set()
+
+
+def test_first_read_of_keys_leaves_the_loop_free(tmp_path: Path) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(path: Path) -> str:
+        begun.set()
+        release.wait(60)
+        return "read"
+
+    (tmp_path / "key").write_text("")
+    credential = FileCredential("", RotatingFiles([tmp_path / "key"], hang), lambda read: Keys(read[0], "s"))
+
+    async def prepare() -> None:
+        preparing = asyncio.ensure_future(credential.prepare(0.0))
+        await asyncio.to_thread(begun.wait, 60)
+        assert not preparing.done()
+        release.set()
+        await preparing
+
+    asyncio.run(prepare())
+    assert credential.current().access_key_id == "read"
