@@ -223,19 +223,16 @@ def _timeouts(source: Source, settings: Global, providers: Mapping[int, Provider
 
 def _accounts(source: Source, providers: Mapping[int, ProviderConfig]) -> Iterator[tuple[Loc, str]]:
     """Providers of one account state equal limits, or none of them but one."""
-    accounts: dict[str, list[int]] = {}
-    for index, provider in providers.items():
-        if provider.account is not None and source.is_sound("providers", index, "limits"):
-            accounts.setdefault(provider.account, []).append(index)
-    for account, indexes in accounts.items():
-        stated = [index for index in indexes if "limits" in providers[index].model_fields_set]
-        for index in indexes if len(stated) > 1 else ():
-            if index not in stated or providers[index].limits != providers[stated[0]].limits:
+    for account in {provider.account for provider in providers.values()} - {None}:
+        of_account = {index: provider for index, provider in providers.items() if provider.account == account}
+        stated = [index for index, provider in of_account.items() if "limits" in provider.model_fields_set]
+        for index, provider in of_account.items() if len(stated) > 1 else ():
+            loc, first = ("providers", index, "limits"), ("providers", stated[0], "limits")
+            differ = index not in stated or provider.limits != providers[stated[0]].limits
+            if differ and source.is_sound(*loc) and source.is_sound(*first):
                 what = "limits that differ from" if index in stated else "no limits, unlike"
-                allowed = "equal limits, or limits in one provider of the account only"
-                first: Loc = ("providers", stated[0], "limits")
                 other = f"{show_path(first)} (line {source.lines[first]}) of the same account {show(account)}"
-                yield ("providers", index, "limits"), f"found {what} {other}; allowed: {allowed}"
+                yield loc, f"found {what} {other}; allowed: equal limits, or limits in one provider of the account only"
 
 
 def _misspelt_region(provider: ProviderConfig) -> str:
