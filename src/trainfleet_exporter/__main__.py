@@ -2,16 +2,10 @@
 
 import sys
 
-import trainfleet_exporter
-from trainfleet_exporter.process import signals
+from trainfleet_exporter.process import signals, version
 
 _SHORT_COMMANDS = {"once", "diagnose"}
 """Commands that end when their terminal closes, like any other command-line tool."""
-
-
-def version() -> str:
-    """The line that `--version` prints."""
-    return f"trainfleet-exporter {trainfleet_exporter.__version__} (Python {sys.version.partition(' ')[0]})"
 
 
 def main() -> int:

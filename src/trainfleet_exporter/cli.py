@@ -24,12 +24,12 @@ from typing import Any, TypeAlias
 
 import click
 
-from trainfleet_exporter.__main__ import version
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError
 from trainfleet_exporter.lease import open_lease
+from trainfleet_exporter.process import version
 from trainfleet_exporter.process.arguments import Checked, flag, run, switch
 from trainfleet_exporter.process.healthcheck import command as health_command
 from trainfleet_exporter.process.logs import set_up_logs
@@ -221,13 +221,15 @@ _LEASE = Checked(
     "Restart=always",
     keep=True,
 )
-_NUMBER = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
-_TIME = Checked(_later("backfill.days", "moment"), "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z")
-_LABEL = Checked(_later("backfill.command", "label"))
+_POD_NUMBER = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
+_ISO_TIME = Checked(
+    _later("backfill.days", "moment"), "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
+)
+_SERIES_LABEL = Checked(_later("backfill.command", "label"))
 _LOOPBACK = Checked(_later("app.demo", "loopback"), keep=True)
 _config = flag("--config.file", "the config file (YAML)", _FILE, metavar="FILE", required=True)
 _shards = [
-    flag("--shard", _ORDINAL, _NUMBER, metavar="N"),
+    flag("--shard", _ORDINAL, _POD_NUMBER, metavar="N"),
     flag("--total-shards", _TOTAL, click.IntRange(1, 1000), metavar="M", default=1),
 ]
 _seed = flag("--seed", "seed of the simulated clouds", click.INT, metavar="N", default=1)
@@ -348,11 +350,11 @@ def diagnose(options: Options, signals: Signals) -> int:
 @_command(
     _config,
     flag("--provider", "name of the provider in the config", metavar="NAME", required=True),
-    flag("--from", f"start, {_TIMES}", _TIME, metavar="TIME", required=True),
-    flag("--to", "end, exclusive, in the same format", _TIME, metavar="TIME", required=True),
+    flag("--from", f"start, {_TIMES}", _ISO_TIME, metavar="TIME", required=True),
+    flag("--to", "end, exclusive, in the same format", _ISO_TIME, metavar="TIME", required=True),
     flag("--job", "write only this job instead of all that the config selects", metavar="ID", default=""),
     flag("--out", "directory of the files, created if missing", metavar="DIR", required=True),
-    flag("--label", "label for all series; may be repeated", _LABEL, multiple=True),
+    flag("--label", "label for all series; may be repeated", _SERIES_LABEL, multiple=True),
     *_logs(),
 )
 def backfill(options: Options, signals: Signals) -> int:

@@ -283,7 +283,7 @@ def _with_known_keys(model: type[Section], data: Mapping[str, Any], source: Sour
                 source.spoilt.add((*at, name))  # a misspelt key is one fault, not two
             if not name or name in data or name in judged or value is None:
                 continue
-            source.lines[*at, name] = source.lines[loc]
+            source.lines |= {(*at, name): source.lines[loc]} if loc in source.lines else {}
         inner = _model_at(model, (name,))
         is_section = inner is not model and isinstance(value, dict)
         judged[name] = _with_known_keys(inner, value, source, (*at, name)) if is_section else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import os
 import stat
@@ -12,9 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 READ_SECONDS = 2.0
-"""Longest time for reading a file for the first time."""
-RECHECK_SECONDS = 0.1
-"""Longest time for looking whether a file has changed. The event loop may wait for it, once while a file hangs."""
+"""Longest time for reading a file."""
+LOOP_SECONDS = 0.25
+"""The same for callers on an event loop, which wait only once while a file hangs."""
 T = TypeVar("T")
 
 Stamp: TypeAlias = tuple[int, int, int]
@@ -26,14 +27,19 @@ _hanging: dict[object, concurrent.futures.Future[Any]] = {}
 def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> tuple[Stamp, bytes]:
     """Return the stamp and the content of a regular file; no content if the stamp is still `unless`.
 
-    A thread reads at most `most` bytes within `READ_SECONDS`, or `RECHECK_SECONDS` with `unless`. Raises OSError, whose
-    `strerror` says why the file is unusable, and ValueError for what is not a path.
+    A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
+    for what is not a path.
     """
-    return within(READ_SECONDS if unless is None else RECHECK_SECONDS, path, lambda: _read(path, most, unless))
+    return ask_in_time(path, lambda: _read(path, most, unless))
 
 
-def within(seconds: float, file: object, ask: Callable[[], T]) -> T:
-    """Return what a thread finds out about a file. OSError if that takes longer, or if an earlier attempt hangs."""
+def ask_in_time(file: object, ask: Callable[[], T]) -> T:
+    """Return what a thread finds out about a file. OSError if that takes too long, or if an earlier attempt hangs."""
+    try:
+        asyncio.get_running_loop()
+        seconds = LOOP_SECONDS
+    except RuntimeError:
+        seconds = READ_SECONDS
     if file in _hanging and not _hanging[file].done():  # the caller waits for a file only once
         raise OSError(None, "an earlier attempt to read it has not ended")
     asking = DaemonThreadExecutor().submit(ask)

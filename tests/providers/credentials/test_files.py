@@ -15,7 +15,7 @@ import time_machine
 
 from tests.support.clock import START
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.credentials import files
+from trainfleet_exporter.process import files
 from trainfleet_exporter.providers.credentials.credential import Keys
 from trainfleet_exporter.providers.credentials.files import (
     LONGEST_ROTATION,
@@ -287,30 +287,23 @@ def test_keys_in_use_serve_while_files_hang(tmp_path: Path, monkeypatch: pytest.
     credential = FileCredential("", RotatingFiles([path], read_secret), lambda read: Keys(read[0].reveal(), "s"))
     mark = asyncio.run(credential.prepare(0.0))
     release = threading.Event()
-    monkeypatch.setattr(files, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(files, "LOOP_SECONDS", 0.01)
     monkeypatch.setattr(os, "stat", lambda *given, **more: release.wait(60))
-    assert asyncio.run(credential.prepare(0.0)) == mark
-    assert (credential.current().access_key_id, credential.edition, credential.refused(mark)) == ("first", 1, False)
+
+    async def use() -> tuple[object, str, object, bool]:
+        edition = await credential.prepare(0.0)
+        return edition, credential.current().access_key_id, credential.edition, credential.refused(mark)
+
+    assert asyncio.run(use()) == (mark, "first", mark, False)
     release.set()
 
 
-def test_first_read_of_keys_leaves_the_loop_free(tmp_path: Path) -> None:
-    begun, release = threading.Event(), threading.Event()
-
-    def hang(path: Path) -> str:
-        begun.set()
-        release.wait(60)
-        return "read"
-
-    (tmp_path / "key").write_text("")
-    credential = FileCredential("", RotatingFiles([tmp_path / "key"], hang), lambda read: Keys(read[0], "s"))
-
-    async def prepare() -> None:
-        preparing = asyncio.ensure_future(credential.prepare(0.0))
-        await asyncio.to_thread(begun.wait, 60)
-        assert not preparing.done()
-        release.set()
-        await preparing
-
-    asyncio.run(prepare())
-    assert credential.current().access_key_id == "read"
+def test_files_that_hang_at_first_use_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text("first")
+    credential = FileCredential("", RotatingFiles([tmp_path / "key"], read_secret), lambda read: Keys("id", "s"))
+    release = threading.Event()
+    monkeypatch.setattr(files, "LOOP_SECONDS", 0.01)
+    monkeypatch.setattr(files, "_read", lambda *given: release.wait(60))
+    with pytest.raises(AccessDenied, match=r"could not be read within 0\.01 seconds"):
+        asyncio.run(credential.prepare(0.0))
+    release.set()

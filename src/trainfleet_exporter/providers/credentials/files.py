@@ -14,7 +14,6 @@ refusal of what was taken then brings the rest.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
@@ -26,10 +25,9 @@ from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.process.files import RECHECK_SECONDS, within
+from trainfleet_exporter.process.files import ask_in_time
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.providers.credentials.credential import Credential, Keys
 
 log = logging.getLogger(__name__)
@@ -143,7 +141,7 @@ class RotatingFiles(Generic[T]):
 
     def _look(self) -> _Look:
         try:
-            return within(RECHECK_SECONDS, self._paths, self._stamps)
+            return ask_in_time(self._paths, self._stamps)
         except OSError as error:  # only of a file server that does not respond
             if self._held is not None:
                 return self._held.look
@@ -179,8 +177,8 @@ class FileCredential(Credential[Keys], Generic[T]):
         return self._files.edition
 
     async def prepare(self, deadline: float) -> object:
-        """Read the files if they have changed, in a thread: a file server may not respond."""
-        await asyncio.wrap_future(DaemonThreadExecutor().submit(self._files.current))
+        """Read the files if they have changed."""
+        self._files.current()
         return self._files.edition
 
     def current(self) -> Keys:
