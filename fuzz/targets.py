@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fuzz.answers import answer
 from fuzz.connection import http
 from trainfleet_exporter.config import Config, load_config, redacted
-from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
+from trainfleet_exporter.config.kinds import MAX_DURATION, format_duration, parse_duration
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS

@@ -19,7 +19,7 @@ from trainfleet_exporter.config import (
     ProviderConfig,
 )
 from trainfleet_exporter.config import kinds as kind
-from trainfleet_exporter.config.durations import format_duration
+from trainfleet_exporter.config.kinds import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret, meanings
 from trainfleet_exporter.providers.alibaba_pai import config as pai
 from trainfleet_exporter.providers.alibaba_pai import credentials as pai_keys

@@ -2,17 +2,35 @@
 
 import sys
 
-from trainfleet_exporter.process import signals
+from trainfleet_exporter.process import signals, version
+
+_SHORT_COMMANDS = {"once", "diagnose"}
+"""Commands that end when their terminal closes, like any other command-line tool."""
 
 
 def main() -> int:
     """Run the command line; the exit code. The slow imports come after the signal handlers."""
     signals.interrupt_quietly()
-    from trainfleet_exporter import cli  # noqa: PLC0415 - see above
+    arguments = sys.argv[1:]
+    if "--version" in arguments:
+        print(version())  # noqa: T201 - what the flag asks for
+        return 0
+    if arguments[:1] == ["healthcheck"]:  # runs often, and needs none of the other imports
+        from trainfleet_exporter.process.arguments import run  # noqa: PLC0415 - see above
+        from trainfleet_exporter.process.healthcheck import command  # noqa: PLC0415
 
-    code = cli.main()
-    if "trainfleet_exporter.process.threads" in sys.modules:  # else no command has used a thread
-        sys.modules["trainfleet_exporter.process.threads"].exit_if_calls_hang(code)
+        return run(command, arguments[1:], "trainfleet-exporter healthcheck")
+    restore_hangups = signals.ignore_hangups()
+    from trainfleet_exporter import cli  # noqa: PLC0415 - see above
+    from trainfleet_exporter.process.threads import exit_if_calls_hang  # noqa: PLC0415
+
+    if not _SHORT_COMMANDS.isdisjoint(arguments):
+        restore_hangups()
+    try:
+        code = cli.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    exit_if_calls_hang(code)
     return code
 
 

@@ -1,261 +1,441 @@
-"""The commands and their flags. What they do is in `commands`, which is slow to import.
+"""The commands: their flags, what they do, and their exit codes.
 
 Exit codes: 0 stopped by a signal, or a check passed. 1 could not run. 2 bad flags or bad config.
 """
 
 from __future__ import annotations
 
+import asyncio
+import difflib
+import errno
+import inspect
+import json
+import logging
+import os
+import re
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import click
 
-from trainfleet_exporter.process.arguments import Commands, checked, found, version
-from trainfleet_exporter.process.signals import ignore_hangups
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.exporter import Exporter
+from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.errors import ConfigError, Fault, OperatorError
+from trainfleet_exporter.lease import open_lease
+from trainfleet_exporter.process import version
+from trainfleet_exporter.process.arguments import Checked, flag, run, switch
+from trainfleet_exporter.process.healthcheck import command as health_command
+from trainfleet_exporter.process.logs import set_up_logs
+from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
+from trainfleet_exporter.process.signals import Signals
+from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.sharding import Shard, apportioned, ordinal_of
+from trainfleet_exporter.web.access import Access
+from trainfleet_exporter.web.listeners import split_address
 
-F = TypeVar("F", bound=Callable[..., Any])
-_SHORT_COMMANDS = ("once", "diagnose")
-"""Commands that end when their terminal closes, like any other command-line tool."""
+log = logging.getLogger(__name__)
+
+Options: TypeAlias = Mapping[str, Any]
+"""The values of flags, by their names with underscores."""
+_FLAG = re.compile(r"-(?![0-9])")  # a negative number is a value
+_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Errors of a disk behind the standard output."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
-    code = cli.main(sys.argv[1:] if argv is None else argv)
-    return code if isinstance(code, int) else 0
+    """Run one command; the exit code. A wrong command line is explained on stderr and ends with 2."""
+    return run(cli, argv)
 
 
-def _run(command: str, options: dict[str, Any]) -> int:
-    # Nothing slow is imported before SIGHUP can do no harm.
-    restore_hangups = ignore_hangups()
-    from trainfleet_exporter import commands  # noqa: PLC0415 - slow
+class _Commands(click.Group):
+    """Commands, and flags for running without one. A flag may stand before or after its command."""
 
-    if command in _SHORT_COMMANDS:
-        restore_hangups()
-    return commands.run(command, options)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command first, and write each flag as `--flag=value`."""
+        options = [option for command in (self, *self.commands.values()) for option in command.params]
+        switches = {name for option in options if getattr(option, "is_flag", False) for name in option.opts}
+        words, flags, left = list[str](), list[str](), list(args)
+        while left:
+            word = left.pop(0)
+            if not _FLAG.match(word):
+                words.append(word)
+            elif "=" in word or word in {*switches, "-h", "--help"}:
+                flags.append(word)
+            else:  # without a value, it must not take the next flag as one
+                flags.append(f"{word}={left.pop(0) if left and not _FLAG.match(left[0]) else ''}")
+        name, known = words[0] if words else "", [*self.commands, "--help"]
+        if name and name not in self.commands:
+            near = difflib.get_close_matches(name.lower(), known, 1) or difflib.get_close_matches(f"--{name}", known, 1)
+            near = [f"--config.file={_plain(name)}"] if name.endswith((".yaml", ".yml")) else near
+            hint = f'; did you mean "{near[0]}"?' if near else f"; allowed: {', '.join(sorted(self.commands))}"
+            ctx.fail(f'unknown command "{_plain(name)}"{hint}')
+        if len(words) > 1:
+            ctx.fail(f'unexpected argument "{_plain(words[1])}": one command at a time')
+        self._check_names([flag.partition("=")[0] for flag in flags], self.commands.get(name, self), ctx)
+        return super().parse_args(ctx, [*words, *flags])
+
+    def _check_names(self, names: Sequence[str], command: click.Command, ctx: click.Context) -> None:
+        known = {"-h", "--help", *(name for option in command.params for name in option.opts)}
+        inner = ctx if command is self else click.Context(command, parent=ctx, info_name=command.name)
+        for name in (name for name in names if name not in known):
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f'; did you mean "{near[0]}"?' if near else ""
+            every = {str(other.name or "the exporter"): other.params for other in (self, *self.commands.values())}
+            owners = [owner for owner, params in every.items() if any(name in option.opts for option in params)]
+            whose = f", which is a flag of {', '.join(owners)}" if owners else hint
+            inner.fail(f'unknown flag "{_plain(name)}"{whose}')
 
 
-def _later(module: str, function: str, *, keep: bool = False) -> Callable[[str], Any]:
-    """A check of a flag's value by a module that is slow to import. `keep` keeps the text instead of the result."""
+def _plain(word: str) -> str:
+    """Return a word in an error, without what may be a user or a password."""
+    kept = re.split("[^A-Za-z0-9_./-]", word[:60], maxsplit=1)[0]
+    return kept if kept == word else f"{kept}…"
+
+
+def _later(module: str, function: str) -> Callable[[str], Any]:
+    """A check by a module that the daemon does without."""
 
     def check(value: str) -> Any:
-        result = getattr(import_module(f"trainfleet_exporter.{module}"), function)(value)
-        return value if keep else result
+        return getattr(import_module(f"trainfleet_exporter.{module}"), function)(value)
 
     return check
 
 
-def _file(value: str) -> str:
-    if not value:
-        raise ValueError("a value is required, but missing")
-    return value
+def _logs(level: str = "info") -> list[click.Option]:
+    levels, forms = click.Choice(("debug", "info", "warn", "error")), click.Choice(("logfmt", "json"))
+    return [
+        flag("--log.level", "level of log lines on stderr", levels, default=level),
+        flag("--log.format", "format of log lines on stderr", forms, default="logfmt"),
+    ]
 
 
-def _telemetry_path(value: str) -> str:
-    # With two strokes in front it would be another host in the links of pages.
-    if not value.startswith("/") or value == "/" or value.startswith("//") or any(char in value for char in "{}?# "):
-        raise ValueError(f"{found(value)}; allowed: a path such as /metrics")
-    if value == "/config" or value.startswith("/-/"):
-        raise ValueError(f"{found(value)}, which is another page; allowed: a path such as /metrics")
-    return value
+def _web(default: str) -> list[click.Option]:
+    address, words = Checked(split_address, keep=True), "address to listen on; may be repeated"
+    return [
+        flag("--web.listen-address", words, address, metavar="HOST:PORT", multiple=True, default=(default,)),
+        flag("--web.telemetry-path", "path of the metrics", _TELEMETRY_PATH, metavar="PATH", default="/metrics"),
+    ]
 
 
-def _lease(value: str) -> str:
-    if value != "kubernetes":
-        instead = "use --lease=kubernetes, or run one exporter without --lease, under systemd with Restart=always"
-        raise ValueError(f"{found(value)}; allowed: kubernetes. In place of a file, {instead}")
-    return value
+def _command(*params: click.Option) -> Callable[[Callable[[Options, Signals], int]], click.Command]:
+    """Make a command of a function, whose docstring is the help text."""
 
-
-def _ordinal(value: str) -> int:
-    ordinal: int | None = _later("sharding", "ordinal_of")(value)
-    if ordinal is None:
-        raise ValueError(f"{found(value)}; allowed: 0 or more, or a name that ends with -NUMBER")
-    return ordinal
-
-
-def _moment(value: str) -> int:
-    try:
-        return int(_later("backfill.days", "moment")(value))
-    except (ValueError, OverflowError):
-        allowed = "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
-        raise ValueError(f"{found(value[:40])}; allowed: {allowed}") from None
-
-
-def _flag(name: str, text: str, check: Callable[[str], Any] | None = None, **settings: Any) -> Callable[[F], F]:
-    """A flag with its help text. `check` returns its value, or refuses it."""
-    variable = name.removeprefix("--").replace(".", "_").replace("-", "_")
-    settings |= {"callback": checked(check)} if check else {}
-    settings = {"show_default": settings.get("default") not in (None, "")} | settings
-    return click.option(name, variable, help=text, **settings)
-
-
-def _show_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        click.echo(version())
-        ctx.exit()
-
-
-def _flags(*flags: Callable[[F], F]) -> Callable[[F], F]:
-    def decorate(command: F) -> F:
-        for flag in reversed(flags):
-            command = flag(command)
+    def decorate(body: Callable[[Options, Signals], int]) -> click.Command:
+        callback = partial(_run, body)
+        command = click.Command(body.__name__, callback=callback, params=list(params), help=inspect.getdoc(body))
+        cli.add_command(command)
         return command
 
     return decorate
 
 
-def _logs(level: str = "info") -> Callable[[F], F]:
-    levels, forms = click.Choice(("debug", "info", "warn", "error")), click.Choice(("logfmt", "json"))
-    return _flags(
-        _flag("--log.level", "level of log lines on stderr", type=levels, default=level),
-        _flag("--log.format", "format of log lines on stderr", type=forms, default="logfmt"),
-    )
+def _run(command: Callable[[Options, Signals], int], **options: Any) -> int:
+    _shard(options)
+    set_up_logs(options["log_level"], options["log_format"])
+    try:
+        check_descriptors()
+        with Signals() as signals:
+            code = command(options, signals)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # errors of the flush are reported below
+        return code
+    except ConfigError as error:
+        for fault in error.faults:
+            print(fault, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return _failed("interrupted")
+    except OperatorError as error:
+        return _failed(str(error))
+    except OSError as error:
+        if error.errno not in (*_OUTPUT_LOST, errno.EPIPE):
+            raise
+        # Python would fail once more when it flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        closed = error.errno == errno.EPIPE
+        return _failed(f"cannot write the output: {'its reader has closed it' if closed else error.strerror}")
 
 
-def _web(default: str) -> Callable[[F], F]:
-    listens, several = _later("web.listeners", "split_address", keep=True), {"multiple": True, "default": (default,)}
-    words = "address to listen on; may be repeated"
-    return _flags(
-        _flag("--web.listen-address", words, listens, metavar="HOST:PORT", **several),
-        _flag("--web.telemetry-path", "path of the metrics", _telemetry_path, metavar="PATH", default="/metrics"),
-    )
+def _failed(words: str) -> int:
+    print(f"trainfleet-exporter: {words}", file=sys.stderr)
+    return 1
+
+
+def _shard(options: Options) -> Shard:
+    """The shard of two flags, each of which is right or wrong by the other."""
+    given, total = options.get("shard"), options.get("total_shards", 1)
+    allowed = f"0 to {total - 1}"
+    if given is None and total > 1:
+        raise _refused(f"--total-shards={total}: --shard=N is required, but missing; allowed: {allowed}")
+    if given is not None and options.get("lease"):
+        given %= total  # pods of one StatefulSet: two for each shard
+    if given is not None and given >= total:
+        raise _refused(f"--shard: found {given}; allowed with --total-shards={total}: {allowed}")
+    return Shard(given or 0, total)
+
+
+def _refused(words: str) -> click.UsageError:
+    return click.UsageError(words, click.get_current_context(silent=True))
+
+
+def _load(options: Options) -> Config:
+    configs = {name: platform.config for name, platform in installed_platforms().items()}
+    config = load_config(Path(options["config_file"]), environ=os.environ, platforms=configs)
+    if ledger := options.get("ledger"):
+        config = config.model_copy(update={"global_": config.global_.model_copy(update={"ledger_file": Path(ledger)})})
+    return apportioned(config, _shard(options))
+
+
+def _load_both(options: Options) -> tuple[Config, Access | None]:
+    """The config, and what the web config file says if there is one. ConfigError has the faults of both."""
+    web_file = options["web_config_file"]  # an empty one is none, as for the official exporters
+    loaded, faults = list[Any](), list[Fault]()
+    for load in (lambda: _load(options), lambda: Access(Path(web_file)) if web_file else None):
+        try:
+            loaded.append(load())
+        except ConfigError as error:
+            faults += error.faults
+    if faults:
+        raise ConfigError(faults)
+    return loaded[0], loaded[1]
 
 
 _ORDINAL = "number of this shard from 0, or the name of its StatefulSet pod, such as exporter-3"
 _TOTAL = "number of exporters that share the work of this config"
 _TIMES = "an ISO date (0:00 UTC) or a time with its time zone"
-_config = _flag("--config.file", "the config file (YAML)", _file, metavar="FILE", required=True)
-_shards = _flags(
-    _flag("--shard", _ORDINAL, _ordinal, metavar="N"),
-    _flag("--total-shards", _TOTAL, type=click.IntRange(1, 1000), metavar="M", default=1),
+_FILE = Checked(str)
+# With two strokes in front it would be another host in the links of pages.
+_TELEMETRY_PATH = Checked(
+    re.compile("/(?!/|-/|config$)[^{}?# ]+").fullmatch, "a path such as /metrics, but not /config or /-/", keep=True
 )
-_seed = _flag("--seed", "seed of the simulated clouds", type=int, metavar="N", default=1)
-_switch: dict[str, Any] = {"is_flag": True, "show_default": False}
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+_LEASE = Checked(
+    re.compile("kubernetes").fullmatch,
+    "kubernetes. In place of a file, use --lease=kubernetes, or run one exporter without --lease, under systemd with "
+    "Restart=always",
+    keep=True,
+)
+_POD_NUMBER = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
+_ISO_TIME = Checked(
+    _later("backfill.days", "moment"), "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
+)
+_SERIES_LABEL = Checked(_later("backfill.command", "label"))
+_LOOPBACK = Checked(_later("app.demo", "loopback"), keep=True)
+_config = flag("--config.file", "the config file (YAML)", _FILE, metavar="FILE", required=True)
+_shards = [
+    flag("--shard", _ORDINAL, _POD_NUMBER, metavar="N"),
+    flag("--total-shards", _TOTAL, click.IntRange(1, 1000), metavar="M", default=1),
+]
+_seed = flag("--seed", "seed of the simulated clouds", click.INT, metavar="N", default=1)
 
 
-@click.group(cls=Commands, invoke_without_command=True, context_settings=_SETTINGS)
-@_flag("--config.file", "the config file (YAML); required without a command", _file, metavar="FILE")
-@_shards
-@_flag("--config.check", "check the config file and the web config file, then exit", **_switch)
-@_web(":10075")
-@_flag("--web.config.file", "TLS, users and headers, as for the official exporters (YAML)", metavar="FILE", default="")
-@_flag("--web.enable-lifecycle", "reload the config on SIGHUP, and on POST or PUT to /-/reload", **_switch)
-@_flag("--web.max-connections", "limit of open connections", type=click.IntRange(2, 65535), metavar="N", default=512)
-@_flag("--ledger", "append each finished job to this file, instead of global.ledger_file", _file, metavar="FILE")
-@_flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", _lease, metavar="{kubernetes}")
-@_logs()
-@_flag("--version", "show the version and exit", is_eager=True, callback=_show_version, **_switch)
-@click.pass_context
-def cli(ctx: click.Context, /, **options: Any) -> int:
-    """Prometheus exporter for training jobs on rented clouds.
+def _daemon(options: Options, signals: Signals) -> int:
+    shard = _shard(options)
+    config, access = _load_both(options)
+    if options["config_check"]:
+        whose = "" if shard.total == 1 else f" of shard {shard}"
+        print(f"{options['config_file']}: the config is good: {len(config.providers)} provider(s){whose}")
+        if access is not None:
+            print(f"{options['web_config_file']}: the web config is good")
+        return 0
+    signals.accept_hangups()
+    web = WebSettings(
+        addresses=options["web_listen_address"],
+        telemetry_path=options["web_telemetry_path"],
+        enable_lifecycle=options["web_enable_lifecycle"],
+        max_connections=affordable_connections(options["web_max_connections"]),
+        access=access,
+        notice="" if shard.total == 1 else f"This is shard {shard} (counted from 0): it shows its providers only.",
+    )
+    lease = None
+    if options["lease"]:
+        lease = open_lease(shard=shard.ordinal if shard.total > 1 else None)
 
-    Write flags before or after the command. Without a command, the exporter runs.
-    """
-    del options["version"]
+    async def run(stopped: asyncio.Event) -> None:
+        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=shard, lease=lease)
+        tune_memory()
+        try:
+            await daemon.start()
+            signals.on_hangup(daemon.request_reload)
+            await stopped.wait()
+        finally:
+            await daemon.stop()
+
+    return signals.serve(run)
+
+
+def _without_command(**options: Any) -> int:
+    ctx = click.get_current_context()
+    if options.pop("version"):
+        click.echo(version())
+        ctx.exit()
     if ctx.invoked_subcommand is not None:
         return 0
     if options["config_file"] is None:
-        raise click.UsageError("Missing option '--config.file'.", ctx)
-    return _run("", options)
+        raise click.MissingParameter(ctx=ctx, param=ctx.command.params[0])
+    return _run(_daemon, **options)
 
 
-@cli.command()
-@_config
-@_shards
-@_logs()
-def once(**options: Any) -> int:
+_CONNECTIONS = click.IntRange(2, 65535)
+_WEB_FILE = "TLS, users and headers, as for the official exporters (YAML)"
+cli = _Commands(
+    help="Prometheus exporter for training jobs on rented clouds.\n\n"
+    "Write flags before or after the command. Without a command, the exporter runs.",
+    callback=_without_command,
+    invoke_without_command=True,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    params=[
+        flag("--config.file", "the config file (YAML); required without a command", _FILE, metavar="FILE"),
+        *_shards,
+        switch("--config.check", "check the config file and the web config file, then exit"),
+        *_web(":10075"),
+        flag("--web.config.file", _WEB_FILE, metavar="FILE", default=""),
+        switch("--web.enable-lifecycle", "reload the config on SIGHUP, and on POST or PUT to /-/reload"),
+        flag("--web.max-connections", "limit of open connections", _CONNECTIONS, metavar="N", default=512),
+        flag("--ledger", "append each finished job to this file, instead of global.ledger_file", _FILE, metavar="FILE"),
+        flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", _LEASE, metavar="{kubernetes}"),
+        *_logs(),
+        switch("--version", "show the version and exit"),
+    ],
+)
+
+
+@_command(_config, *_shards, *_logs())
+def once(options: Options, signals: Signals) -> int:
     """Run every collector once and print the metrics. Exit code 1 if a collector failed."""
-    return _run("once", options)
+    config = _load(options)
+
+    async def run() -> bool:
+        exporter = Exporter(config, installed_platforms(), shard=_shard(options))
+        try:
+            succeeded = await exporter.poll_once()
+            text = await exporter.text()
+            if sys.stdout is not None:  # closed where only the exit code is wanted
+                sys.stdout.buffer.write(text)
+                sys.stdout.buffer.flush()
+        finally:
+            await exporter.aclose()
+        return succeeded
+
+    return 0 if signals.finish(run()) else 1
 
 
-@cli.command()
-@_config
-@_shards
-@_flag("--json", "print JSON for programs", **_switch)
-@_logs("error")  # the report says it better
-def diagnose(**options: Any) -> int:
+@_command(_config, *_shards, switch("--json", "print JSON for programs"), *_logs("error"))  # the report says it better
+def diagnose(options: Options, signals: Signals) -> int:
     """Poll once; report permissions, calls, limits and what to change.
 
     The report has for each provider the source of its credentials, the response of each endpoint and missing
     permissions. It compares calls with known limits. Exit code 1 if a collector failed.
     """
-    return _run("diagnose", options)
+    from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
+
+    def progress(text: str) -> None:
+        print(f"diagnose: {text}", file=sys.stderr, flush=True)
+
+    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=_shard(options)))
+    if options["json"]:
+        print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
+    else:
+        print("\n".join(map(show, reports)), end="")
+    return 0 if all(report.success for report in reports) else 1
 
 
-@cli.command()
-@_config
-@_flag("--provider", "name of the provider in the config", metavar="NAME", required=True)
-@_flag("--from", f"start, {_TIMES}", _moment, metavar="TIME", required=True)
-@_flag("--to", "end, exclusive, in the same format", _moment, metavar="TIME", required=True)
-@_flag("--job", "write only this job instead of all that the config selects", metavar="ID", default="")
-@_flag("--out", "directory of the files, created if missing", metavar="DIR", required=True)
-@_flag("--label", "label for all series; may be repeated", _later("backfill.command", "label"), multiple=True)
-@_logs()
-def backfill(**options: Any) -> int:
+@_command(
+    _config,
+    flag("--provider", "name of the provider in the config", metavar="NAME", required=True),
+    flag("--from", f"start, {_TIMES}", _ISO_TIME, metavar="TIME", required=True),
+    flag("--to", "end, exclusive, in the same format", _ISO_TIME, metavar="TIME", required=True),
+    flag("--job", "write only this job instead of all that the config selects", metavar="ID", default=""),
+    flag("--out", "directory of the files, created if missing", metavar="DIR", required=True),
+    flag("--label", "label for all series; may be repeated", _SERIES_LABEL, multiple=True),
+    *_logs(),
+)
+def backfill(options: Options, signals: Signals) -> int:
     """Write metrics of past days for Prometheus, as OpenMetrics with timestamps.
 
     Writes a file for each UTC day, if the clouds still have it. `promtool tsdb create-blocks-from openmetrics` turns
     the files into blocks. To continue after an interruption, run the same command again. Exit code 1 if a day is
     missing.
     """
-    return _run("backfill", options)
+    from trainfleet_exporter.backfill import command  # noqa: PLC0415 - likewise
+    from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
+
+    config, platforms, wanted = _load(options), installed_platforms(), Range(options["from"], options["to"])
+    out, labels = Path(options["out"]), dict(options["label"])
+    wish = command.Wish(provider=options["provider"], wanted=wanted, out=out, job_id=options["job"], labels=labels)
+    if fault := command.fault_in(wish, config, platforms, time.time()):
+        raise _refused(fault)
+
+    def say(text: str) -> None:
+        print(f"backfill: {text}", file=sys.stderr, flush=True)
+
+    outcome, words = signals.finish(command.backfill(wish, config, platforms, say=say, stream=sys.stderr))
+    print(words, file=sys.stderr if outcome.missing else sys.stdout)
+    return 1 if outcome.missing else 0
 
 
-@cli.command()
-@_flag("--ledger", "ledger file of the exporter", _file, metavar="FILE", required=True)
-@_flag("--days", "jobs that finished in the last N days", type=click.IntRange(1, 9999), metavar="N", default=7)
-@_flag("--format", "format of the report", type=click.Choice(("text", "csv")), default="text")
-@_logs()
-def report(**options: Any) -> int:
+@_command(
+    flag("--ledger", "ledger file of the exporter", _FILE, metavar="FILE", required=True),
+    flag("--days", "jobs that finished in the last N days", click.IntRange(1, 9999), metavar="N", default=7),
+    flag("--format", "format of the report", click.Choice(("text", "csv")), default="text"),
+    *_logs(),
+)
+def report(options: Options, signals: Signals) -> int:
     """Report on finished jobs: usage, waste and waits by user.
 
     The tables cover all jobs, then each user, pool and label. They show accelerator-hours, hours by phase, and lost or
     idle time. They also show faults by cause, and waits.
     """
-    return _run("report", options)
+    from trainfleet_exporter.job_ledger import report  # noqa: PLC0415 - likewise
+
+    until = datetime.now(UTC)
+    since = until - timedelta(days=options["days"])
+    jobs, invalid = report.read_ledger(Path(options["ledger"]), since)
+    if invalid:
+        shown = ", ".join(map(str, invalid[:20])) + (", …" if len(invalid) > 20 else "")
+        print(f"report: {options['ledger']}: skipped {len(invalid)} invalid line(s): {shown}", file=sys.stderr)
+    rows = report.report_rows(jobs)
+    print(report.as_csv(rows) if options["format"] == "csv" else report.as_text(rows, since, until), end="")
+    return 0
 
 
-@cli.command()
-@_web("127.0.0.1:10075")
-@_seed
-@_logs("warn")
-def demo(**options: Any) -> int:
+@_command(*_web("127.0.0.1:10075"), _seed, *_logs("warn"))
+def demo(options: Options, signals: Signals) -> int:
     """Run the exporter on simulated clouds, with real HTTP and signatures. No account is needed."""
-    return _run("demo", options)
+    from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
+
+    web = WebSettings(addresses=options["web_listen_address"], telemetry_path=options["web_telemetry_path"])
+    return _serve_without_file(signals, lambda stopped: run_demo(stopped, web=web, seed=options["seed"]))
 
 
-_LOOPBACK = _later("app.demo", "loopback", keep=True)
+_ADDRESS = flag("--listen", "loopback address; port 0: any", _LOOPBACK, metavar="HOST:PORT", default="127.0.0.1:0")
 
 
-@cli.command()
-@_flag("--listen", "loopback address; port 0: any", _LOOPBACK, metavar="HOST:PORT", default="127.0.0.1:0")
-@_seed
-@_logs()
-def simulate(**options: Any) -> int:
+@_command(_ADDRESS, _seed, *_logs())
+def simulate(options: Options, signals: Signals) -> int:
     """Run only the simulated clouds and print a config file for them, for developers."""
-    return _run("simulate", options)
+    from trainfleet_exporter.app.demo import run_simulator  # noqa: PLC0415 - likewise
+
+    return _serve_without_file(
+        signals, lambda stopped: run_simulator(stopped, address=options["listen"], seed=options["seed"])
+    )
 
 
-_URL: dict[str, Any] = {"default": "http://127.0.0.1:10075/-/healthy", "metavar": "URL"}
+def _serve_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+    signals.accept_hangups()
+
+    async def listening(stopped: asyncio.Event) -> None:
+        signals.on_hangup(lambda: log.warning("SIGHUP ignored: this command has no config file"))
+        await run(stopped)
+
+    return signals.serve(listening)
 
 
-@cli.command()
-@_flag("--url", "address of the page", _later("process.healthcheck", "parse_url", keep=True), **_URL)
-@_flag("--tls.ca-file", "certificates to trust instead of the system's (PEM)", metavar="FILE")
-@_flag("--tls.insecure-skip-verify", "accept any certificate; nothing secret is sent", **_switch)
-@_flag("--tls.cert-file", "client certificate for mutual TLS (PEM)", metavar="FILE")
-@_flag("--tls.key-file", "key of the client certificate, if in another file (PEM)", metavar="FILE")
-def healthcheck(**options: Any) -> int:
-    """Check that a running exporter responds, for containers.
-
-    Exit code 0 if it does: with 200, or with 401 or 429 if its web config has users or a rate limit. 1 if it does not
-    respond within 3 s, 2 on bad flags.
-    """
-    if options["tls_key_file"] and not options["tls_cert_file"]:
-        raise click.UsageError("--tls.key-file needs --tls.cert-file")
-    if options["tls_ca_file"] and options["tls_insecure_skip_verify"]:
-        raise click.UsageError("--tls.ca-file and --tls.insecure-skip-verify exclude each other")
-    return int(import_module("trainfleet_exporter.process.healthcheck").check(options))
+cli.add_command(health_command)

@@ -34,11 +34,11 @@ def _run(tmp_path: Path, *flags: str, provider: str = "pai") -> int:
     [
         (
             ["--from=yesterday", "--to=2026-01-02"],
-            '--from: found "yesterday"; allowed: a date such as 2026-11-20, or a time',
+            "'--from': found \"yesterday\"; allowed: a date such as 2026-11-20, or a time",
         ),
         (
             ["--from=2026-01-02", "--to=2026-01-02T10:00:00"],
-            '--to: found "2026-01-02T10:00:00"; allowed: a date such as',
+            "'--to': found \"2026-01-02T10:00:00\"; allowed: a date such as",
         ),
         (["--from=2026-01-02", "--to=2026-01-02"], "--to: must be later than --from"),
         (["--from=2026-01-02", "--to=2026-01-03", "--label=job_id=x"], "a label that the exporter sets itself"),
@@ -48,7 +48,7 @@ def _run(tmp_path: Path, *flags: str, provider: str = "pai") -> int:
             "--from: must not be before 2018-01-01T00:00:00Z: no cloud has jobs",
         ),
         (["--from=0001-01-01T00:00+14:00", "--to=2026-01-02"], "--from: must not be before 2018-01-01T00:00:00Z: no"),
-        (["--from=2026-01-02"], "required, but missing: --to"),
+        (["--from=2026-01-02"], "Missing option '--to'"),
     ],
 )
 def test_bad_flags(flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

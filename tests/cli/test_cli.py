@@ -174,7 +174,21 @@ def test_version_imports_nothing_slow(arguments: list[str]) -> None:
     assert re.fullmatch(rf"trainfleet-exporter {trainfleet_exporter.__version__} \(Python 3\.\S+\)", version)
     code, *modules = rest.split()
     assert code == "0"
-    assert {"asyncio", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "logging", "ssl", "re2"}.isdisjoint(modules)
+    assert {"asyncio", "click", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "logging", "ssl", "re2"}.isdisjoint(
+        modules
+    )
+
+
+def test_healthcheck_imports_nothing_slow() -> None:
+    script = (
+        "import sys; sys.argv[1:] = ['healthcheck', '--url', 'http://127.0.0.1:1/']\n"
+        "from trainfleet_exporter.__main__ import main\n"
+        "code = main(); print(code, *sorted(name.partition('.')[0] for name in sys.modules))"
+    )
+    ended = _run("-c", script)
+    code, *modules = ended.stdout.split()
+    assert (code, ended.stderr) == ("1", "not healthy: Connection refused\n")
+    assert {"asyncio", "pydantic", "httpx", "aiohttp", "uvicorn", "yaml", "ssl", "re2"}.isdisjoint(modules)
 
 
 _INTERRUPTED = """
@@ -195,7 +209,7 @@ runpy.run_module("trainfleet_exporter", run_name="__main__", alter_sys=True)
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("trainfleet_exporter.process.arguments", ["--version"]),
+        ("trainfleet_exporter.process.arguments", ["healthcheck"]),
         ("click", ["healthcheck"]),
         ("trainfleet_exporter.process.healthcheck", ["healthcheck"]),
         ("trainfleet_exporter.cli", ["demo"]),

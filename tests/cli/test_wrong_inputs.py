@@ -63,17 +63,15 @@ WRONG = (
     Wrong('unknown flag "-config.file"', 'did you mean "--config.file"?', "-config.file config.yaml"),
     Wrong(
         'unknown flag "--web.listen-address", which is a flag of',
-        "Flags: --config.file, ",
+        "the exporter, demo",
         "once --web.listen-address=:10075",
     ),
-    Wrong('unknown flag "--json", which is a flag of diagnose', "Flags: --config.check, ", "--json"),
-    Wrong(
-        'unknown flag "--config.file", which is a flag of the exporter, backfill, ', "Flags: ", "demo --config.file=x"
-    ),
-    Wrong('unknown flag "-v"', 'did you mean "--version"?', "-v"),
+    Wrong('unknown flag "--json", which is a flag of diagnose', "--help", "--json"),
+    Wrong('unknown flag "--config.file", which is a flag of the exporter', "--help", "demo --config.file=x"),
+    Wrong('unknown flag "-v"', "--help", "-v"),
     Wrong('unknown command "DEMO"', 'did you mean "demo"?', "DEMO"),
-    Wrong("Missing option '--config.file'", "--help", "--log.level=info"),
-    Wrong("Missing option '--config.file'", "--help", "once"),
+    Wrong("Missing option '--config.file'", "trainfleet-exporter demo", "--log.level=info"),
+    Wrong("Missing option '--config.file'", "trainfleet-exporter demo", "once"),
     Wrong("'--config.file'", "a value is required, but missing", "--config.file --config.check"),
     Wrong("'--log.level': 'loud'", "not one of 'debug', 'info', 'warn', 'error'", "demo --log.level loud"),
     Wrong("--web.enable-lifecycle", "does not take a value", "--config.file=config.yaml --web.enable-lifecycle=true"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.config.durations import MAX_DURATION, format_duration, parse_duration
+from trainfleet_exporter.config.kinds import MAX_DURATION, format_duration, parse_duration
 
 SECONDS = st.integers(0, MAX_DURATION)
 

@@ -138,6 +138,19 @@ def test_words_for_false(tmp_path: Path, word: str) -> None:
     assert not load_provider(tmp_path, f"collectors: {{job_counts: {{enabled: {word}}}}}").collectors.job_counts.enabled
 
 
+@pytest.mark.parametrize("word", ["y", "t", "1", "n", "f", "0", "1.0", "''"])
+def test_other_words_are_no_flags(tmp_path: Path, word: str) -> None:
+    (reported,) = faults(tmp_path, MINIMAL + f"    http: {{allow_plain_http: {word}}}\n")
+    assert "allow_plain_http: found " in reported
+    assert reported.endswith("; allowed: true or false")
+
+
+def test_keys_within_a_misspelt_section_are_judged(tmp_path: Path) -> None:
+    text = MINIMAL.partition("    credentials")[0] + "    credentials:\n      odic: {provider_urn: x}\n"
+    keys = [fault.partition(" unknown key ")[2].partition(";")[0] for fault in faults(tmp_path, text)]
+    assert [key for key in keys if key] == ['"odic"', '"provider_urn"']
+
+
 def test_anchors_aliases_and_merges(tmp_path: Path) -> None:
     text = """
 x-base: &base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import io
 import json
@@ -147,6 +148,26 @@ def test_a_file_that_does_not_respond_is_given_up(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(files, "_read", lambda *given: release.wait(60))
     with pytest.raises(AccessDenied, match=r"it could not be read within 0\.01 seconds"):
         Secret.from_file(tmp_path / "key")
+    release.set()
+
+
+def test_old_text_serves_while_its_file_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text(TEXT)
+    secret = Secret.from_file(tmp_path / "key")
+    release, attempts = threading.Event(), list[Path]()
+
+    def hang(path: Path, *given: object) -> None:
+        attempts.append(path)
+        release.wait(60)
+
+    monkeypatch.setattr(files, "LOOP_SECONDS", 0.01)
+    monkeypatch.setattr(files, "_read", hang)
+
+    async def reveal() -> list[str]:
+        return [secret.reveal() for _ in range(3)]
+
+    assert asyncio.run(reveal()) == [TEXT] * 3
+    assert attempts == [tmp_path / "key"]
     release.set()
 
 

@@ -15,8 +15,7 @@ from tests.app.reload_rig import site
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
-from trainfleet_exporter.cli import cli
-from trainfleet_exporter.commands import _load
+from trainfleet_exporter.cli import _load, cli
 
 HEAD = "global: {ledger_file: ledger.jsonl, metrics: {job_labels: [team]}}\n"
 GPUS: dict[str, Any] = {

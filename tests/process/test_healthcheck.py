@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,9 +85,11 @@ def test_a_daemon_that_says_nothing_is_not_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(healthcheck, "SECONDS", 0.2)
+    began = time.monotonic()
     with _answering(None) as (port, _):
         code, said = _check(capsys, f"--url=http://127.0.0.1:{port}/")
     assert (code, said.startswith("not healthy: no answer within")) == (1, True)
+    assert time.monotonic() - began < 10
 
 
 def test_no_exporter_is_listening(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,6 @@ from trainfleet_exporter.config.schema import (
 )
 from trainfleet_exporter.config.secrets import Secret
 from trainfleet_exporter.config.source import Source, load_yaml
-from trainfleet_exporter.config.validate import faults, validate
 
 __all__ = [
     "AccountKey",
@@ -32,9 +31,7 @@ __all__ = [
     "Secret",
     "Section",
     "Source",
-    "faults",
     "load_config",
     "load_yaml",
     "redacted",
-    "validate",
 ]

@@ -26,7 +26,6 @@ from pydantic import (
     WrapValidator,
 )
 
-from trainfleet_exporter.config.durations import format_duration, parse_duration
 from trainfleet_exporter.config.patterns import UnquotedReason, compile_pattern
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import ProxyUrl, Secret, unusable, unusable_secret
@@ -41,7 +40,37 @@ _ZONE = re.compile("(?:([a-z]+-.+)-|([a-z]+-.+-[0-9]+))[a-z]")
 _NUMBER_AND_UNIT = re.compile(
     "([0-9]{1,8})(?:(\\.[0-9]{1,3}))? ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)?", re.ASCII
 )
+_UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+# Each unit at most once, the largest first. Nine digits hold 3650d in seconds.
+_DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNIT_SECONDS))
+MAX_DURATION = 3650 * 86400
+"""The longest duration in seconds, ten years: beyond it lies a typing error, and in the end an overflow."""
 _LARGEST_PEM = 10_000_000
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration such as `1h30m`; ValueError if it is not one, or longer than `MAX_DURATION`."""
+    match = _DURATION.fullmatch(text)
+    if not text or match is None:
+        raise ValueError("not a duration")
+    seconds = sum(
+        int(number) * size for number, size in zip(match.groups(), _UNIT_SECONDS.values(), strict=True) if number
+    )
+    if seconds > MAX_DURATION:
+        raise ValueError("too long a duration")
+    return float(seconds)
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest text of whole seconds from 0 to `MAX_DURATION` that `parse_duration` reads back; else ValueError."""
+    if not 0 <= seconds <= MAX_DURATION or seconds != int(seconds):
+        raise ValueError("not whole seconds within the longest duration")
+    rest = int(seconds)
+    text = ""
+    for unit, size in _UNIT_SECONDS.items():
+        number, rest = divmod(rest, size)
+        text += f"{number}{unit}" if number else ""
+    return text or "0s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +114,15 @@ def region(foreign: str, cloud: str, example: str) -> AfterValidator:
         return text
 
     return AfterValidator(validate)
+
+
+def _flag(value: object) -> bool:
+    # The words of YAML 1.1. Not pydantic's 1, t and y, which may be meant for another key.
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    flag = words.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(flag, bool):
+        raise ValueError("allowed: true or false")
+    return flag
 
 
 def _decimal(value: object) -> object:
@@ -226,7 +264,7 @@ def _show_seconds(seconds: float) -> str:
 Text: TypeAlias = Annotated[str, AfterValidator(_text)]
 Name: TypeAlias = Annotated[str, Field(max_length=64), AfterValidator(_text)]
 Region: TypeAlias = Annotated[str, AfterValidator(_region)]
-Flag: TypeAlias = bool
+Flag: TypeAlias = Annotated[bool, BeforeValidator(_flag)]
 CountFrom0: TypeAlias = Annotated[int, Field(ge=0), BeforeValidator(_decimal)]
 CountFrom1: TypeAlias = Annotated[int, Field(ge=1), BeforeValidator(_decimal)]
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -70,12 +70,9 @@ def word_of(key: str) -> str:
     return _NOT_OF_A_KEY.split(key, maxsplit=1)[0]
 
 
-def show_key(key: str, *, alone: bool) -> str:
-    """A key as it is written. What cannot be a key is cut off, since it may be a secret or break the line.
-
-    A key that stands alone, without a value, may be a secret as a whole, as in `{xyz}`: only plain words are shown.
-    """
+def show_key(key: str) -> str:
+    """A key as it is written. What cannot be a key is cut off, since it may be a secret or break the line."""
     word = word_of(key)
-    if not is_plain(word) and (alone or word != key or not is_like_name(word)):
+    if not is_plain(word) and (word != key or not is_like_name(word)):
         return "…"
     return word if word == key else f"{word}…"

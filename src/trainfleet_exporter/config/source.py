@@ -52,14 +52,11 @@ class Source:
         self.lines: dict[Loc, int] = {}
         self.written: dict[Loc, str] = {}
         """Texts with values of the environment, as the file has them."""
-        self.broken: set[Loc] = set()
-        """Places where a fault left no value that could be judged."""
-        self.empty: set[Loc] = set()
-        """Places without a value."""
         self._environ = environ
         self._ignored = ignored
         self._open: list[yaml.Node] = []
-        self._spoilt: set[Loc] = set()
+        self.spoilt: set[Loc] = set()
+        """Places with a fault."""
         try:
             node = yaml.compose(text.decode("utf-8-sig"), yaml.SafeLoader)
             data = None if node is None else self._build(node, ())
@@ -79,26 +76,17 @@ class Source:
             raise self._refused(f"found {found}; allowed: a mapping", self.lines.get(()) if data else None)
         self.data: dict[str, Any] = data
 
-    def fault(self, loc: Loc, message: str, *, at: Loc | None = None) -> Fault:
-        """Add a fault of the place `loc`, and return it. Its line is that of `at`, or of the place above it."""
-        near = at or loc
+    def fault(self, loc: Loc, message: str, line: int | None = None) -> None:
+        """Add a fault of the place `loc`, at `line`, or its own, or that of the place above it."""
+        near = loc
         while near and near not in self.lines:
             near = near[:-1]
-        self._spoilt.add(loc)
-        self.faults.append(Fault(self.name, self.lines.get(near), self.path(loc), message))
-        return self.faults[-1]
+        self.faults.append(Fault(self.name, line or self.lines.get(near), show_path(loc), message))
+        self.spoilt.add(loc)
 
     def is_sound(self, *loc: str | int) -> bool:
         """Return whether no fault was found at `loc`, in its content or around it."""
-        return not any(spoilt[: len(loc)] == loc[: len(spoilt)] for spoilt in self._spoilt)
-
-    def path(self, loc: Loc) -> str:
-        """Return `providers[0].collectors.jobs`. A key without a value may be a secret, so it may not be shown."""
-        path = ""
-        for length, step in enumerate(loc, 1):
-            alone = loc[:length] in self.empty
-            path += f"[{step}]" if isinstance(step, int) else f".{show_key(step, alone=alone)}"
-        return path.removeprefix(".")
+        return not any(spoilt[: len(loc)] == loc[: len(spoilt)] for spoilt in self.spoilt)
 
     def raise_faults(self, *, unless: bool = False) -> None:
         """Raise ConfigError if there are faults."""
@@ -121,20 +109,16 @@ class Source:
         )
         return self._refused(f"invalid YAML: {words}; {fix}", mark.line + 1 if mark else None)
 
-    def _no_value(self, loc: Loc, message: str) -> None:
-        self.broken.add(loc)
-        self.fault(loc, message)
-
     def _build(self, node: yaml.Node, loc: Loc) -> Any:
         if len(self.lines) > _MOST_NODES:
             raise self._refused(f"found more than {_MOST_NODES} values; allowed: fewer aliases (*)")
         self.lines.setdefault(loc, node.start_mark.line + 1)
         if node.tag == _NULL:
-            return self.empty.add(loc)
+            return None
         if node.tag not in _TAGS:
-            return self._no_value(loc, "found a YAML tag (!); allowed: quotes around a text that begins with !")
+            return self.fault(loc, "found a YAML tag (!); allowed: quotes around a text that begins with !")
         if node in self._open:
-            return self._no_value(loc, "found an alias that contains itself; allowed: an alias to something else")
+            return self.fault(loc, "found an alias that contains itself; allowed: an alias to something else")
         if isinstance(node, yaml.ScalarNode):
             return self._expanded(node.value, loc)
         self._open.append(node)
@@ -146,38 +130,28 @@ class Source:
             self._open.pop()
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in self._merged(node, loc):
-            at = (*loc, key.value if isinstance(key, yaml.ScalarNode) and key.value.isprintable() else "")
-            self.lines[at] = key.start_mark.line + 1
-            if not at[-1]:
-                self.fault(loc, "found a key that is not a text; allowed: a text", at=at)
-            elif loc or self._ignored is None or not key.value.startswith(self._ignored):
-                found[key.value] = self._build(value, at)
-        return found
-
-    def _merged(self, node: yaml.MappingNode, loc: Loc) -> list[tuple[yaml.Node, yaml.Node]]:
-        """The keys and values with those of `<<` first: what is written out wins, and an earlier merge over a later."""
-        merged: list[tuple[yaml.Node, yaml.Node]] = []
         first: dict[str, int] = {}
-        for key, value in node.value:
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode) and key.value in first:
+            if first.setdefault(key.value, line) != line:
                 self.lines[*loc, key.value] = line
-                self.empty |= {(*loc, key.value)} if value.tag == _NULL else set()
                 message = f"duplicate key (first on line {first[key.value]}); allowed: each key once"
                 self.fault((*loc, key.value), message)
-            elif isinstance(key, yaml.ScalarNode):
-                first[key.value] = line
-            for item in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
-                if key.tag == _MERGE and isinstance(item, yaml.MappingNode) and item not in self._open:
-                    self._open.append(item)
-                    merged += self._merged(item, loc)
-                    self._open.pop()
-                elif key.tag == _MERGE:
-                    self.lines[*loc, "<<"] = line
-                    self.fault((*loc, "<<"), "found no mapping after <<; allowed: another mapping, or several")
-        return merged + [(key, value) for key, value in node.value if key.tag != _MERGE]
+                self.spoilt.discard((*loc, key.value))  # the later value is judged too
+        try:
+            yaml.constructor.SafeConstructor().flatten_mapping(node)  # <<: what is written out wins, and comes last
+        except yaml.MarkedYAMLError:
+            self.lines[*loc, "<<"] = first["<<"]
+            self.fault((*loc, "<<"), "found no mapping after <<; allowed: another mapping, or several")
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value or not key.value.isprintable():
+                self.fault(loc, "found a key that is not a text; allowed: a text", key.start_mark.line + 1)
+            elif key.tag != _MERGE and (loc or self._ignored is None or not key.value.startswith(self._ignored)):
+                at = (*loc, key.value)
+                self.lines[at] = key.start_mark.line + 1
+                found[key.value] = self._build(value, at)
+        return found
 
     def _expanded(self, text: str, loc: Loc) -> str:
         environ = self._environ
@@ -189,20 +163,20 @@ class Source:
             if found[0] == "$$":
                 return "$"
             if found[0][1] != "{":
-                self._no_value(loc, "found a $ and a name without braces; allowed: ${NAME}, or $$NAME for a dollar")
+                self.fault(loc, "found a $ and a name without braces; allowed: ${NAME}, or $$NAME for a dollar")
             elif found[1] is None:
-                self._no_value(loc, "found ${ without a variable name and }; allowed: ${NAME}, or $$ for a dollar")
+                self.fault(loc, "found ${ without a variable name and }; allowed: ${NAME}, or $$ for a dollar")
             elif found[1] not in environ:
-                unset.append(f"${{{show_key(found[1], alone=True)}}}")
+                unset.append(f"${{{show_key(found[1])}}}")
             self.written[loc] = text
             return environ.get(found[1] or "", "")
 
         filled = _REFERENCE.sub(fill, text)
         if unset:
             found = f"found {', '.join(dict.fromkeys(unset))}, which the environment does not set"
-            self._no_value(loc, f"{found}; allowed: a variable that is set, or $$ for a dollar")
+            self.fault(loc, f"{found}; allowed: a variable that is set, or $$ for a dollar")
         elif placeholder := PLACEHOLDER.search(filled):
-            self._no_value(loc, f'found the placeholder "{placeholder[0]}"; allowed: your own value in its place')
+            self.fault(loc, f'found the placeholder "{placeholder[0]}"; allowed: your own value in its place')
         return EnvironmentText(filled) if loc in self.written else filled
 
 
@@ -215,3 +189,9 @@ def load_yaml(
     `${NAME}` is a text like any other.
     """
     return Source(text, name, environ, ignored)
+
+
+def show_path(loc: Loc) -> str:
+    """Return `providers[0].collectors.jobs`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{show_key(step)}" for step in loc)
+    return "".join(steps).removeprefix(".")

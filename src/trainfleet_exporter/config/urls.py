@@ -36,21 +36,19 @@ def parse_proxy(given: object) -> ProxyUrl:
 
 def is_loopback(url: str) -> bool:
     """Return whether the address leads to this machine itself."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return urlsplit(url).hostname == "localhost" or _ip_address(url).is_loopback
 
 
 def is_link_local(url: str) -> bool:
     """Return whether the address leads to this machine's own network only, as those of metadata services do."""
+    return _ip_address(url).is_link_local
+
+
+def _ip_address(url: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
-        return ipaddress.ip_address(urlsplit(url).hostname or "").is_link_local
+        return ipaddress.ip_address(urlsplit(url).hostname or "")
     except ValueError:
-        return False
+        return ipaddress.IPv4Address(0)  # a name, which is neither loopback nor link-local
 
 
 def _split(text: str) -> SplitResult:

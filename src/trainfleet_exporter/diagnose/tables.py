@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from trainfleet_exporter.config.durations import format_duration
+from trainfleet_exporter.config.kinds import format_duration
 from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, ProviderReport
 from trainfleet_exporter.transport.json_fields import iso_time, printable
 

@@ -1,116 +1,106 @@
 """`trainfleet-exporter healthcheck`: checks that a running daemon answers, for images without curl.
 
-It runs every few seconds on busy machines, so it imports little: a socket, the first line of an answer, and of this
-package only the module that reads the command line. It ignores the environment's proxies.
+It runs every few seconds on busy machines, so it imports little: a socket and the first line of an answer. It ignores
+the environment's proxies.
 
 Exit codes: 0 healthy, 1 not healthy, 2 bad flags.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
+import signal
 import socket
 import sys
-import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
-from trainfleet_exporter.process.arguments import found
+import click
 
+from trainfleet_exporter.process.arguments import Checked, flag, found, switch
+
+DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
 """Seconds that connecting and answering may take together."""
 _LONGEST_LINE = 1000
+_ALIVE = {
+    200: "healthy",
+    401: "healthy: it runs and requires a password (HTTP 401)",  # the web config has users
+    429: "healthy: it runs and limits the rate of requests (HTTP 429)",  # the web config has a rate_limit
+}
+"""What a status means; others are not healthy."""
 
 
-class _NotHealthyError(Exception):
-    pass
+def _check(**options: Any) -> int:
+    """Check that a running exporter responds, for containers.
 
-
-def check(options: Mapping[str, Any]) -> int:
-    """Send one request, print one line about the result, return the exit code. `options` are the values of flags."""
-    alive, words = _judge(options)
-    _say(words if alive else f"not {words}", error=not alive)
-    return 0 if alive else 1
-
-
-def _say(words: str, *, error: bool = False) -> None:
-    """Print a line. A closed output is no error: the exit code is the result."""
-    stream = sys.stderr if error else sys.stdout
-    if stream is None:
-        return
+    Exit code 0 if it does: with 200, or with 401 or 429 if its web config has users or a rate limit. 1 if it does not
+    respond within 3 s, 2 on bad flags.
+    """
+    if options["tls_key_file"] and not options["tls_cert_file"]:
+        raise click.UsageError("--tls.key-file needs --tls.cert-file", click.get_current_context())
+    if options["tls_ca_file"] and options["tls_insecure_skip_verify"]:
+        words = "--tls.ca-file and --tls.insecure-skip-verify exclude each other"
+        raise click.UsageError(words, click.get_current_context())
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
-        stream.write(f"{words}\n")
-        stream.flush()
-    except OSError:  # nor may Python's own flush at the end change the exit code
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _judge(options: Mapping[str, Any]) -> tuple[bool, str]:
-    """Return whether the daemon is healthy, and why, in words."""
-    try:
-        status = _ask(parse_url(options["url"]), options)
-    except _NotHealthyError as error:
-        return False, f"healthy: {error}"
+        status = _ask(options["url"], options)
+        words = _ALIVE.get(status, f"not healthy: HTTP {status}")
     except TimeoutError:
-        return False, f"healthy: no answer within {SECONDS:.0f} s"
+        words = f"not healthy: no answer within {SECONDS:.0f} s"
     except OSError as error:  # also of ssl
-        return False, f"healthy: {error.strerror or error}"
-    match status:
-        case 200:
-            return True, "healthy"
-        case 401:  # the web config has users, so every page needs a password
-            return True, "healthy: it runs and requires a password (HTTP 401)"
-        case 429:  # the web config has a rate_limit
-            return True, "healthy: it runs and limits the rate of requests (HTTP 429)"
-        case _:
-            return False, f"healthy: HTTP {status}"
+        words = f"not healthy: {error.strerror or error}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    is_alive = words in _ALIVE.values()
+    stream = sys.stdout if is_alive else sys.stderr
+    try:
+        if stream is not None:
+            stream.write(f"{words}\n")
+            stream.flush()
+    except OSError:  # a closed output must not change the exit code, nor may Python's own flush at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return 0 if is_alive else 1
+
+
+def _give_up(number: int, frame: object) -> NoReturn:
+    raise TimeoutError
 
 
 def parse_url(text: str) -> SplitResult:
     """Parse an http or https URL without a user. Raises ValueError."""
-    culprit = "found a hidden text, which may contain a password" if "@" in text else found(text)
     try:
         url = urlsplit(text)
         known = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
     except ValueError:
         known = False
     if not known or not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
-        raise ValueError(
-            f"{culprit}; allowed: http:// or https://, a host and a path, such as http://127.0.0.1:10075/-/healthy"
-        )
+        culprit = "found a hidden text, which may contain a password" if "@" in text else found(text)
+        raise ValueError(f"{culprit}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}")
     if "@" in url.netloc:  # not quoted: it is a secret, and was one on the command line
         raise ValueError("leave out the user and password: an exporter that asks for them counts as healthy")
     return url
 
 
 def _ask(url: SplitResult, options: Mapping[str, Any]) -> int:
-    """The status of the answer. TimeoutError, OSError or _NotHealthyError if there is none."""
-    end = time.monotonic() + SECONDS
+    """The status of the answer. OSError if there is none."""
     assert url.hostname is not None
-    port = url.port or (443 if url.scheme == "https" else 80)
-    sock = socket.create_connection((url.hostname, port), timeout=SECONDS)
+    sock = socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)))
+    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    request = f"GET {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     with sock:
-        if url.scheme == "https":
-            sock.settimeout(max(0.1, end - time.monotonic()))
-            sock = _in_tls(sock, url.hostname, options)
-        with sock:
-            path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-            request = f"GET {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-            sock.sendall(request.encode("ascii"))
-            line = b""
-            while b"\n" not in line and len(line) < _LONGEST_LINE:
-                left = end - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError
-                sock.settimeout(left)
-                piece = sock.recv(_LONGEST_LINE)
-                if not piece:
-                    raise _NotHealthyError("the connection was closed without an answer")
-                line += piece
-    words = line.partition(b"\n")[0].split()
+        asking = sock if url.scheme == "http" else _in_tls(sock, url.hostname, options)
+        with asking, asking.makefile("rb") as answer:
+            asking.sendall(request.encode("ascii"))
+            line = answer.readline(_LONGEST_LINE)
+    words = line.split()
+    if not line:
+        raise OSError(None, "the connection was closed without an answer")
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
-        raise _NotHealthyError("the answer is not HTTP")
+        raise OSError(None, "the answer is not HTTP")
     return int(words[1])
 
 
@@ -126,3 +116,17 @@ def _in_tls(sock: socket.socket, host: str, options: Mapping[str, Any]) -> socke
     if options["tls_cert_file"]:
         context.load_cert_chain(options["tls_cert_file"], options["tls_key_file"])
     return context.wrap_socket(sock, server_hostname=host)
+
+
+command = click.Command(
+    "healthcheck",
+    help=inspect.getdoc(_check),
+    callback=_check,
+    params=[
+        flag("--url", "address of the page", Checked(parse_url), default=DEFAULT_URL, metavar="URL"),
+        flag("--tls.ca-file", "certificates to trust instead of the system's (PEM)", metavar="FILE"),
+        switch("--tls.insecure-skip-verify", "accept any certificate; nothing secret is sent"),
+        flag("--tls.cert-file", "client certificate for mutual TLS (PEM)", metavar="FILE"),
+        flag("--tls.key-file", "key of the client certificate, if in another file (PEM)", metavar="FILE"),
+    ],
+)

@@ -17,10 +17,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from trainfleet_exporter.config import Source, load_yaml
+from trainfleet_exporter.config.load import unknown_key
 from trainfleet_exporter.config.plain import show
 from trainfleet_exporter.config.secrets import unusable
 from trainfleet_exporter.config.source import Loc
-from trainfleet_exporter.config.validate import unknown_key
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.process.redaction import HoldsSecrets
@@ -143,7 +143,7 @@ def read_web_config(path: Path) -> WebConfig:
         context, found = make_context(TlsServer.model_validate(tls), path.parent)
         problems |= {(_TLS, key): message for key, message in found.items()}
     for loc, message in problems.items():
-        if loc not in source.broken:
+        if loc not in source.spoilt:
             source.fault(loc, message)
     source.raise_faults()
     headers = {
@@ -178,7 +178,7 @@ def _in_words(source: Source, detail: ErrorDetails) -> str:
         for step in loc[:-1]:
             section = section.model_fields[step].annotation
         keys = [given.alias or name for name, given in section.model_fields.items()]
-        return unknown_key(str(loc[-1]), keys, alone=loc in source.empty)
+        return unknown_key(str(loc[-1]), keys)
     is_hidden = loc[0] == _USERS or loc[-1] in ("cert", "key", "client_ca")
     found = "<secret>" if is_hidden and isinstance(value, str) else show(value)
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")  # what is allowed
