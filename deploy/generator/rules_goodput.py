@@ -200,13 +200,14 @@ clamp_max(
 
 _NOT_QUEUED = '{phase!="queued"}'
 _PHASES = "provider:trainfleet_phase_accelerators:sum"
+_CHANGES = "provider:trainfleet_phase_accelerators:change1m"
 _REPEATED = "provider:trainfleet_repeated_accelerators:sum"
 _IN_ALL, _HELD_TIME, _RAN, _UNDONE = (
     f"sum by (provider) ({_window(record, 'goodput_window', matchers)})"
     for record, matchers in (
-        (_PHASES, ""),
-        (_PHASES, _NOT_QUEUED),
-        (_PHASES, '{phase="running"}'),
+        (_CHANGES, ""),
+        (_CHANGES, _NOT_QUEUED),
+        (_CHANGES, '{phase="running"}'),
         (_REPEATED, ""),
     )
 )
@@ -223,10 +224,15 @@ def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
 
 _FLEET = (
     Record(
+        _CHANGES,
+        f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
+        "Accelerators times the minutes that the last minute added to each phase. Below 0 if a late report moved more "
+        "time to another phase. The ratios are sums of it.",
+        ("provider", "phase"),
+    ),
+    Record(
         _PHASES,
-        _at_least_zero(
-            f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)"
-        ),
+        _at_least_zero(_CHANGES),
         "Accelerators of jobs in the last minute, by phase. Accelerators of `queued` jobs are requested, not held. At "
         "least 0, also if a late report moved more time than the minute had.",
         ("provider", "phase"),
