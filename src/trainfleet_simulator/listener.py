@@ -123,6 +123,8 @@ class Listener:
             _, left = await asyncio.wait(under_way, timeout=_LONGEST_END)
             for task in left:
                 task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)  # an aborted transport closes its socket in the next turn of the loop
 
     def _accept(self, sock: socket.socket) -> None:
         try:

@@ -144,7 +144,7 @@ WRONG = (
         "collectors.nodes: found", 'mean "{enabled: true}"?', "    cred", "    collectors: {nodes: true}\n    cred"
     ),
     _config("duplicate key", "each key once", "    cred", "    region: cn-beijing\n    cred"),
-    Wrong("credentials: required, but missing", "allowed: credentials here", config=PAI[: PAI.index("    cred")]),
+    Wrong("credentials: found no credentials here", "allowed: credentials here", config=PAI[: PAI.index("    cred")]),
 )
 
 

@@ -361,7 +361,9 @@ def _message(model: type[Section], detail: ErrorDetails, source: Source, loc: Lo
     meaning = meanings(section).get(key, "").partition(". ")[0].rstrip(".")
     meaning = f". {key}: {meaning}" if meaning else ""
     if kind == "missing":
-        return f"required, but missing{meaning}"
+        inner = _model_at(section, (key,))
+        keys = f"; allowed: a mapping with {', '.join(inner.allowed_keys())}" if inner is not section else meaning
+        return f"required, but missing{keys}"
     if message.startswith(("found ", "required")):
         return message
     if kind.startswith("model_"):
