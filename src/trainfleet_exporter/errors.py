@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class TrainfleetError(Exception):
@@ -76,6 +76,8 @@ class CloudError(TrainfleetError):
 
     outcome: ClassVar[str]
     transient: ClassVar[bool] = False
+    attempted = True
+    """False if the call was not sent, because of the limits, the deadline or the lease."""
 
     def __init__(
         self,
@@ -95,6 +97,11 @@ class CloudError(TrainfleetError):
         self.request_id = request_id
         self.retry_after = retry_after
         """The pause that the service asks for, in seconds; None if it does not."""
+
+    def not_attempted(self) -> Self:
+        """Mark the error of a call that was not sent, and return it."""
+        self.attempted = False
+        return self
 
     def __str__(self) -> str:
         facts = [f"HTTP {self.status}" if self.status is not None else "", self.code, self.message]
@@ -177,6 +184,7 @@ class LeaseLost(CloudError):
     """Not tried: another exporter may hold the lease by now."""
 
     outcome = reason = "lease"
+    attempted = False
 
 
 class PollError(TrainfleetError):

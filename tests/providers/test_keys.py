@@ -118,13 +118,31 @@ def test_another_password_ends_the_pause() -> None:
     run_stepped(main)
 
 
-def test_lease_lost_makes_no_pause() -> None:
+@pytest.mark.parametrize("error", [LeaseLost("no"), RequestTimedOut("the poll ends").not_attempted()])
+def test_call_that_was_not_sent_makes_no_pause(error: CloudError) -> None:
     async def main() -> None:
-        source = Source(errors=[LeaseLost("no")])
+        source = Source(errors=[error])
         credential = source.credential()
-        assert [await _outcome(credential), await _outcome(credential)] == ["lease", "id-2"]
+        assert [await _outcome(credential), await _outcome(credential)] == [error.outcome, "id-2"]
 
     run_stepped(main)
+
+
+def test_keys_of_the_machine_do_not_replace_those_of_a_profile(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        origins = iter(['profile "default" of ~/file', *["ECS metadata, role m"] * 3])
+
+        async def fetch(deadline: float) -> Keys:
+            origin = next(origins)
+            return Keys(f"id-{origin[0]}", "planted", origin=origin)
+
+        credential = FetchedKeys("p", "the default chain", fetch)
+        for _ in range(3):
+            assert (await credential.keys(asyncio.get_running_loop().time() + 50)).access_key_id == "id-p"
+            await asyncio.sleep(301)
+
+    run_stepped(main)
+    assert caplog.text.count("cannot refresh the credential") == 1
 
 
 def test_failed_refresh_keeps_valid_keys_to_their_end(caplog: pytest.LogCaptureFixture) -> None:

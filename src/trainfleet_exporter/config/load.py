@@ -362,8 +362,8 @@ def _message(model: type[Section], detail: ErrorDetails, source: Source, loc: Lo
     meaning = f". {key}: {meaning}" if meaning else ""
     if kind == "missing":
         inner = _model_at(section, (key,))
-        keys = f"; allowed: a mapping with {', '.join(inner.allowed_keys())}" if inner is not section else meaning
-        return f"required, but missing{keys}"
+        allowed = f"; allowed: a mapping with {', '.join(inner.allowed_keys())}"
+        return f"required, but missing{meaning if inner is section else allowed}"
     if message.startswith(("found ", "required")):
         return message
     if kind.startswith("model_"):

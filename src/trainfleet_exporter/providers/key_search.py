@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import os
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.config.urls import is_link_local, is_loopback
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
+from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_direct_transport
@@ -292,7 +294,10 @@ class Environment:
     def file(self, variable: str, *default: str) -> tuple[Path | None, str]:
         """The path that a variable names, or that of `default` in the home directory; and its name in texts."""
         if path := self.get(variable):
-            return Path(path).expanduser(), path if is_plain(path) else f"the file of {variable}"
+            try:
+                return Path(path).expanduser(), path if is_plain(path) else f"the file of {variable}"
+            except RuntimeError:
+                raise AccessDenied(f"{variable} cannot be used: there is no such home directory") from None
         home = self.get("HOME")
         return (Path(home, *default) if home else None), "/".join(("~", *default))
 
@@ -307,17 +312,21 @@ def secret_of(path: Path, shown: str) -> Secret:
         raise AccessDenied(f"{shown} cannot be used: it is not a path") from None
 
 
-def read_file(path: Path, shown: str, parse: Callable[[str], T], kind: str) -> T:
-    """A file of profiles. AccessDenied names it; it never quotes the file, because that holds secrets."""
+def read_file(path: Path, shown: str, parse: Callable[[str], T], kind: str, *, is_named: bool) -> T | None:
+    """The content of a file of profiles; None if no variable names it and there is none.
+
+    AccessDenied names the file. It never quotes the file, because that holds secrets.
+    """
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)
-        if len(raw) <= _MOST_BYTES:
-            return parse(raw.decode("utf-8-sig"))
-        reason = f"it is longer than {_MOST_BYTES} bytes"
+        return parse(read_regular_file(path, _MOST_BYTES)[1].decode("utf-8-sig"))
     except configparser.Error as error:
         line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
         reason = f"it is not {kind}" + (f" (line {line})" if line else "")
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        # In a home directory of another user, no file is there for this process. Containers often have such a HOME.
+        if not is_named and not os.path.exists(path):  # noqa: PTH110 - Path.exists raises PermissionError
+            return None
+        reason = error.strerror or "it cannot be read"
     except OSError as error:
         reason = error.strerror or "it cannot be read"
     except ValueError:

@@ -24,7 +24,6 @@ from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.errors import (
     AccessDenied,
     CloudError,
-    LeaseLost,
     NotFound,
     RequestRefused,
     RequestTimedOut,
@@ -42,6 +41,8 @@ REFRESH_MARGIN = 900.0
 """Seconds before their expiration at which keys are refreshed, or at half their life if that is later."""
 RECHECK = 300.0
 """Seconds after which keys without an expiration are fetched again, because profile files are replaced."""
+PROFILE = "profile "
+"""How the origin of keys of a profile begins."""
 REFUSAL_PAUSE, FAILURE_PAUSE = 300.0, 30.0
 """Seconds before a fetch is repeated that was refused (too many wrong passwords lock an account), or that failed."""
 ROTATION = 60.0
@@ -211,7 +212,7 @@ class FetchedKeys(Generic[K]):
         self._fetched = (0.0, 0.0)
         """When the keys in use were fetched: Unix seconds, and loop time."""
         self._refused_at = -math.inf
-        self._is_refused = False
+        self._is_refused = self._is_failing = False
         self._lock = asyncio.Lock()
         self._back_off = BackOff()
 
@@ -266,16 +267,20 @@ class FetchedKeys(Generic[K]):
             basis = self._basis()
             self._back_off.check(basis)
             keys = await self._fetch(deadline)
+            self._refuse_another_source(keys)
         except CloudError as error:
             self._back_off.note(basis, error)
             if not self._is_valid():
                 raise
             self._due = self._now() + REFUSAL_PAUSE  # after its end it is due in any case
-            end = "never" if self._ends == math.inf else iso_time(self._ends)
-            facts = fields(provider=self._provider, credential=self.origin, expires=end, error=error)
-            log.warning("cannot refresh the credential; the old one is used until it expires", extra=facts)
+            if not self._is_failing:
+                end = "never" if self._ends == math.inf else iso_time(self._ends)
+                facts = fields(provider=self._provider, credential=self.origin, expires=end, error=error)
+                log.warning("cannot refresh the credential; the old one is used until it expires", extra=facts)
+            self._is_failing = True
             return
         self._back_off.clear()
+        self._is_failing = False
         held = self._held
         self._fetched = now, _ = time.time(), asyncio.get_running_loop().time()
         # The same object while nothing has changed: it is what `refused` compares.
@@ -286,6 +291,13 @@ class FetchedKeys(Generic[K]):
             until = {} if keys.expires is None else {"expires": iso_time(keys.expires)}
             facts = fields(provider=self._provider, credential=self.origin, **until)
             log.info("credential received" if held is None else "credential refreshed", extra=facts)
+
+    def _refuse_another_source(self, keys: K) -> None:
+        """Refuse the keys of a machine, say, in place of those of a profile, whose file may be gone for a moment."""
+        held = self._held
+        if held is not None and held.origin.startswith(PROFILE) and not keys.origin.startswith(PROFILE):
+            found = f"{held.origin} is gone, and the next source is {keys.origin}"
+            raise AccessDenied(f"{found}; restore the profile, or restart the exporter to accept the other identity")
 
 
 class BackOff:
@@ -303,7 +315,7 @@ class BackOff:
 
     def note(self, basis: object, error: CloudError) -> None:
         """Begin the pause of a failure, unless it is the noted one. Without an attempt there is no pause."""
-        if isinstance(error, LeaseLost) or (self._error is not None and self._is_pause(basis)):
+        if not error.attempted or (self._error is not None and self._is_pause(basis)):
             return
         hint = wait_hint(error.retry_after) or 0.0
         pause = REFUSAL_PAUSE if isinstance(error, _REFUSALS) else max(FAILURE_PAUSE, hint)

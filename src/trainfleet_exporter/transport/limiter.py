@@ -73,7 +73,7 @@ class Limiter:
         except TimeoutError:
             raise RequestTimedOut(
                 f"{self._host}: the poll's deadline passed while the call waited for its turn, at {self._in_words()}"
-            ) from None
+            ).not_attempted() from None
         finally:
             self._waiting -= 1
 
@@ -138,11 +138,11 @@ class Limiter:
             raise Throttled(
                 f"{self._host} asked to wait {seconds:.1f} s{besides}, which is after the poll's deadline; "
                 f"{self._in_words()}"
-            )
+            ).not_attempted()
         raise RequestTimedOut(
             f"{self._host}: {ahead} calls wait before this one; {self._in_words()} "
             f"are too few for the {deadline - now:.1f} s until the poll's deadline"
-        )
+        ).not_attempted()
 
     def _in_words(self) -> str:
         text = f"{self.rate:.3g} requests a second"

@@ -53,7 +53,7 @@ class Caller:
         reason = failures.last.message.removeprefix(f"{host}: ")
         raise type(failures.last)(
             f"{host}: not tried, because {_MOST_FAILURES} attempts in a row failed in this poll; last: {status}{reason}"
-        )
+        ).not_attempted()
 
     def succeeded(self, operation: Hashable) -> None:
         """The service answered a call of this operation."""

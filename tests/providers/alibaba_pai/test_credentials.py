@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +14,9 @@ import httpx
 import pytest
 
 from tests.providers.key_rig import Found, find
+from tests.support.hang import at_most
 from trainfleet_exporter.config import Secret
+from trainfleet_exporter.providers import key_search
 from trainfleet_exporter.providers.alibaba_pai.api import load
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Oidc
 
@@ -149,6 +153,7 @@ BROKEN = {
     "chosen profile is misspelt": Env(
         env={"ALIBABA_CLOUD_PROFILE": "bse"}, files=cli(BASE), refusal=('no profile "bse"', "ALIBABA_CLOUD_PROFILE")
     ),
+    "no profile is current": Env(files=cli(BASE, current=""), refusal=("~/.aliyun/config.json", "none is current")),
     "source is misspelt": Env(
         files=cli(profile("ChainableRamRoleArn", source_profile="bse", ram_role_arn=ROLE)),
         refusal=('no profile "bse"',),
@@ -298,6 +303,33 @@ def test_hanging_metadata_names_the_hop_limit(tmp_path: Path) -> None:
     found = use(Env(), tmp_path, answer=hang)
     assert "hop limit of the metadata service must be 2 or more" in found.refusal
     assert set(found.calls) == {"PutToken"}
+
+
+def test_named_role_that_does_not_answer_ends_the_chain(tmp_path: Path) -> None:
+    def hang(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("hangs")
+
+    found = use(Env(env=URI | {"ALIBABA_CLOUD_ECS_METADATA": "named"}), tmp_path, answer=hang)
+    assert found.keys is None
+    assert "GetCredentialsUri" not in found.calls
+
+
+@pytest.mark.parametrize("name", [CLI, SDK])
+def test_profile_that_is_a_named_pipe_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir()
+    os.mkfifo(tmp_path / name)
+    with at_most(20):
+        found = use(Env(), tmp_path)
+    assert f"~/{name} cannot be used: it is not a regular file" in found.refusal
+    assert found.calls == []
+
+
+def test_home_of_another_user_has_no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> object:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(key_search, "read_regular_file", refuse)
+    assert use(Env(), tmp_path).origin == "ECS metadata, role m"
 
 
 REFUSED = (

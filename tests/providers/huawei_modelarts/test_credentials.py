@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from tests.providers.key_rig import Found, find
+from tests.support.hang import at_most
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.huawei_modelarts.api import Token, load, public_endpoint
@@ -145,6 +147,15 @@ def test_broken_profile_never_becomes_the_machines_role(name: str, tmp_path: Pat
     assert [words for words in (*given.refusal, "~/.huaweicloud/credentials") if words not in found.refusal] == []
     assert found.calls == []
     assert "planted" not in found.refusal
+
+
+def test_profile_that_is_a_named_pipe_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".huaweicloud").mkdir()
+    os.mkfifo(tmp_path / ".huaweicloud/credentials")
+    with at_most(20):
+        found = use(Env(), tmp_path)
+    assert "~/.huaweicloud/credentials cannot be used: it is not a regular file" in found.refusal
+    assert found.calls == []
 
 
 def test_there_are_enough_environments() -> None:

@@ -165,8 +165,8 @@ async def _chain(env: Environment, http: SearchHttp) -> Keys:
         try:
             return await _machine(env, http, wanted)
         except _NOT_THERE as error:
-            if wanted and isinstance(error, NotFound):
-                raise AccessDenied.of(error) from None
+            if wanted:
+                raise (AccessDenied.of(error) if isinstance(error, NotFound) else error) from None
             passed.append(f"ECS metadata: {error.message}")
             if not uri and error.transient:
                 raise type(error)(f"no credentials found: {'; '.join(passed)}", operation=error.operation) from None
@@ -314,15 +314,17 @@ def _files(env: Environment) -> list[_File]:
     """The files that exist, in their order. AccessDenied for one of no use."""
     found = []
     path, shown = env.file("", ".aliyun", "config.json")
-    if path is not None and path.exists() and not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED"):
-        found.append(_File(path, shown, *read_file(path, shown, _parse_json, "a JSON file of the CLI")))
+    if path is not None and not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED"):
+        config = read_file(path, shown, _parse_json, "a JSON file of the CLI", is_named=False)
+        found += [] if config is None else [_File(path, shown, *config)]
     variable = _PREFIX + "CREDENTIALS_FILE"
-    path, shown = env.file(variable, ".alibabacloud", "credentials")
-    if path is not None and not env.get(variable) and not path.exists():
-        # The vendor's documentation and its Python client differ in the name.
-        path, shown = env.file("", ".alibabacloud", "credentials.ini")
-    if path is not None and (env.get(variable) or path.exists()):
-        found.append(_File(path, shown, *read_file(path, shown, _parse_ini, "an INI file"), is_ini=True))
+    # The vendor's documentation and its Python client differ in the name.
+    for name in ("credentials", "credentials.ini"):
+        path, shown = env.file(variable, ".alibabacloud", name)
+        is_named = bool(env.get(variable))
+        if path is not None and (read := read_file(path, shown, _parse_ini, "an INI file", is_named=is_named)):
+            found.append(_File(path, shown, *read, is_ini=True))
+            break
     return found
 
 
@@ -339,6 +341,8 @@ async def _profile(env: Environment, http: SearchHttp, name: str) -> Keys:
 async def _profile_of_files(env: Environment, http: SearchHttp, name: str) -> Keys | None:
     """The keys of the first profile of that name, or else of the first that is current. None without any."""
     for file in _files(env):
+        if not name and not file.current and file.profiles and not file.is_ini:
+            raise AccessDenied(f"{file.shown} cannot be used: it has profiles, and none is current")
         if (wanted := name or file.current) and (not name or name in file.profiles):
             return await _use(env, http, file, wanted)
     return None

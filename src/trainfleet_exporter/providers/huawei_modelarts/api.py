@@ -249,10 +249,11 @@ def _file(env: Environment) -> tuple[Any, str]:
 def _profile(env: Environment, name: str) -> Keys | None:
     """The keys of a section as they are now; None without the section. AccessDenied names what cannot be used."""
     path, shown = _file(env)
-    if path is None or not (path.exists() or env.get(_SDK + "CREDENTIALS_FILE")):
+    if path is None:
         return None
-    sections = read_file(path, shown, parse_ini, "an INI file")
-    if name not in sections:
+    is_named = bool(env.get(_SDK + "CREDENTIALS_FILE"))
+    sections = read_file(path, shown, parse_ini, "an INI file", is_named=is_named)
+    if sections is None or name not in sections:
         return None
     section, whose = sections[name], f"section [{name if is_plain(name) else '…'}] of {shown}"
     values = [section.get(key, "") for key in ("ak", "sk", "security_token", "project_id")]
