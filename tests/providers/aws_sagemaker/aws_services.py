@@ -28,6 +28,7 @@ class AwsServices(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[str] = []
+        self.paths: list[str] = []
         self.forms: list[dict[str, list[str]]] = []
         self.machine_role: str | None = "machine"
         self.denied = False
@@ -56,6 +57,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Silent."""
+
+    def parse_request(self) -> bool:
+        is_good = super().parse_request()
+        self.server.paths.append(self.path)
+        return is_good
 
     def do_PUT(self) -> None:
         self.server.asked.append("imds")

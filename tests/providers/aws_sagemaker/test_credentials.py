@@ -369,6 +369,31 @@ def test_machine_without_a_role_names_the_hop_limit(home: Path, services: AwsSer
     assert "hop limit of the metadata service must be 2 or more" in ours(home).refusal
 
 
+METADATA = {
+    "the chain": Env(),
+    "credential_source": Env("[default]\n" + MACHINE_ROLE),
+    "credential_source of the container": ENVIRONMENTS["role of the container"],
+    "container": ENVIRONMENTS["container"],
+    "region of the defaults": Env("[default]\n" + MACHINE_ROLE, env={"AWS_DEFAULTS_MODE": "auto"}),
+}
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_no_proxy_gets_a_call_to_metadata(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(METADATA[name], home, services, monkeypatch)
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    with aws_services() as proxy:
+        for variable in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(variable, proxy.url)
+        assert ours(home).key
+    assert {"imds", "container"} & set(services.asked)
+    assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
+    assert not [path for path in proxy.paths if path.endswith("/container")]
+
+
 def test_sso_works_in_a_home_that_cannot_be_written(
     home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -361,7 +361,16 @@ def _loader() -> Any:
 
     # It logs the errors that it raises, with their traces.
     logging.getLogger("botocore").setLevel(logging.CRITICAL)
+    _keep_promises()
     return create_loader()
+
+
+def _keep_promises() -> None:
+    """Replace what botocore offers no setting for, in the whole process: metadata by proxies."""
+    from botocore import utils  # noqa: PLC0415
+
+    # Only metadata services get their proxies here. A proxy would answer with the role of its own machine.
+    utils.get_environ_proxies = lambda url: {}
 
 
 def _issued(found: Mapping[str, Any], origin: str) -> Keys:
