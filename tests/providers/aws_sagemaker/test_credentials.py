@@ -18,6 +18,7 @@ import pytest
 from botocore.session import Session
 
 from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
+from tests.support.certificates import Authority
 from trainfleet_exporter.config import Global, load_config
 from trainfleet_exporter.errors import CloudError, ConfigError
 from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
@@ -392,6 +393,19 @@ def test_no_proxy_gets_a_call_to_metadata(
     assert {"imds", "container"} & set(services.asked)
     assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
     assert not [path for path in proxy.paths if path.endswith("/container")]
+
+
+def test_session_keys_of_sts_are_not_written(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    authority, keys = Authority(home), home / "session-keys"
+    services.socket = authority.server().wrap_socket(services.socket, server_side=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", services.url.replace("http:", "https:"))
+    monkeypatch.setenv("SSLKEYLOGFILE", str(keys))
+    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}, http: {{ca_file: '{authority.file}'}}")
+    assert found.key == "STS.a.AKIAD"
+    assert "SECRET" not in (keys.read_text() if keys.exists() else "")
 
 
 def test_sso_works_in_a_home_that_cannot_be_written(

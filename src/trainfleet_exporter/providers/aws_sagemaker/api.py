@@ -366,11 +366,25 @@ def _loader() -> Any:
 
 
 def _keep_promises() -> None:
-    """Replace what botocore offers no setting for, in the whole process: metadata by proxies."""
-    from botocore import utils  # noqa: PLC0415
+    """Replace what botocore offers no setting for, in the whole process: metadata by proxies, files of session keys."""
+    import urllib3.connection  # noqa: PLC0415
+    from botocore import httpsession, utils  # noqa: PLC0415
 
     # Only metadata services get their proxies here. A proxy would answer with the role of its own machine.
     utils.get_environ_proxies = lambda url: {}
+    httpsession.create_urllib3_context = _without_key_log(httpsession.create_urllib3_context)
+    # TLS of a connection to a proxy.
+    connection: Any = urllib3.connection
+    connection.create_urllib3_context = _without_key_log(connection.create_urllib3_context)
+
+
+def _without_key_log(create: Callable[..., Any]) -> Callable[..., Any]:
+    def created(*args: Any, **given: Any) -> Any:
+        context = create(*args, **given)
+        context.keylog_filename = None  # else each session's keys go to the file that SSLKEYLOGFILE names
+        return context
+
+    return created
 
 
 def _issued(found: Mapping[str, Any], origin: str) -> Keys:
