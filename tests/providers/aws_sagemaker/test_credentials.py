@@ -408,6 +408,27 @@ def test_session_keys_of_sts_are_not_written(
     assert "SECRET" not in (keys.read_text() if keys.exists() else "")
 
 
+PROGRAMS = {
+    "stderr": "import sys; sys.exit('planted-output')",
+    "version": """print('{"Version": "planted-output"}')""",
+    "no JSON": "print('planted-output')",
+    "no keys": """print('{"Version": 1, "planted-output": 1}')""",
+}
+
+
+@pytest.mark.parametrize("profile", ["[default]\n", f"[default]\n{ROLE_OF.format('a', 'b')}[profile b]\n"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_error_never_quotes_output_of_a_program(
+    program: str, profile: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(profile + PROCESS), home, services, monkeypatch)
+    (home / "process.py").write_text(PROGRAMS[program])
+    refusal = ours(home).refusal
+    assert "planted" not in refusal
+    assert 'profile "default" of ~/.aws/config cannot be used' in refusal
+    assert program == "no JSON" or "the program of credential_process failed" in refusal
+
+
 def test_sso_works_in_a_home_that_cannot_be_written(
     home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -406,6 +406,9 @@ def explain(error: Exception) -> CloudError:
         return kind(said, operation=error.operation_name, status=status, code=code)
     if isinstance(error, vendor.HTTPClientError):
         return Unreachable(described(error))
+    if isinstance(error, vendor.CredentialRetrievalError) and error.kwargs.get("provider") == "custom-process":
+        # The error quotes what the program wrote.
+        return AccessDenied("the program of credential_process failed, or its output is not that of version 1")
     return AccessDenied(described(error, str(error) if isinstance(error, vendor.BotoCoreError) else ""))
 
 
