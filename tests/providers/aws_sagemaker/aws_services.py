@@ -88,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
             end = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
             issued = {"accessKeyId": "SSO", "secretAccessKey": "s", "sessionToken": "t", "expiration": end}
             self._send(json.dumps({"roleCredentials": issued}))
+        elif path.startswith("/500"):
+            self._send("planted-text", 500)
         else:
             self._send("", 404)
 

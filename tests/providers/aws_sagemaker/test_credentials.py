@@ -408,6 +408,44 @@ def test_session_keys_of_sts_are_not_written(
     assert "SECRET" not in (keys.read_text() if keys.exists() else "")
 
 
+V1 = {"AWS_EC2_METADATA_V1_DISABLED": "true"}
+CLOSED = "http://127.0.0.1:1"
+AWAY = {
+    "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
+    "no connection, v1 disabled": (Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
+    "it fails": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": "{url}/500"}), "network"),
+    "source": (Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
+    "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), "network"),
+    "container fails": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/500/planted"}), "network"),
+    "container source": (
+        Env(
+            f"[default]\nrole_arn = {ROLE.format('r')}\ncredential_source = EcsContainer\n",
+            env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": CLOSED},
+        ),
+        "network",
+    ),
+    "no role": (Env(machine=False), "auth"),
+    "no role for the source": (Env("[default]\n" + MACHINE_ROLE, machine=False), "auth"),
+    "disabled": (Env(env={"AWS_EC2_METADATA_DISABLED": "true"}), ""),
+}
+
+
+@pytest.mark.parametrize("name", AWAY)
+def test_metadata_that_is_away_is_a_short_pause(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, outcome = AWAY[name]
+    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    arrange(given, home, services, monkeypatch)
+    found = ours(home)
+    assert [each.outcome for each in found.attempts] == ([] if name == "disabled" else [outcome]), found
+    assert "no credentials found in" in found.refusal or name != "disabled"
+    assert "planted" not in found.refusal
+    words = "container credentials endpoint gave no" if "container" in name else "metadata"
+    assert outcome != "network" or words in found.refusal
+    assert ("HTTP 500" in found.refusal) == (name == "container fails")
+
+
 PROGRAMS = {
     "stderr": "import sys; sys.exit('planted-output')",
     "version": """print('{"Version": "planted-output"}')""",

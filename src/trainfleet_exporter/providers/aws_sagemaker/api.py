@@ -69,6 +69,8 @@ _SAYS_KEYS = (
 """Keys of a profile by which its author chose an identity."""
 _FOUND = {"env": "environment", "container-role": "container credentials endpoint", "iam-role": "EC2 metadata"}
 """By botocore's name of a method, the origin for users. All other methods belong to a profile."""
+_IS_AWAY = "EC2 metadata did not answer"
+_METADATA_STATUS = re.compile(r"Received non 200 response (\d{3}) ")
 _ASKED_LATER = ("assume-role", "assume-role-with-web-identity", "sso", "login")
 """Methods whose calls botocore makes when the keys are needed."""
 
@@ -154,7 +156,9 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
     if chosen and name not in profiles:
         raise AccessDenied(f"no {whose}")
     sources = _sources(profiles, name)
-    for provider in session.get_component("credential_provider").providers:
+    providers = session.get_component("credential_provider").providers
+    statuses = _statuses_of(providers)
+    for provider in providers:
         method = provider.METHOD
         is_machine, origin = method in ("container-role", "iam-role"), _FOUND.get(method, whose)
         if is_machine:
@@ -169,7 +173,7 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
         except Exception as error:
             if method in _FOUND:
                 raise
-            problem = explain(error)
+            problem = Unreachable(_IS_AWAY) if _is_away(statuses) else explain(error)
             problem.message = (
                 f"{whose} cannot be used ({', '.join(says)}): {problem.message}" if says else problem.message
             )
@@ -180,7 +184,13 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
             elif method.startswith("assume-role"):
                 origin = f"STS role {profiles[name].get('role_arn', '')}, by {whose}"
             return found, origin + (f", role {roles[0]}" if roles else "")
-    raise AccessDenied(
+    raise _none_found(whose, statuses)
+
+
+def _none_found(whose: str, statuses: Sequence[int]) -> CloudError:
+    if _is_away(statuses):
+        return Unreachable(f"no credentials found in the environment or in {whose}, and {_IS_AWAY}")
+    return AccessDenied(
         f"no credentials found in the environment, in {whose}, or from EC2 metadata; "
         "for a container, the hop limit of the metadata service must be 2 or more"
     )
@@ -244,6 +254,28 @@ def _roles_of(provider: Any) -> list[str]:
 
     fetcher.retrieve_iam_role_credentials = fetch_and_note
     return roles
+
+
+def _statuses_of(providers: Sequence[Any]) -> list[int]:
+    """A list that gets the HTTP status of each answer of EC2 metadata, and 0 for none: botocore only logs them."""
+    statuses: list[int] = []
+    # A credential_source uses the same fetcher.
+    (http,) = [provider._role_fetcher._session for provider in providers if provider.METHOD == "iam-role"]
+    send = http.send
+
+    def send_and_note(request: Any) -> Any:
+        statuses.append(0)
+        answer = send(request)
+        statuses[-1] = answer.status_code
+        return answer
+
+    http.send = send_and_note
+    return statuses
+
+
+def _is_away(statuses: Sequence[int]) -> bool:
+    """Return whether EC2 metadata was asked, and did not answer in the end."""
+    return bool(statuses) and (statuses[-1] in (0, 429) or statuses[-1] >= 500)
 
 
 def _files(session: Any) -> list[tuple[Path, str]]:
@@ -406,9 +438,14 @@ def explain(error: Exception) -> CloudError:
         return kind(said, operation=error.operation_name, status=status, code=code)
     if isinstance(error, vendor.HTTPClientError):
         return Unreachable(described(error))
-    if isinstance(error, vendor.CredentialRetrievalError) and error.kwargs.get("provider") == "custom-process":
+    method = error.kwargs.get("provider") if isinstance(error, vendor.CredentialRetrievalError) else ""
+    if method == "custom-process":
         # The error quotes what the program wrote.
         return AccessDenied("the program of credential_process failed, or its output is not that of version 1")
+    if method in ("container-role", "iam-role") or isinstance(error, vendor.MetadataRetrievalError):
+        status = _METADATA_STATUS.search(str(error))  # the rest quotes what the service wrote
+        problem = f"the {_FOUND.get(str(method), 'metadata service')} gave no credentials"
+        return Unreachable(f"{problem} (HTTP {status[1]})" if status else problem)
     return AccessDenied(described(error, str(error) if isinstance(error, vendor.BotoCoreError) else ""))
 
 
