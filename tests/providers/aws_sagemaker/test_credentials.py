@@ -446,6 +446,15 @@ def test_metadata_that_is_away_is_a_short_pause(
     assert ("HTTP 500" in found.refusal) == (name == "container fails")
 
 
+def test_sts_that_cannot_be_reached_is_a_short_pause(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", CLOSED)
+    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
+    assert [each.outcome for each in found.attempts] == ["network"], found
+
+
 PROGRAMS = {
     "stderr": "import sys; sys.exit('planted-output')",
     "version": """print('{"Version": "planted-output"}')""",

@@ -436,7 +436,7 @@ def explain(error: Exception) -> CloudError:
             return Throttled(said, operation=error.operation_name, status=status, code=code)
         kind = ServerTrouble if (status or 0) >= 500 else AccessDenied
         return kind(said, operation=error.operation_name, status=status, code=code)
-    if isinstance(error, vendor.HTTPClientError):
+    if isinstance(error, vendor.HTTPClientError | vendor.ConnectionError):
         return Unreachable(described(error))
     method = error.kwargs.get("provider") if isinstance(error, vendor.CredentialRetrievalError) else ""
     if method == "custom-process":
