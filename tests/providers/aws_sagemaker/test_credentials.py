@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from botocore.session import Session
@@ -393,6 +395,44 @@ def test_no_proxy_gets_a_call_to_metadata(
     assert {"imds", "container"} & set(services.asked)
     assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
     assert not [path for path in proxy.paths if path.endswith("/container")]
+
+
+PROXIED = {
+    "loopback": ("{url}", {"HTTP_PROXY": "{proxy}"}, "direct"),
+    "a host": ("http://sts.test", {"HTTP_PROXY": "{proxy}"}, "proxy"),
+    "a proxy for all": ("http://sts.test", {"ALL_PROXY": "{proxy}"}, "proxy"),
+    "an exempt domain": ("http://sts.test", {"HTTP_PROXY": "{proxy}", "NO_PROXY": "*.test:80"}, "nowhere"),
+    "a network of others": ("http://sts.test", {"HTTP_PROXY": "{proxy}", "NO_PROXY": "10.0.0.0/8"}, "proxy"),
+    "an unusable proxy": ("http://sts.test", {"HTTP_PROXY": "socks5://u:planted@p.test"}, "nowhere"),
+}
+
+
+@pytest.mark.parametrize("name", PROXIED)
+def test_sts_uses_the_proxies_of_all_other_calls(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, variables, by = PROXIED[name]
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    for variable in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.upper(), raising=False)
+    lookup = socket.getaddrinfo
+
+    def only_here(host: str, *args: Any, **given: Any) -> Any:
+        if host != "127.0.0.1":
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return lookup(host, *args, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", only_here)
+    with aws_services() as proxy:
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value.replace("{proxy}", proxy.url))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", address.replace("{url}", services.url))
+        found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
+    assert bool(found.key) == (by != "nowhere"), found
+    assert (len(services.forms), len(proxy.forms)) == (int(by == "direct"), int(by == "proxy"))
+    assert by != "nowhere" or [each.outcome for each in found.attempts] == ["network"]
+    assert "planted" not in found.refusal
 
 
 def test_session_keys_of_sts_are_not_written(

@@ -28,6 +28,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import yarl
+
 from trainfleet_exporter.config import Http
 from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.errors import (
@@ -51,8 +53,9 @@ from trainfleet_exporter.providers.keys import (
     described,
     in_thread,
 )
-from trainfleet_exporter.transport import Attempt, Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport import Attempt, Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.json_fields import number, printable, text
+from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
 
 log = logging.getLogger(__name__)
 
@@ -398,16 +401,24 @@ def _loader() -> Any:
 
 
 def _keep_promises() -> None:
-    """Replace what botocore offers no setting for, in the whole process: metadata by proxies, files of session keys."""
+    """Replace what botocore has no setting for, in the whole process: its choice of proxies, files of session keys."""
     import urllib3.connection  # noqa: PLC0415
-    from botocore import httpsession, utils  # noqa: PLC0415
+    from botocore import endpoint, httpsession, utils  # noqa: PLC0415
 
     # Only metadata services get their proxies here. A proxy would answer with the role of its own machine.
     utils.get_environ_proxies = lambda url: {}
+    endpoint.get_environ_proxies = _proxies_of_environment
     httpsession.create_urllib3_context = _without_key_log(httpsession.create_urllib3_context)
     # TLS of a connection to a proxy.
     connection: Any = urllib3.connection
     connection.create_urllib3_context = _without_key_log(connection.create_urllib3_context)
+
+
+def _proxies_of_environment(url: str) -> dict[str, str]:
+    """The proxy for an address, by its scheme, as for all calls to clouds."""
+    target = yarl.URL(url)
+    proxy = proxy_for(target, HttpSettings())
+    return {} if proxy is None else {target.scheme: str(proxy)}
 
 
 def _without_key_log(create: Callable[..., Any]) -> Callable[..., Any]:
@@ -436,8 +447,8 @@ def explain(error: Exception) -> CloudError:
             return Throttled(said, operation=error.operation_name, status=status, code=code)
         kind = ServerTrouble if (status or 0) >= 500 else AccessDenied
         return kind(said, operation=error.operation_name, status=status, code=code)
-    if isinstance(error, vendor.HTTPClientError | vendor.ConnectionError):
-        return Unreachable(described(error))
+    if isinstance(error, vendor.HTTPClientError | vendor.ConnectionError | UnusableProxy):
+        return Unreachable(described(error, str(error) if isinstance(error, UnusableProxy) else ""))
     method = error.kwargs.get("provider") if isinstance(error, vendor.CredentialRetrievalError) else ""
     if method == "custom-process":
         # The error quotes what the program wrote.
