@@ -28,6 +28,7 @@ class AwsServices(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[str] = []
+        self.paths: list[str] = []
         self.forms: list[dict[str, list[str]]] = []
         self.machine_role: str | None = "machine"
         self.denied = False
@@ -57,6 +58,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         """Silent."""
 
+    def parse_request(self) -> bool:
+        is_good = super().parse_request()
+        self.server.paths.append(self.path)
+        return is_good
+
     def do_PUT(self) -> None:
         self.server.asked.append("imds")
         self._send("session-token")
@@ -82,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
             end = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
             issued = {"accessKeyId": "SSO", "secretAccessKey": "s", "sessionToken": "t", "expiration": end}
             self._send(json.dumps({"roleCredentials": issued}))
+        elif path.startswith("/500"):
+            self._send("planted-text", 500)
         else:
             self._send("", 404)
 

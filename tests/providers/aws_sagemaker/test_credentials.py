@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from botocore.session import Session
 
 from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
+from tests.support.certificates import Authority
 from trainfleet_exporter.config import Global, load_config
 from trainfleet_exporter.errors import CloudError, ConfigError
 from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
@@ -367,6 +370,150 @@ def test_refusal_of_sts_names_the_code_and_the_permission(home: Path, services: 
 def test_machine_without_a_role_names_the_hop_limit(home: Path, services: AwsServices) -> None:
     services.machine_role = None
     assert "hop limit of the metadata service must be 2 or more" in ours(home).refusal
+
+
+METADATA = {
+    "the chain": Env(),
+    "credential_source": Env("[default]\n" + MACHINE_ROLE),
+    "credential_source of the container": ENVIRONMENTS["role of the container"],
+    "container": ENVIRONMENTS["container"],
+    "region of the defaults": Env("[default]\n" + MACHINE_ROLE, env={"AWS_DEFAULTS_MODE": "auto"}),
+}
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_no_proxy_gets_a_call_to_metadata(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(METADATA[name], home, services, monkeypatch)
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    with aws_services() as proxy:
+        for variable in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(variable, proxy.url)
+        assert ours(home).key
+    assert {"imds", "container"} & set(services.asked)
+    assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
+    assert not [path for path in proxy.paths if path.endswith("/container")]
+
+
+PROXIED = {
+    "loopback": ("{url}", {"HTTP_PROXY": "{proxy}"}, "direct"),
+    "a host": ("http://sts.test", {"HTTP_PROXY": "{proxy}"}, "proxy"),
+    "a proxy for all": ("http://sts.test", {"ALL_PROXY": "{proxy}"}, "proxy"),
+    "an exempt domain": ("http://sts.test", {"HTTP_PROXY": "{proxy}", "NO_PROXY": "*.test:80"}, "nowhere"),
+    "a network of others": ("http://sts.test", {"HTTP_PROXY": "{proxy}", "NO_PROXY": "10.0.0.0/8"}, "proxy"),
+    "an unusable proxy": ("http://sts.test", {"HTTP_PROXY": "socks5://u:planted@p.test"}, "nowhere"),
+}
+
+
+@pytest.mark.parametrize("name", PROXIED)
+def test_sts_uses_the_proxies_of_all_other_calls(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, variables, by = PROXIED[name]
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    for variable in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.upper(), raising=False)
+    lookup = socket.getaddrinfo
+
+    def only_here(host: str, *args: Any, **given: Any) -> Any:
+        if host != "127.0.0.1":
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return lookup(host, *args, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", only_here)
+    with aws_services() as proxy:
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value.replace("{proxy}", proxy.url))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", address.replace("{url}", services.url))
+        found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
+    assert bool(found.key) == (by != "nowhere"), found
+    assert (len(services.forms), len(proxy.forms)) == (int(by == "direct"), int(by == "proxy"))
+    assert by != "nowhere" or [each.outcome for each in found.attempts] == ["network"]
+    assert "planted" not in found.refusal
+
+
+def test_session_keys_of_sts_are_not_written(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    authority, keys = Authority(home), home / "session-keys"
+    services.socket = authority.server().wrap_socket(services.socket, server_side=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", services.url.replace("http:", "https:"))
+    monkeypatch.setenv("SSLKEYLOGFILE", str(keys))
+    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}, http: {{ca_file: '{authority.file}'}}")
+    assert found.key == "STS.a.AKIAD"
+    assert "SECRET" not in (keys.read_text() if keys.exists() else "")
+
+
+V1 = {"AWS_EC2_METADATA_V1_DISABLED": "true"}
+CLOSED = "http://127.0.0.1:1"
+AWAY = {
+    "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
+    "no connection, v1 disabled": (Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
+    "it fails": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": "{url}/500"}), "network"),
+    "source": (Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
+    "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), "network"),
+    "container fails": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/500/planted"}), "network"),
+    "container source": (
+        Env(
+            f"[default]\nrole_arn = {ROLE.format('r')}\ncredential_source = EcsContainer\n",
+            env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": CLOSED},
+        ),
+        "network",
+    ),
+    "no role": (Env(machine=False), "auth"),
+    "no role for the source": (Env("[default]\n" + MACHINE_ROLE, machine=False), "auth"),
+    "disabled": (Env(env={"AWS_EC2_METADATA_DISABLED": "true"}), ""),
+}
+
+
+@pytest.mark.parametrize("name", AWAY)
+def test_metadata_that_is_away_is_a_short_pause(
+    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, outcome = AWAY[name]
+    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    arrange(given, home, services, monkeypatch)
+    found = ours(home)
+    assert [each.outcome for each in found.attempts] == ([] if name == "disabled" else [outcome]), found
+    assert "no credentials found in" in found.refusal or name != "disabled"
+    assert "planted" not in found.refusal
+    words = "container credentials endpoint gave no" if "container" in name else "metadata"
+    assert outcome != "network" or words in found.refusal
+    assert ("HTTP 500" in found.refusal) == (name == "container fails")
+
+
+def test_sts_that_cannot_be_reached_is_a_short_pause(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", CLOSED)
+    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
+    assert [each.outcome for each in found.attempts] == ["network"], found
+
+
+PROGRAMS = {
+    "stderr": "import sys; sys.exit('planted-output')",
+    "version": """print('{"Version": "planted-output"}')""",
+    "no JSON": "print('planted-output')",
+    "no keys": """print('{"Version": 1, "planted-output": 1}')""",
+}
+
+
+@pytest.mark.parametrize("profile", ["[default]\n", f"[default]\n{ROLE_OF.format('a', 'b')}[profile b]\n"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_error_never_quotes_output_of_a_program(
+    program: str, profile: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env(profile + PROCESS), home, services, monkeypatch)
+    (home / "process.py").write_text(PROGRAMS[program])
+    refusal = ours(home).refusal
+    assert "planted" not in refusal
+    assert 'profile "default" of ~/.aws/config cannot be used' in refusal
+    assert program == "no JSON" or "the program of credential_process failed" in refusal
 
 
 def test_sso_works_in_a_home_that_cannot_be_written(

@@ -28,6 +28,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import yarl
+
 from trainfleet_exporter.config import Http
 from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.errors import (
@@ -51,8 +53,9 @@ from trainfleet_exporter.providers.keys import (
     described,
     in_thread,
 )
-from trainfleet_exporter.transport import Attempt, Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport import Attempt, Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_exporter.transport.json_fields import number, printable, text
+from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +72,8 @@ _SAYS_KEYS = (
 """Keys of a profile by which its author chose an identity."""
 _FOUND = {"env": "environment", "container-role": "container credentials endpoint", "iam-role": "EC2 metadata"}
 """By botocore's name of a method, the origin for users. All other methods belong to a profile."""
+_IS_AWAY = "EC2 metadata did not answer"
+_METADATA_STATUS = re.compile(r"Received non 200 response (\d{3}) ")
 _ASKED_LATER = ("assume-role", "assume-role-with-web-identity", "sso", "login")
 """Methods whose calls botocore makes when the keys are needed."""
 
@@ -154,7 +159,9 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
     if chosen and name not in profiles:
         raise AccessDenied(f"no {whose}")
     sources = _sources(profiles, name)
-    for provider in session.get_component("credential_provider").providers:
+    providers = session.get_component("credential_provider").providers
+    statuses = _statuses_of(providers)
+    for provider in providers:
         method = provider.METHOD
         is_machine, origin = method in ("container-role", "iam-role"), _FOUND.get(method, whose)
         if is_machine:
@@ -169,7 +176,7 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
         except Exception as error:
             if method in _FOUND:
                 raise
-            problem = explain(error)
+            problem = Unreachable(_IS_AWAY) if _is_away(statuses) else explain(error)
             problem.message = (
                 f"{whose} cannot be used ({', '.join(says)}): {problem.message}" if says else problem.message
             )
@@ -180,7 +187,13 @@ def _by_chain(session: Any, profile: str | None, asks: Callable[[str], None]) ->
             elif method.startswith("assume-role"):
                 origin = f"STS role {profiles[name].get('role_arn', '')}, by {whose}"
             return found, origin + (f", role {roles[0]}" if roles else "")
-    raise AccessDenied(
+    raise _none_found(whose, statuses)
+
+
+def _none_found(whose: str, statuses: Sequence[int]) -> CloudError:
+    if _is_away(statuses):
+        return Unreachable(f"no credentials found in the environment or in {whose}, and {_IS_AWAY}")
+    return AccessDenied(
         f"no credentials found in the environment, in {whose}, or from EC2 metadata; "
         "for a container, the hop limit of the metadata service must be 2 or more"
     )
@@ -244,6 +257,28 @@ def _roles_of(provider: Any) -> list[str]:
 
     fetcher.retrieve_iam_role_credentials = fetch_and_note
     return roles
+
+
+def _statuses_of(providers: Sequence[Any]) -> list[int]:
+    """A list that gets the HTTP status of each answer of EC2 metadata, and 0 for none: botocore only logs them."""
+    statuses: list[int] = []
+    # A credential_source uses the same fetcher.
+    (http,) = [provider._role_fetcher._session for provider in providers if provider.METHOD == "iam-role"]
+    send = http.send
+
+    def send_and_note(request: Any) -> Any:
+        statuses.append(0)
+        answer = send(request)
+        statuses[-1] = answer.status_code
+        return answer
+
+    http.send = send_and_note
+    return statuses
+
+
+def _is_away(statuses: Sequence[int]) -> bool:
+    """Return whether EC2 metadata was asked, and did not answer in the end."""
+    return bool(statuses) and (statuses[-1] in (0, 429) or statuses[-1] >= 500)
 
 
 def _files(session: Any) -> list[tuple[Path, str]]:
@@ -361,7 +396,38 @@ def _loader() -> Any:
 
     # It logs the errors that it raises, with their traces.
     logging.getLogger("botocore").setLevel(logging.CRITICAL)
+    _keep_promises()
     return create_loader()
+
+
+def _keep_promises() -> None:
+    """Replace what botocore has no setting for, in the whole process: its choice of proxies, files of session keys."""
+    import urllib3.connection  # noqa: PLC0415
+    from botocore import endpoint, httpsession, utils  # noqa: PLC0415
+
+    # Only metadata services get their proxies here. A proxy would answer with the role of its own machine.
+    utils.get_environ_proxies = lambda url: {}
+    endpoint.get_environ_proxies = _proxies_of_environment
+    httpsession.create_urllib3_context = _without_key_log(httpsession.create_urllib3_context)
+    # TLS of a connection to a proxy.
+    connection: Any = urllib3.connection
+    connection.create_urllib3_context = _without_key_log(connection.create_urllib3_context)
+
+
+def _proxies_of_environment(url: str) -> dict[str, str]:
+    """The proxy for an address, by its scheme, as for all calls to clouds."""
+    target = yarl.URL(url)
+    proxy = proxy_for(target, HttpSettings())
+    return {} if proxy is None else {target.scheme: str(proxy)}
+
+
+def _without_key_log(create: Callable[..., Any]) -> Callable[..., Any]:
+    def created(*args: Any, **given: Any) -> Any:
+        context = create(*args, **given)
+        context.keylog_filename = None  # else each session's keys go to the file that SSLKEYLOGFILE names
+        return context
+
+    return created
 
 
 def _issued(found: Mapping[str, Any], origin: str) -> Keys:
@@ -381,8 +447,16 @@ def explain(error: Exception) -> CloudError:
             return Throttled(said, operation=error.operation_name, status=status, code=code)
         kind = ServerTrouble if (status or 0) >= 500 else AccessDenied
         return kind(said, operation=error.operation_name, status=status, code=code)
-    if isinstance(error, vendor.HTTPClientError):
-        return Unreachable(described(error))
+    if isinstance(error, vendor.HTTPClientError | vendor.ConnectionError | UnusableProxy):
+        return Unreachable(described(error, str(error) if isinstance(error, UnusableProxy) else ""))
+    method = error.kwargs.get("provider") if isinstance(error, vendor.CredentialRetrievalError) else ""
+    if method == "custom-process":
+        # The error quotes what the program wrote.
+        return AccessDenied("the program of credential_process failed, or its output is not that of version 1")
+    if method in ("container-role", "iam-role") or isinstance(error, vendor.MetadataRetrievalError):
+        status = _METADATA_STATUS.search(str(error))  # the rest quotes what the service wrote
+        problem = f"the {_FOUND.get(str(method), 'metadata service')} gave no credentials"
+        return Unreachable(f"{problem} (HTTP {status[1]})" if status else problem)
     return AccessDenied(described(error, str(error) if isinstance(error, vendor.BotoCoreError) else ""))
 
 
