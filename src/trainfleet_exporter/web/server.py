@@ -91,8 +91,8 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._answering: RequestResponseCycle | None = None
         """The request whose response is in progress; others may wait behind it."""
-        self._in_head = self._is_idle = False
-        """Whether a head has begun and not ended; whether no byte has come since the last response."""
+        self._in_head = self._is_idle = self._ends = False
+        """Whether a head has begun and not ended; no byte has come since the last response; no request is read."""
         self._read_bytes = self._request_bytes = 0
         """Bytes of the latest read, and of the request so far with that read."""
         self._status = HTTPStatus.BAD_REQUEST
@@ -115,7 +115,7 @@ class Connection(HttpToolsProtocol):
         self._step(HEAD_SECONDS, is_head=True)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._ends:
             return
         if self._is_idle:
             self._is_idle = False
@@ -135,7 +135,9 @@ class Connection(HttpToolsProtocol):
         self._answering = None
         super().on_response_complete()  # which may start the next one
         self._unset_keepalive_if_required()  # uvicorn's own timer
-        if self._answering is None:
+        if self._answering is None and self._ends:
+            self.transport.close()
+        elif self._answering is None:
             self._is_idle = not self._in_head and not self.transport.is_closing()
             self._request_bytes = 0
             self._step(IDLE_SECONDS if self._is_idle else HEAD_SECONDS, is_head=self._in_head)
@@ -177,9 +179,12 @@ class Connection(HttpToolsProtocol):
         self._refuse(self._status)
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Close the connection, with this status if a head has begun and no other response is in progress."""
+        """Close the connection: with this status if a head has begun, or after the responses to earlier requests."""
         self._rejected("invalid")
-        if self._answering is None and self._in_head:
+        self._ends = True
+        if self._answering is not None:
+            return
+        if self._in_head:
             self.transport.write(_REFUSAL % (status, status.phrase.encode()))
             self.transport.close()
             self._step(HEAD_SECONDS)
