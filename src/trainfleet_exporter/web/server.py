@@ -135,9 +135,9 @@ class Connection(HttpToolsProtocol):
         self._answering = None
         super().on_response_complete()  # which may start the next one
         self._unset_keepalive_if_required()  # uvicorn's own timer
-        if self._answering is None and self._ends:
-            self.transport.close()
-        elif self._answering is None:
+        if self._answering is None:
+            if self._ends:
+                self.transport.close()
             self._is_idle = not self._in_head and not self.transport.is_closing()
             self._request_bytes = 0
             self._step(IDLE_SECONDS if self._is_idle else HEAD_SECONDS, is_head=self._in_head)
