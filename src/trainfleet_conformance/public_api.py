@@ -26,6 +26,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.transport": "calls, signed and limited",
     "trainfleet_exporter.transport.payload": "decoding of responses into structs",
     "trainfleet_exporter.transport.calls": "the building blocks of the transport",
+    "trainfleet_exporter.transport.proxies": "the proxy for a URL",
     "trainfleet_exporter.providers.registry": "the definition of a platform",
     "trainfleet_exporter.providers.transport_factory": "the transport of a config",
     "trainfleet_exporter.providers.jobs.shared": "state that the collectors of a provider share",
