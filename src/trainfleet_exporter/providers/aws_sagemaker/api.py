@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -402,15 +403,14 @@ def _loader() -> Any:
 
 def _keep_promises() -> None:
     """Replace what botocore has no setting for, in the whole process: its choice of proxies, files of session keys."""
-    import urllib3.connection  # noqa: PLC0415
     from botocore import endpoint, httpsession, utils  # noqa: PLC0415
 
     # Only metadata services get their proxies here. A proxy would answer with the role of its own machine.
     utils.get_environ_proxies = lambda url: {}
     endpoint.get_environ_proxies = _proxies_of_environment
     httpsession.create_urllib3_context = _without_key_log(httpsession.create_urllib3_context)
-    # TLS of a connection to a proxy.
-    connection: Any = urllib3.connection
+    # TLS of botocore's connection to a proxy.
+    connection: Any = sys.modules["urllib3.connection"]
     connection.create_urllib3_context = _without_key_log(connection.create_urllib3_context)
 
 
