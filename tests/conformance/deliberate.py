@@ -203,7 +203,7 @@ MISTAKES = (
         '"token of the config" if',
         'f"the token {token.reveal()}" if',
         "test_secret_none_is_in_logs_pages_or_reprs",
-        "objects holds token",
+        "the log holds token",
     ),
     Mistake(
         "the token is not named as a secret, and errors quote it",
