@@ -127,6 +127,7 @@ class Daemon:
                 **_shard_in_words(self.exporter.shard),
             ),
         )
+        self.exporter.announce()
 
     def request_reload(self) -> None:
         """Reload the config, unless there is none or the daemon is stopping. Log the outcome."""

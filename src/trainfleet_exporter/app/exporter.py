@@ -66,7 +66,7 @@ class Exporter:
         self._may_call = may_call
         self._accounts: dict[AccountKey, Account] = {}
         self._members: dict[str, Member] = {}
-        self._was_ready = False
+        self._was_ready = self._is_announced = False
         plan = self._begin(config)
         for basis in bases(config):
             self._build(plan, basis)
@@ -98,8 +98,16 @@ class Exporter:
         self._was_ready = not waiting
         return waiting
 
+    def announce(self) -> None:
+        """Name the source of each provider's credentials in the log, and from now on that of each new provider."""
+        self._is_announced = True
+        for provider in self.providers:
+            self._name_identity(provider)
+
     async def poll_once(self) -> bool:
         """Poll every collector once. Returns whether all succeeded. Cancelled polls do not count as failed."""
+        if not self._is_announced:
+            self.announce()
         runners = self.runners
         if not runners:
             return True
@@ -225,9 +233,13 @@ class Exporter:
         plan.members.append(member)
         plan.fresh.append(member)
 
+    def _name_identity(self, provider: Provider) -> None:
+        log.info("provider starts", extra=fields(provider=provider.name, credentials=provider.identity.origin))
+
     def _start(self, member: Member) -> None:
         provider, settings, limits = member.provider, self.config.global_, member.basis.config.limits
-        log.info("provider starts", extra=fields(provider=provider.name, credentials=provider.identity.origin))
+        if self._is_announced:
+            self._name_identity(provider)
         self.telemetry.watch_credentials(provider.name, lambda: provider.identity.expires)
         for api in member.basis.config.apis:
             if api in limits.monthly_calls:
