@@ -33,7 +33,7 @@ _LOOKED_UP = (
 _STRETCHED = "if many calls hang or wait, a round over all jobs takes longer, and the last good values stay longer"
 _TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
-_HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED, ("kept for ever",)))
+_HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
 _V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
 """The list keeps its jobs in sight while it fails; jobs that only wait are not asked what they use."""
 _V1: Mapping[str, Mapping[str, Unlike]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.columns import COLUMNS, KEPT, LESS
+from tests.faults.columns import COLUMNS, LESS
 from tests.faults.judges import without_models
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import (
@@ -19,12 +19,6 @@ from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _ROLE = Sts.role_arn(ROLE)
 _PAI_WORKSPACE = {"WorkspaceId": "12345"}
-_HUNG = dict.fromkeys(
-    ("hang", "drip"),
-    Unlike(
-        KEPT, "a call that hangs is repeated until its deadline, so the last good values go later", ("kept for ever",)
-    ),
-)
 _ONE, _TWO = ("12345",), ("12345", "12346")
 _PAGE_TWO = {"PageNumber": "2"}
 _OF_PODS = ("job_restarts_allowed", "job_requested_pods", "job_replaced_pods", "job_pods", "pod_*")
@@ -59,7 +53,7 @@ PAI = (
         fails=("pods",),
         loses=(*_OF_PODS, "job_phase_seconds"),
         some=_OF_PODS,  # ListJobs has statuses as well
-        unlike={**GONE, **_HUNG},
+        unlike=GONE,
     ),
     Row(
         api="dlc",

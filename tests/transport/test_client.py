@@ -74,7 +74,7 @@ def test_each_failed_attempt_is_counted(
         rig = Rig(Script(item))
         error = await rig.failure()
         assert (type(error), error.operation) == (kind, "ListJobs")
-        assert rig.outcomes == [outcome] * (3 if kind.transient else 1)
+        assert rig.outcomes == [outcome] * (3 if kind.transient and kind is not RequestTimedOut else 1)
         assert {(attempt.api, attempt.operation) for attempt in rig.attempts} == {("dlc", "ListJobs")}
         assert error.__cause__ is None
         assert error.__suppress_context__ or error.__context__ is None
@@ -190,18 +190,19 @@ def test_operation_rests_after_five_failed_calls(item: int | Exception, last: st
     async def main() -> None:
         rig = Rig(Script(item))
         CALLER.set(Caller("pods"))
+        attempts = 1 if isinstance(item, httpx.ReadTimeout) else 3  # a call that timed out is not repeated
         *real, refused = await _failures(rig, 6)
-        assert len(rig.attempts) == 15
+        assert len(rig.attempts) == 5 * attempts
         assert type(refused) is type(real[0])
         assert str(refused) == (
-            f"GetJob: api.test: not tried, because 15 attempts in a row failed in this poll; last: {last}"
+            f"GetJob: api.test: not tried, because too many attempts in a row failed in this poll; last: {last}"
         )
         assert isinstance(await rig.failure("ListJobs"), type(real[0]))
         await rig.failure("GetJob", kind="finished")
-        assert len(rig.attempts) == 21  # other operations and kinds are tried
+        assert len(rig.attempts) == 7 * attempts  # other operations and kinds are tried
         CALLER.set(Caller("pods"))
         await rig.failure("GetJob")
-        assert len(rig.attempts) == 24  # the next poll begins afresh
+        assert len(rig.attempts) == 8 * attempts  # the next poll begins afresh
 
     run_stepped(main)
 
@@ -292,7 +293,7 @@ def test_no_attempt_is_made_without_the_lease() -> None:
 
 def test_retry_after_is_obeyed_for_the_whole_host() -> None:
     async def main() -> None:
-        script = Script(json_answer(429, retry_after="7.5"), 200)
+        script = Script(json_answer(429, retry_after="4.5"), 200)
         rig = Rig(script)
         neighbour = rig.transport.client(f"http://{HOST}", EchoDialect())
         other_host = rig.transport.client("http://other.test", EchoDialect())
@@ -301,7 +302,7 @@ def test_retry_after_is_obeyed_for_the_whole_host() -> None:
         await other_host.call(Call(operation="ListQuotas", path="/"), deadline=60)
         await neighbour.call(Call(operation="Other", path="/"), deadline=60)
         await call
-        assert script.times == [0, 1, 7.5, 7.5]
+        assert script.times == [0, 1, 4.5, 4.5]
 
     run_stepped(main)
 

@@ -37,6 +37,9 @@ from trainfleet_exporter.transport.retry import CALLER, MAX_ATTEMPTS, Caller, ba
 T = TypeVar("T")
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}(:\d{1,5})?|\[[0-9a-f:.]{2,45}\](:\d{1,5})?", re.ASCII)
 
+_LONGEST_WAIT = 5.0
+"""Seconds that a call waits for its next attempt."""
+
 
 class Transport:
     """The transport of one provider: one connection pool.
@@ -149,7 +152,9 @@ class ApiClient:
                 finally:
                     self._limiter.release(used=signed is not None)
                 resume = asyncio.get_running_loop().time() + wait
-                if not failure.transient or number == MAX_ATTEMPTS or resume >= deadline:
+                # A call that hangs has held its turn long enough, and a long pause is left to the next poll.
+                is_final = isinstance(failure, RequestTimedOut) or wait > _LONGEST_WAIT or not failure.transient
+                if is_final or number == MAX_ATTEMPTS or resume >= deadline:
                     break
                 await asyncio.sleep(wait)
             assert failure is not None  # the loop ends by return, by an error or with a failure

@@ -52,7 +52,7 @@ class Caller:
         status = f"HTTP {failures.last.status} " if failures.last.status else ""
         reason = failures.last.message.removeprefix(f"{host}: ")
         raise type(failures.last)(
-            f"{host}: not tried, because {_MOST_FAILURES} attempts in a row failed in this poll; last: {status}{reason}"
+            f"{host}: not tried, because too many attempts in a row failed in this poll; last: {status}{reason}"
         ).not_attempted()
 
     def succeeded(self, operation: Hashable) -> None:
@@ -67,9 +67,9 @@ class Caller:
         """
         if isinstance(error, _Outage):
             failures = self._failures.setdefault(operation, _Failures())
-            failures.count += 1
-            failures.last = error
-            if failures.count == _MOST_FAILURES:
+            before, failures.last = failures.count, error
+            failures.count += MAX_ATTEMPTS if isinstance(error, RequestTimedOut) else 1  # which is not repeated
+            if before < _MOST_FAILURES <= failures.count:
                 failures.given_up_until = deadline
         elif not isinstance(error, Throttled):
             self.succeeded(operation)
