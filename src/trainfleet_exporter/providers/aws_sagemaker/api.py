@@ -442,7 +442,7 @@ def explain(error: Exception) -> CloudError:
     if isinstance(error, vendor.ClientError):
         facts: dict[str, Any] = error.response.get("Error", {})
         code, status = str(facts.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        said = described(error, str(facts.get("Message", "")))
+        said = described(error)  # without the service's message, which may quote the signature of botocore's request
         if code.startswith((*_THROTTLED_CODES, "IDPCommunicationError")) or status == 429:
             return Throttled(said, operation=error.operation_name, status=status, code=code)
         kind = ServerTrouble if (status or 0) >= 500 else AccessDenied
