@@ -300,6 +300,7 @@ class WebServer:
                 await asyncio.wait(tasks, timeout=0.5)  # handlers notice that their connection is closed
 
     async def _accept(self, sock: socket.socket) -> None:
+        short = False
         while True:
             try:
                 connected, address = await asyncio.get_running_loop().sock_accept(sock)
@@ -307,10 +308,14 @@ class WebServer:
                 continue
             except OSError as error:  # new connections wait in the kernel's queue
                 if count := self._shortages.due():
+                    short = True
                     facts = fields(error=error.strerror, count=count)
                     log.warning("cannot accept connections; retrying every second", extra=facts)
                 await asyncio.sleep(1)
                 continue
+            if short:
+                log.info("connections are accepted again")
+                short = False
             self._admit(connected, address[0])
             await asyncio.sleep(0)  # others run, however many connections wait
 
