@@ -18,7 +18,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,8 +28,7 @@ from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError
 from trainfleet_exporter.lease import open_lease
-from trainfleet_exporter.process import version
-from trainfleet_exporter.process.arguments import Checked, flag, run, switch
+from trainfleet_exporter.process.arguments import Checked, flag, refused, run, switch
 from trainfleet_exporter.process.healthcheck import command as health_command
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
@@ -99,15 +97,6 @@ def _plain(word: str) -> str:
     return kept if kept == word else f"{kept}…"
 
 
-def _later(module: str, function: str) -> Callable[[str], Any]:
-    """A check by a module that the daemon does without."""
-
-    def check(value: str) -> Any:
-        return getattr(import_module(f"trainfleet_exporter.{module}"), function)(value)
-
-    return check
-
-
 def _logs(level: str = "info") -> list[click.Option]:
     levels, forms = click.Choice(("debug", "info", "warn", "error")), click.Choice(("logfmt", "json"))
     return [
@@ -173,16 +162,12 @@ def _shard(options: Options) -> Shard:
     given, total = options.get("shard"), options.get("total_shards", 1)
     allowed = f"0 to {total - 1}"
     if given is None and total > 1:
-        raise _refused(f"--total-shards={total}: --shard=N is required, but missing; allowed: {allowed}")
+        raise refused(f"--total-shards={total}: --shard=N is required, but missing; allowed: {allowed}")
     if given is not None and options.get("lease"):
         given %= total  # pods of one StatefulSet: two for each shard
     if given is not None and given >= total:
-        raise _refused(f"--shard: found {given}; allowed with --total-shards={total}: {allowed}")
+        raise refused(f"--shard: found {given}; allowed with --total-shards={total}: {allowed}")
     return Shard(given or 0, total)
-
-
-def _refused(words: str) -> click.UsageError:
-    return click.UsageError(words, click.get_current_context(silent=True))
 
 
 def _load(options: Options) -> Config:
@@ -223,10 +208,10 @@ _LEASE = Checked(
 )
 _POD_NUMBER = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
 _ISO_TIME = Checked(
-    _later("backfill.days", "moment"), "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
+    "trainfleet_exporter.backfill.days:moment", "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
 )
-_SERIES_LABEL = Checked(_later("backfill.command", "label"))
-_LOOPBACK = Checked(_later("app.demo", "loopback"), keep=True)
+_SERIES_LABEL = Checked("trainfleet_exporter.backfill.command:label")
+_LOOPBACK = Checked("trainfleet_exporter.app.demo:loopback", keep=True)
 _config = flag("--config.file", "the config file (YAML)", _FILE, metavar="FILE", required=True)
 _shards = [
     flag("--shard", _ORDINAL, _POD_NUMBER, metavar="N"),
@@ -272,9 +257,6 @@ def _daemon(options: Options, signals: Signals) -> int:
 
 def _without_command(**options: Any) -> int:
     ctx = click.get_current_context()
-    if options.pop("version"):
-        click.echo(version())
-        ctx.exit()
     if ctx.invoked_subcommand is not None:
         return 0
     if options["config_file"] is None:
@@ -302,7 +284,7 @@ cli = _Commands(
         flag("--ledger", "append each finished job to this file, instead of global.ledger_file", _FILE, metavar="FILE"),
         flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", _LEASE, metavar="{kubernetes}"),
         *_logs(),
-        switch("--version", "show the version and exit"),
+        click.Option(["--version"], is_flag=True, expose_value=False, help="show the version and exit"),  # see __main__
     ],
 )
 
@@ -371,7 +353,7 @@ def backfill(options: Options, signals: Signals) -> int:
     out, labels = Path(options["out"]), dict(options["label"])
     wish = command.Wish(provider=options["provider"], wanted=wanted, out=out, job_id=options["job"], labels=labels)
     if fault := command.fault_in(wish, config, platforms, time.time()):
-        raise _refused(fault)
+        raise refused(fault)
 
     def say(text: str) -> None:
         print(f"backfill: {text}", file=sys.stderr, flush=True)
@@ -430,12 +412,8 @@ def simulate(options: Options, signals: Signals) -> int:
 
 def _serve_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     signals.accept_hangups()
-
-    async def listening(stopped: asyncio.Event) -> None:
-        signals.on_hangup(lambda: log.warning("SIGHUP ignored: this command has no config file"))
-        await run(stopped)
-
-    return signals.serve(listening)
+    signals.on_hangup(lambda: log.warning("SIGHUP ignored: this command has no config file"))
+    return signals.serve(run)
 
 
 cli.add_command(health_command)

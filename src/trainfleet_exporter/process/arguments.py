@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pkgutil import resolve_name
 from typing import Any
 
 import click
@@ -15,12 +16,13 @@ _WITHOUT_FILE = ' To try the exporter without a config file, run "trainfleet-exp
 class Checked(click.ParamType):  # type: ignore[type-arg] # not generic in older versions
     """Values that `check` takes. It raises ValueError or StartError for others, or returns None if there is `allowed`.
 
-    `keep` keeps the text in place of the result.
+    `check` is a function, or `module:name` of one whose module the daemon does without. `keep` keeps the text in place
+    of the result.
     """
 
     name = "text"
 
-    def __init__(self, check: Callable[[str], Any], allowed: str = "", *, keep: bool = False) -> None:
+    def __init__(self, check: Callable[[str], Any] | str, allowed: str = "", *, keep: bool = False) -> None:
         self._check = check
         self._allowed = allowed
         self._keep = keep
@@ -30,7 +32,8 @@ class Checked(click.ParamType):  # type: ignore[type-arg] # not generic in older
         if not value:
             self.fail("a value is required, but missing", param, ctx)
         try:
-            result = self._check(value)
+            check = resolve_name(self._check) if isinstance(self._check, str) else self._check
+            result = check(value)
         except (ValueError, OverflowError, StartError) as error:
             self.fail(f"{found(value)}; allowed: {self._allowed}" if self._allowed else str(error), param, ctx)
         if result is None:
@@ -48,6 +51,11 @@ def flag(name: str, text: str, kind: click.ParamType[Any] | None = None, **setti
 def switch(name: str, text: str) -> click.Option:
     """A flag without a value."""
     return flag(name, text, is_flag=True, show_default=False)
+
+
+def refused(words: str) -> click.UsageError:
+    """The error of flags that do not fit each other."""
+    return click.UsageError(words, click.get_current_context(silent=True))
 
 
 def run(command: click.Command, arguments: Sequence[str] | None, name: str = "trainfleet-exporter") -> int:

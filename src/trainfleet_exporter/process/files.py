@@ -6,9 +6,8 @@ import asyncio
 import concurrent.futures
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
@@ -16,11 +15,10 @@ READ_SECONDS = 2.0
 """Longest time for reading a file."""
 LOOP_SECONDS = 0.25
 """The same for callers on an event loop, which wait only once while a file hangs."""
-T = TypeVar("T")
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Time, size and inode of a file, by which a change shows."""
-_hanging: dict[object, concurrent.futures.Future[Any]] = {}
+_hanging: dict[Path, concurrent.futures.Future[Any]] = {}
 """The attempts that were given up, by file."""
 
 
@@ -30,23 +28,18 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
     for what is not a path.
     """
-    return ask_in_time(path, lambda: _read(path, most, unless))
-
-
-def ask_in_time(file: object, ask: Callable[[], T]) -> T:
-    """Return what a thread finds out about a file. OSError if that takes too long, or if an earlier attempt hangs."""
     try:
         asyncio.get_running_loop()
         seconds = LOOP_SECONDS
     except RuntimeError:
         seconds = READ_SECONDS
-    if file in _hanging and not _hanging[file].done():  # the caller waits for a file only once
+    if path in _hanging and not _hanging[path].done():  # the caller waits for a file only once
         raise OSError(None, "an earlier attempt to read it has not ended")
-    asking = DaemonThreadExecutor().submit(ask)
+    reading = DaemonThreadExecutor().submit(_read, path, most, unless)
     try:
-        return asking.result(seconds)
+        return reading.result(seconds)
     except concurrent.futures.TimeoutError:
-        _hanging[file] = asking
+        _hanging[path] = reading
         raise OSError(None, f"it could not be read within {seconds:g} seconds") from None
 
 

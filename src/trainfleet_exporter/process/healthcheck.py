@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import click
 
-from trainfleet_exporter.process.arguments import Checked, flag, found, switch
+from trainfleet_exporter.process.arguments import Checked, flag, found, refused, switch
 
 DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
@@ -40,12 +40,12 @@ def _check(**options: Any) -> int:
     respond within 3 s, 2 on bad flags.
     """
     if options["tls_key_file"] and not options["tls_cert_file"]:
-        raise click.UsageError("--tls.key-file needs --tls.cert-file", click.get_current_context())
+        raise refused("--tls.key-file needs --tls.cert-file")
     if options["tls_ca_file"] and options["tls_insecure_skip_verify"]:
-        words = "--tls.ca-file and --tls.insecure-skip-verify exclude each other"
-        raise click.UsageError(words, click.get_current_context())
+        raise refused("--tls.ca-file and --tls.insecure-skip-verify exclude each other")
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    status = 0
     try:
         status = _ask(options["url"], options)
         words = _ALIVE.get(status, f"not healthy: HTTP {status}")
@@ -55,15 +55,12 @@ def _check(**options: Any) -> int:
         words = f"not healthy: {error.strerror or error}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    is_alive = words in _ALIVE.values()
-    stream = sys.stdout if is_alive else sys.stderr
+    stream = sys.stdout if status in _ALIVE else sys.stderr
     try:
-        if stream is not None:
-            stream.write(f"{words}\n")
-            stream.flush()
+        print(words, file=stream, flush=True)
     except OSError:  # a closed output must not change the exit code, nor may Python's own flush at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return 0 if is_alive else 1
+    return 0 if status in _ALIVE else 1
 
 
 def _give_up(number: int, frame: object) -> NoReturn:
@@ -71,30 +68,27 @@ def _give_up(number: int, frame: object) -> NoReturn:
 
 
 def parse_url(text: str) -> SplitResult:
-    """Parse an http or https URL without a user. Raises ValueError."""
+    """Parse an http or https URL without a user. Raises ValueError, which quotes no password."""
     try:
         url = urlsplit(text)
-        known = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+        is_known = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
     except ValueError:
-        known = False
-    if not known or not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
-        culprit = "found a hidden text, which may contain a password" if "@" in text else found(text)
-        raise ValueError(f"{culprit}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}")
-    if "@" in url.netloc:  # not quoted: it is a secret, and was one on the command line
+        is_known = False
+    if "@" in text:
         raise ValueError("leave out the user and password: an exporter that asks for them counts as healthy")
+    if not is_known or not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
+        raise ValueError(f"{found(text)}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}")
     return url
 
 
 def _ask(url: SplitResult, options: Mapping[str, Any]) -> int:
     """The status of the answer. OSError if there is none."""
-    assert url.hostname is not None
-    sock = socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)))
+    sock = socket.create_connection((url.hostname or "", url.port or (443 if url.scheme == "https" else 80)))
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     request = f"GET {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    with sock:
-        asking = sock if url.scheme == "http" else _in_tls(sock, url.hostname, options)
-        with asking, asking.makefile("rb") as answer:
-            asking.sendall(request.encode("ascii"))
+    with sock, sock if url.scheme == "http" else _in_tls(sock, url.hostname or "", options) as asking:
+        asking.sendall(request.encode("ascii"))
+        with asking.makefile("rb") as answer:
             line = answer.readline(_LONGEST_LINE)
     words = line.split()
     if not line:

@@ -34,18 +34,17 @@ class ServiceManager:
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address  # of the abstract kind, no file
         meant_for, pause = environ.get("WATCHDOG_PID", ""), environ.get("WATCHDOG_USEC", "")
-        self._watched = pause.isdecimal() and int(pause) > 0 and meant_for in ("", str(os.getpid()))
+        is_watched = pause.isdecimal() and int(pause) > 0 and meant_for in ("", str(os.getpid()))
+        self._keep_alive = "WATCHDOG=1" if is_watched else ""
         # Half of the time that the watchdog gives, as its manual asks for.
-        self._interval = min(_STATUS_SECONDS, int(pause) / 2e6) if self._watched else _STATUS_SECONDS
+        self._interval = min(_STATUS_SECONDS, int(pause) / 2e6) if is_watched else _STATUS_SECONDS
         self._beat: asyncio.Task[None] | None = None
-        self._sent = ""
-        self._failed = False
+        self._failed = self._stopping = False
         self._reloads: set[asyncio.Task[object]] = set()
-        self._stopping = False
 
     def ready(self) -> None:
         """The daemon serves from now on."""
-        self._send("READY=1", status=self._status())
+        self._send("READY=1", f"STATUS={self._status()}")
         if self._address:
             self._beat = asyncio.create_task(self._keep_sending())
 
@@ -53,15 +52,14 @@ class ServiceManager:
         """Report a reload until this task ends, whether it succeeds or not."""
         if not self._reloads:
             now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-            self._send("RELOADING=1", f"MONOTONIC_USEC={now}", status="reading the config again")
+            self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reading the config again")
         self._reloads.add(reload)
         reload.add_done_callback(self._reloaded)
 
     def stopping(self) -> None:
         """The daemon has begun to stop. The watchdog gets its keep-alive as long as the loop runs."""
-        if not self._stopping:
-            self._stopping = True
-            self._send("STOPPING=1", status="stopping")
+        self._stopping = True
+        self._send("STOPPING=1", "STATUS=stopping")
 
     async def aclose(self) -> None:
         """Send nothing more."""
@@ -72,26 +70,24 @@ class ServiceManager:
     def _reloaded(self, reload: asyncio.Task[object]) -> None:
         self._reloads.discard(reload)
         if not self._reloads and not self._stopping:
-            self._send("READY=1", status=self._status())
+            self._send("READY=1", f"STATUS={self._status()}")
 
     async def _keep_sending(self) -> None:
         while True:
-            status = self._sent if self._stopping or self._reloads else self._status()
-            self._send(*["WATCHDOG=1"] * self._watched, status=status)
+            status = "" if self._stopping or self._reloads else f"STATUS={self._status()}"
+            self._send(self._keep_alive, status)
             await asyncio.sleep(self._interval)
 
-    def _send(self, *lines: str, status: str) -> None:
-        """Send lines, and the status if it has changed."""
-        lines += (f"STATUS={status}",) * (status != self._sent)
-        self._sent = status
-        if not self._address or not lines:
+    def _send(self, *lines: str) -> None:
+        text = "\n".join(filter(None, lines))
+        if not self._address or not text:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
                 sock.settimeout(0.0 if self._failed else _SEND_SECONDS)
-                sock.sendto("\n".join(lines).encode(), self._address)
+                sock.sendto(text.encode(), self._address)
             self._failed = False
         except OSError as error:
             if not self._failed:
-                self._failed = True
                 log.warning("cannot notify the service manager", extra=fields(error=error.strerror or str(error)))
+            self._failed = True

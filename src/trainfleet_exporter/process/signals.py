@@ -4,41 +4,30 @@
        │                            ├──second signal───────────► 1, at once
        └──SIGHUP──► reload          └──4 seconds───────────────► as if everything were closed
 
-The handlers belong to the process, not to its event loop: signals come before the loop starts and after it ends.
-`__main__` imports this module before all slow ones, so it imports asyncio and logging only when it needs them.
+Python handles signals between two instructions of the main thread, so a call into C code may hold them up without end.
+A thread therefore gets the number of each signal, at once, by a socket.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
-
-if TYPE_CHECKING:
-    import asyncio
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
 STOP_SECONDS = 4.0
 """Seconds from a signal to the end of the process, even if something hangs. The docs promise five seconds, which leaves
 time on a busy machine."""
+_KINDS: dict[int, str] = {signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGHUP: "reload"}
 
-
-def interrupt_quietly() -> None:
-    """Until `Signals` is entered, Ctrl-C ends the process at once and without a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def ignore_hangups() -> Callable[[], object]:
-    """Ignore SIGHUP, which would end the process, during the slow imports. Call the result to restore what was set."""
-    before = signal.getsignal(signal.SIGHUP)
-    if before is signal.SIG_DFL:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return lambda: signal.signal(signal.SIGHUP, before)
+log = logging.getLogger(__name__)
 
 
 class Signals(ExitStack):
@@ -50,16 +39,23 @@ class Signals(ExitStack):
         self._in_loop: dict[str, Callable[[], object]] = {}
         """What signals call in the loop: `stop` and `reload`."""
         self._came: set[str] = set()
+        self._over = threading.Event()
         self._exit_code = 1
 
     def __enter__(self) -> Self:
+        numbers, sending = socket.socketpair()
+        sending.setblocking(False)
+        threading.Thread(target=self._follow, args=(numbers,), daemon=True).start()
+        self.callback(self._over.set)
+        self.enter_context(sending)  # closing it ends the thread
+        self.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False))
         for number in (signal.SIGTERM, signal.SIGINT):
-            self.callback(signal.signal, number, signal.signal(number, self._stop))
+            self.callback(signal.signal, number, signal.signal(number, _leave_to_thread))
         return self
 
     def accept_hangups(self) -> None:
         """From now on no SIGHUP ends the process. One that comes before `on_hangup` is handled then."""
-        signal.signal(signal.SIGHUP, lambda *_: self._note("reload"))
+        signal.signal(signal.SIGHUP, _leave_to_thread)
 
     def on_hangup(self, reload: Callable[[], object]) -> None:
         """Call `reload` in the running loop at each SIGHUP, and now if one came already. Several may count as one."""
@@ -69,16 +65,13 @@ class Signals(ExitStack):
 
     def serve(self, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         """Run until a signal sets the event: the normal end, with exit code 0. SIGHUP is ignored afterwards."""
-        import asyncio  # noqa: PLC0415 - see above
-        import logging  # noqa: PLC0415
-
         stopped = asyncio.Event()
         self._exit_code = 0
 
         async def main() -> None:
-            self._begin(asyncio.get_running_loop(), stopped.set)
+            self._begin(stopped.set)
             if stopped.is_set():  # during the start
-                logging.getLogger(__name__).info("stopped")
+                log.info("stopped")
             else:
                 await run(stopped)
 
@@ -91,11 +84,10 @@ class Signals(ExitStack):
     def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that ends without a signal. A signal cancels it: its `finally` blocks run, then this raises
         KeyboardInterrupt."""
-        import asyncio  # noqa: PLC0415 - see above
 
         async def main() -> T:
             task = asyncio.create_task(work)
-            self._begin(asyncio.get_running_loop(), task.cancel)
+            self._begin(task.cancel)
             return await task
 
         try:
@@ -103,26 +95,32 @@ class Signals(ExitStack):
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
-    def _begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
-        def stop_in_time() -> None:
-            end = threading.Timer(STOP_SECONDS, lambda: os._exit(self._exit_code))
-            end.daemon = True
-            end.start()
-            self.callback(end.cancel)
+    def _begin(self, stop: Callable[[], object]) -> None:
+        self._in_loop["stop"], self._loop = stop, asyncio.get_running_loop()
+        if "stop" in self._came:
             stop()
 
-        self._loop, self._in_loop["stop"] = loop, stop_in_time
-        if "stop" in self._came:
-            stop_in_time()
+    def _follow(self, numbers: socket.socket) -> None:
+        """Handle the numbers of signals, in a thread."""
+        with numbers:
+            while received := numbers.recv(1):
+                kind = _KINDS.get(received[0], "")
+                if kind == "stop" in self._came:
+                    os._exit(1)
+                if kind == "stop":
+                    threading.Thread(target=self._end_in_time, daemon=True).start()
+                self._note(kind)
 
-    def _stop(self, *_: object) -> None:
-        if "stop" in self._came:
-            os._exit(1)
-        self._note("stop")
+    def _end_in_time(self) -> None:
+        if not self._over.wait(STOP_SECONDS):
+            os._exit(self._exit_code)
 
-    def _note(self, signalled: str) -> None:
-        """Note a signal, and handle it in the loop if there is one: a handler may interrupt any code."""
-        self._came.add(signalled)
-        if self._loop is not None and signalled in self._in_loop:
+    def _note(self, kind: str) -> None:
+        self._came.add(kind)
+        if self._loop is not None and kind in self._in_loop:
             with suppress(RuntimeError):  # the loop is closed: the process is about to end
-                self._loop.call_soon_threadsafe(self._in_loop[signalled])
+                self._loop.call_soon_threadsafe(self._in_loop[kind])
+
+
+def _leave_to_thread(*_: object) -> None:
+    """Do nothing: a handler of its own keeps a signal from its default action."""

@@ -20,6 +20,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from trainfleet_exporter.process.files import read_regular_file
+
 HANDSHAKE_SOCKET: ContextVar[socket.socket] = ContextVar("HANDSHAKE_SOCKET")
 """The socket of the connection that is being set up: asyncio would drop the TLS alert of a refusal."""
 _CIPHERS = {
@@ -128,7 +130,9 @@ def make_context(given: TlsServer, folder: Path) -> tuple[ssl.SSLContext, dict[s
     for name in _PEM if verifies else _PEM[:2]:
         value: str | Path = getattr(given, keys[name])
         try:
-            texts[name] = _read(folder / value) if isinstance(value, Path) else value.encode()
+            texts[name] = (
+                read_regular_file(folder / value, _MAX_PEM_BYTES)[1] if isinstance(value, Path) else value.encode()
+            )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not a path"
             problems[keys[name]] = f"found a file that cannot be read ({reason}); allowed: a readable file in PEM"
@@ -142,16 +146,6 @@ def make_context(given: TlsServer, folder: Path) -> tuple[ssl.SSLContext, dict[s
         allowed = "those of the clients' authorities, in PEM"
         problems[keys["client_ca"]] = f"found no usable certificate; allowed: {allowed}"
     return context, problems
-
-
-def _read(path: Path) -> bytes:
-    if path.exists() and not path.is_file() and not path.is_dir():  # which could wait for a writer
-        raise OSError(0, "it is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(_MAX_PEM_BYTES + 1)
-    if len(content) > _MAX_PEM_BYTES:
-        raise OSError(0, f"it is longer than {_MAX_PEM_BYTES} bytes")
-    return content
 
 
 def _load_pair(context: ssl.SSLContext, cert: bytes, key: bytes) -> str:
