@@ -135,6 +135,11 @@ def test_first_failed_part_is_the_last_error(watched: Watched) -> None:
     assert watched.last == "down"  # what is done without says less than what failed in the poll before
 
 
+def test_last_error_does_not_quote_an_internal_error(watched: Watched) -> None:
+    watched.poll(ValueError("token=hunter2"))
+    assert watched.last == "internal error (ValueError); see the log"
+
+
 @pytest.mark.parametrize("reason", ["malformed", "out_of_range"])
 def test_unusable_readings_are_logged_when_they_begin_and_end(watched: Watched, reason: str) -> None:
     assert watched.poll(lost={reason: 2}) == [f"{LOST}{reason}=2"]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
-from trainfleet_exporter.model import HeldTime, Job, Status
+from trainfleet_exporter.model import HeldTime, Job, JobUsage, Readings, Status, Subject
 from trainfleet_exporter.polling.poll import LastError
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
 from trainfleet_exporter.web.status_page.words import utc
@@ -54,15 +54,6 @@ def test_first_card_is_runtime_goodput_if_it_is_known() -> None:
     assert detail == f"of the time that accelerators were held, since {since} (5 h 00 min)"
     note = page.section("held")
     assert "for 13.3 accelerator-hours and were running for 10.8 of them. The rest is" in note
-
-
-@pytest.mark.parametrize("family", ["trainfleet_job_phase_seconds", "trainfleet_job_requested_accelerators"])
-def test_goodput_of_hidden_families_is_not_shown(family: str) -> None:
-    rig = _held(healthy())
-    rig.deny = [family]
-    page = rig.see()
-    assert "Runtime goodput" not in page.tiles()
-    assert "Runtime goodput" not in text_of(page.root)
 
 
 def test_jobs_are_summed_over_workspaces_and_absent_is_not_zero() -> None:
@@ -164,16 +155,6 @@ def test_totals_are_at_least_where_a_collector_shows_nothing() -> None:
     assert "7 s ago, 3 parts failed: no answer" in page.section("problems")
 
 
-def test_totals_are_exact_where_jobs_hold_nothing() -> None:
-    rig = Rig()
-    rig.collector("well", "jobs")
-    rig.publish("jobs", "well", holder("busy", 8))
-    rig.collector("cpu", "jobs")
-    rig.publish("counts", "cpu", *counts({Status.RUNNING: 1}))
-    rig.failing("cpu", "pools", "no answer", parts=0)
-    assert rig.see().tiles()["Accelerators held"][0] == "8"
-
-
 def test_an_error_that_is_over_is_shown_for_an_hour() -> None:
     rig = healthy()
     rig.errors["pai", "jobs"] = LastError(NOW - 900, "", "it was slow")
@@ -212,18 +193,13 @@ def test_a_provider_that_is_well_and_has_no_jobs() -> None:
     assert "No job is known to be idle." in page.section("idle")
 
 
-def test_where_no_usage_is_known_nothing_is_called_idle() -> None:
+def test_what_is_not_known_is_not_zero() -> None:
     rig = Rig()
     rig.collector("p", "jobs")
-    rig.publish("jobs", "p", holder("a", 8))
+    rig.publish("jobs", "p", holder("unmeasured", 8))
     page = rig.see()
     assert page.tiles()["Held and idle"][0] == "not known"
     assert page.rows("held") == [["p GPU", "8", "not known", "8", "not known"]]
-
-
-def test_unknown_holders_are_not_zero() -> None:
-    rig = Rig()
-    rig.collector("p", "jobs")
     rig.publish("jobs", "p", holder("untold", 5, status=Status.UNKNOWN, holds_resources=None))
     page = rig.see()
     assert page.tiles()["Accelerators held"] == ("not known", "none known")
@@ -262,14 +238,6 @@ def test_problems_and_idle_jobs_come_before_all_other_tables() -> None:
     rig.failing("ma", "pools", "ListPools: no answer within 20 s")
     sections = [section.get("class") for section in rig.see().all("section")]
     assert sections == ["problems", "idle", "held", "jobs", "providers"]
-
-
-def test_a_legend_names_the_colours_of_the_bars() -> None:
-    page = healthy().see()
-    words = {key.get("class", "").removeprefix("key "): key.tail for key in page.all("i", "key")}
-    assert words == {"idle": " idle ", "dim": " usage not known ", "busy": " in use "}
-    bars = {found.get("class") for found in page.root.iter() if str(found.tag).endswith("rect")}
-    assert bars == set(words)
 
 
 def test_calls_and_credentials() -> None:
@@ -318,7 +286,8 @@ def test_what_the_operator_hides_is_not_known(deny: str, sections: set[str]) -> 
     rig.publish("counts", "p", *counts({Status.RUNNING: 1}))
     rig.publish("jobs", "p", holder("a", 8))
     rig.publish("usage", "p", usage("a", 0.0))
-    page = rig.see()
+    page = _held(rig).see()
+    assert ("Runtime goodput" in page.tiles()) == ("held" not in sections)
     hiding = {key for key in ("jobs", "held", "idle") if "not known: metrics.deny hides" in page.section(key)}
     assert hiding == sections
     if "held" in sections:
@@ -339,3 +308,14 @@ def test_a_job_that_says_nothing_of_itself_has_its_id() -> None:
     rig.publish("jobs", "p", holder("dlc1", 8, status=Status.UNKNOWN), Job(job_id="dlc1-other", name="wrong"))
     rig.publish("usage", "p", usage("dlc1", 0.0))
     assert rig.see().rows("idle") == [["dlc1 (unknown)user not known · p", "8 GPUA100", "0 %", "not known"]]
+
+
+def test_columns_of_readings_are_read_like_objects() -> None:
+    rig = Rig()
+    rig.collector("p", "jobs")
+    rig.publish("jobs", "p", holder("a", 8), holder("b", 4))
+    subjects = [Subject(("a",)), Subject(("b",))]
+    rig.publish("usage", "p", Readings(JobUsage, "values.accelerator_utilization", subjects, [0.01, 0.9]))
+    page = rig.see()
+    assert page.rows("held")[0][:4] == ["p GPU", "12", "8", "0"]
+    assert [row[0] for row in page.rows("idle")] == ["auser not known · p"]

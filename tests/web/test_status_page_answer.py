@@ -9,11 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
-
 from tests.web.status_page_rig import Rig, Seen, healthy
 from trainfleet_exporter.web.status_page import REFRESH_SECONDS
-from trainfleet_exporter.web.status_page.words import ago, amount, cut, percent, span
 
 IMAGES = Path(__file__).parents[2] / "docs/images"
 
@@ -40,15 +37,6 @@ def test_nothing_but_the_page_may_be_had() -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "set-cookie" not in answer.headers
     assert not Seen(answer).all("*", style="")
-
-
-def test_head_is_get_without_a_body() -> None:
-    rig = healthy()
-    got, head = rig.ask(), rig.ask(method="HEAD")
-    assert head.status_code == 200
-    assert head.content == b""
-    assert head.headers["content-security-policy"] == got.headers["content-security-policy"]
-    assert abs(int(head.headers["content-length"]) - len(got.content)) < 100  # they are made at two times
 
 
 def test_links() -> None:
@@ -96,45 +84,7 @@ def test_it_renews_itself_and_the_icon_says_how_things_are() -> None:
     assert "#c62828" in icon(failing)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "0 s"),
-        (0.0004, "0 s"),
-        (0.0123, "12 ms"),
-        (0.25, "0.2 s"),
-        (59, "59 s"),
-        (99, "99 s"),
-        (100, "2 min"),
-        (5999, "1 h 40 min"),
-        (3600 * 47, "47 h 00 min"),
-        (3600 * 49, "2 d 1 h"),
-        (86400 * 400, "400 d"),
-    ],
-)
-def test_durations(seconds: float, shown: str) -> None:
-    assert span(seconds) == shown
-
-
 def test_pictures_in_the_docs_load_fast() -> None:
     pictures = {path.name: path.read_bytes() for path in IMAGES.glob("status-*.png")}
     assert pictures.keys() == {"status-wide.png"}
     assert all(data.startswith(b"\x89PNG") and len(data) < 200_000 for data in pictures.values())
-
-
-def test_numbers_and_texts() -> None:
-    assert [percent(value) for value in (0, 0.0001, 0.0499, 0.05, 0.099, 0.5, 1)] == [
-        "0 %",
-        "<0.1 %",
-        "5 %",
-        "5 %",
-        "9.9 %",
-        "50 %",
-        "100 %",
-    ]
-    assert [amount(value) for value in (0, 1234567, 0.5, 2.0)] == ["0", "1,234,567", "0.5", "2"]
-    assert ago(None, 0) == "never"
-    assert ago(110, 100) == "0 s ago"  # the clock was set
-    assert cut(" a\n\tb ", 10) == "a b"
-    assert cut("abcdef", 5) == "abcd…"
-    assert cut("a" + " " * 100 + "b", 10) == "a…"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -14,8 +12,7 @@ from starlette.responses import Response
 
 from tests.support.clock import run_stepped
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
-from trainfleet_exporter.model import Job, Pod, Readings, Status, Subject
-from trainfleet_exporter.model import JobUsage as Usage
+from trainfleet_exporter.model import Pod, Status
 from trainfleet_exporter.web.status_page import StatusPage, figures
 from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, Fleet, read_fleet
 
@@ -83,12 +80,6 @@ def test_the_event_loop_goes_on_while_a_page_is_made(monkeypatch: pytest.MonkeyP
     asyncio.run(main())
 
 
-def test_only_what_figures_are_made_of_is_kept(large: Rig) -> None:
-    kept = [found for _, objects in large.page_store.objects() for found in objects]
-    assert len(kept) == 2 * JOBS + PROVIDERS
-    assert not any(isinstance(found, Pod) for found in kept)
-
-
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
     """Counts how often a page is read."""
@@ -124,55 +115,3 @@ def test_a_page_is_made_once_a_second_and_figures_once(reads: Mock) -> None:
 
 async def _ask(page: StatusPage) -> Response:
     return await page.answer(None)  # type: ignore[arg-type]  # it does not look at the request
-
-
-def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
-    rig = healthy()
-    deny: list[str] = []
-
-    async def main() -> None:
-        page = StatusPage(replace(rig.pages(), denied=lambda: deny))
-        assert b"metrics.deny" not in (await _ask(page)).body
-        deny.append("trainfleet_jobs")
-        await asyncio.sleep(1)
-        assert b"metrics.deny hides trainfleet_jobs" in (await _ask(page)).body
-
-    run_stepped(main)
-    assert reads.call_count == 2
-
-
-def test_objects_that_are_replaced_or_dropped_are_freed() -> None:
-    job = holder("a", 8)
-    held = sys.getrefcount(job)
-    rig = Rig()
-    rig.collector("p", "jobs")
-
-    async def main() -> None:
-        page = _page(rig)
-        rig.publish("jobs", "p", job)
-        await _ask(page)
-        rig.publish("jobs", "p", holder("b", 8))
-        assert sys.getrefcount(job) == held
-        rig.publish("jobs", "p", job)
-        rig.page_store.drop("jobs")
-        assert sys.getrefcount(job) == held
-        assert rig.page_store.objects() == []
-
-    run_stepped(main)
-
-
-def test_columns_of_readings_are_read_like_objects() -> None:
-    def reading(field: str, value: float) -> Readings:
-        return Readings(Usage, field, [Subject(("a",)), Subject(("b",))], [value, 0.9])
-
-    jobs: list[object] = [holder("a", 8), holder("b", 4)]
-    columns = [reading("values.accelerator_utilization", 0.01), reading("values.cpu", 0.5)]
-    fleet = read_fleet([("p", jobs), ("p", columns)], ())
-    (held,) = fleet.held
-    assert (held.held, held.idle, held.unmeasured) == (12, 8, 0)
-    assert [found.job.job_id for found in fleet.idle] == ["a"]
-
-
-def test_a_job_with_an_id_that_is_too_long_is_not_counted() -> None:
-    jobs = [Job(job_id="x" * 5000, holds_resources=True, accelerators=holder("a", 8).accelerators)]
-    assert read_fleet([("p", jobs)], ()).held == []
