@@ -1,51 +1,133 @@
-"""Listening: addresses, and one clear line where it cannot be done."""
+"""The server: where it listens, what a connection may send, and how long it may take, on the stepped clock."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import socket
 import ssl
+import tracemalloc
+import weakref
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.support.logs import lines_of
 from tests.support.ports import held_port
+from tests.web.secured import serving, trusting
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.listeners import listen
-from trainfleet_exporter.web.server import WebServer
+from trainfleet_exporter.web.server import (
+    ANSWER_SECONDS,
+    HEAD_SECONDS,
+    HEADERS_AT_MOST,
+    IDLE_SECONDS,
+    PIPELINED,
+    REQUEST_BYTES,
+    WebServer,
+    abort_of,
+)
+
+ASK = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
+HI = b"HTTP/1.1 200 OK"
+MB = 1_000_000
 
 
-def _close(sockets: list[socket.socket]) -> None:
-    for sock in sockets:
+def answering(*bodies: bytes, pause: float = 0) -> Any:
+    """An application that answers these pieces, with a pause after each."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        size = b"%d" % sum(map(len, bodies))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", size)]})
+        for body in bodies:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            if pause:
+                await asyncio.sleep(pause)
+        await send({"type": "http.response.body"})
+
+    return app
+
+
+HELLO = answering(b"hi")
+MUCH = answering(*[bytes(MB)] * 90)
+"""More than any buffer of the system takes."""
+
+
+class Visitor:
+    """A client of one connection, on the clock of the loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: WebServer | None) -> None:
+        self.reader = reader
+        self.server = server
+        self.writer = writer
+        self.since = asyncio.get_running_loop().time()
+
+    @property
+    def seconds(self) -> float:
+        """Since it came."""
+        return asyncio.get_running_loop().time() - self.since
+
+    def say(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def rest(self) -> bytes:
+        """What comes until the connection ends."""
+        try:
+            return await self.reader.read()
+        except ConnectionError:
+            return b"<reset>"
+
+
+def meet(visit: Callable[[Visitor], Awaitable[None]], app: object = HELLO, **settings: Any) -> None:
+    """Run a client of a server with this application."""
+
+    async def main() -> None:
+        server = WebServer(app, listen("127.0.0.1:0"), **settings)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+        try:
+            await visit(Visitor(reader, writer, server))
+        finally:
+            writer.close()
+            await server.stop()
+        assert not server.connections
+
+    run_stepped(main)
+
+
+def port_of(server: WebServer | None) -> int:
+    assert server is not None
+    return int(server.addresses[0].rpartition(":")[2])
+
+
+@pytest.fixture
+def _silent(caplog: pytest.LogCaptureFixture) -> object:
+    """Strangers do not fill the log."""
+    with caplog.at_level(logging.WARNING):
+        yield
+    assert not caplog.records
+
+
+# Listening
+
+
+def test_every_interface_or_one_by_tcp() -> None:
+    for address, shown in (("127.0.0.1:0", {"127.0.0.1:{}"}), (":0", {"[::]:{}", "0.0.0.0:{}"})):
+        (sock,) = listen(address)
+        assert sock.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
+        assert WebServer(None, [sock]).addresses[0] in {text.format(sock.getsockname()[1]) for text in shown}
         sock.close()
-
-
-def test_sockets_say_that_they_are_tcp() -> None:
-    sockets = listen("127.0.0.1:0")
-    assert [sock.proto for sock in sockets] == [socket.IPPROTO_TCP]
-    assert WebServer(None, sockets).addresses == [f"127.0.0.1:{sockets[0].getsockname()[1]}"]
-    _close(sockets)
-
-
-def test_every_interface() -> None:
-    sockets = listen(":0")
-    port = sockets[0].getsockname()[1]
-    assert WebServer(None, sockets).addresses[0] in {f"[::]:{port}", f"0.0.0.0:{port}"}
-    _close(sockets)
-
-
-def test_a_taken_port() -> None:
-    taken = listen("127.0.0.1:0")
-    address = f"127.0.0.1:{taken[0].getsockname()[1]}"
-    with pytest.raises(StartError, match=f"cannot listen on {address}: Address already in use"):
-        listen(address)
-    _close(taken)
 
 
 @pytest.mark.parametrize("address", ["", "10075", "localhost", "localhost:", ":x", ":70000", "::1:80", "host:-1"])
@@ -60,147 +142,323 @@ def test_what_can_be_no_host_name(address: str) -> None:
         listen(address)
 
 
-def test_a_name_that_is_not_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("function", "error", "reason"),
+    [
+        (
+            "getaddrinfo",
+            socket.gaierror(socket.EAI_NONAME, "Name unknown"),
+            "name unknown; choose another --web.listen",
+        ),
+        ("socket.bind", OSError(errno.EACCES, os.strerror(errno.EACCES)), "Permission denied; choose another --web.li"),
+        ("socket.bind", OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "Too many open files; raise the limit"),
+    ],
+)
+def test_what_the_system_denies(monkeypatch: pytest.MonkeyPatch, function: str, error: OSError, reason: str) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        raise error
 
-    monkeypatch.setattr(socket, "getaddrinfo", fail)
-    with pytest.raises(StartError, match=r"cannot listen on no\.test:80: name or service not known; choose another"):
-        listen("no.test:80")
-
-
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EADDRNOTAVAIL, errno.EMFILE])
-def test_what_the_system_denies(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(socket.socket, "bind", fail)
-    hint = "raise the limit" if number == errno.EMFILE else "choose another --web.listen-address"
-    with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:80: {os.strerror(number)}; {hint}"):
-        listen("127.0.0.1:80")
+    monkeypatch.setattr(f"socket.{function}", fail)
+    with pytest.raises(StartError, match=f"cannot listen on no.test:80: {reason}|127.0.0.1:80: {reason}"):
+        listen("no.test:80" if function == "getaddrinfo" else "127.0.0.1:80")
 
 
 def test_one_taken_address_releases_the_other() -> None:
-    taken = listen("127.0.0.1:0")
+    (taken,) = listen("127.0.0.1:0")
+    address = f"127.0.0.1:{taken.getsockname()[1]}"
     with held_port() as port:
         first = f"127.0.0.1:{port}"
-        with pytest.raises(StartError, match="Address already in use"):
-            listen(first, f"127.0.0.1:{taken[0].getsockname()[1]}")
-        _close(listen(first))
-    _close(taken)
+        with pytest.raises(StartError, match=f"cannot listen on {address}: Address already in use"):
+            listen(first, address)
+        listen(first)[0].close()
+    taken.close()
 
 
-def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    ended: list[str] = []
+# Requests
 
-    async def endless(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+LONG = b"a: " + b"b" * 1000 + b"\r\n"
+
+
+@pytest.mark.usefixtures("_silent")
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + LONG * 60 + b"\r\n", b"200 OK"),
+        (b"GET / HTTP/1.1\r\n" + LONG * 80, b"431 "),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a:\r\n" * (HEADERS_AT_MOST - 1) + b"\r\n", b"200 OK"),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * (HEADERS_AT_MOST + 2), b"431 "),
+        (b"GET /" + b"x" * (REQUEST_BYTES + 1), b"431 "),
+        (POST + b"content-length: 65000\r\n\r\n" + b"x" * 65000, b"200 OK"),
+        (b"GET / HTTP/1.1\r\na: " + b"b" * 1_000_000, b"431 "),
+        (b"nonsense\r\n\r\n", b"400 "),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400 "),  # TLS where there is none
+        (b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n\r\n", b"200 OK"),
+        (b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHOST: y\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.0\r\nhost: x\r\nhost: y\r\n\r\n", b"400 "),
+        (b"GET / HTTP/1.0\r\n\r\n", b"200 OK"),
+    ],
+)
+def test_requests_that_are_answered_and_refused(request_: bytes, status: bytes) -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(request_)
+        assert (await visitor.reader.readline()).startswith(b"HTTP/1.1 " + status)
+        await visitor.rest()
+        assert visitor.seconds < (IDLE_SECONDS + 1 if status == b"200 OK" else 3)
+
+    meet(visit)
+
+
+@pytest.mark.usefixtures("_silent")
+@pytest.mark.parametrize(
+    ("head", "behind", "seconds"),
+    [
+        (POST + CHUNKED, b"2710\r\n" + b"x" * 10_000 + b"\r\n", 0),  # a body without end
+        (POST + CHUNKED, b"nonsense\r\n", 0),
+        (POST + CHUNKED, b"", IDLE_SECONDS),  # a body that never comes
+        (POST + b"content-length: 1000\r\n\r\n", b"", IDLE_SECONDS),
+    ],
+)
+def test_a_body_keeps_no_connection_and_gets_no_response(head: bytes, behind: bytes, seconds: float) -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(head)
+        assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
+        for _ in range(100):
+            if not behind or visitor.writer.is_closing() or visitor.reader.at_eof():
+                break
+            visitor.say(behind)
+            await asyncio.sleep(0.01)
+        assert await visitor.rest() in (b"", b"<reset>")
+        assert seconds <= visitor.seconds < seconds + 2
+
+    meet(visit)
+
+
+@pytest.mark.usefixtures("_silent")
+def test_many_small_headers_take_little_memory() -> None:
+    async def visit(visitor: Visitor) -> None:
+        gc.collect()
+        tracemalloc.start()
         try:
-            for _ in range(1000):
-                await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
+            visitor.say(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 15_000)
+            answer = await visitor.rest()
+            _, peak = tracemalloc.get_traced_memory()
         finally:
-            ended.append("ended")
+            tracemalloc.stop()
+        assert answer.startswith(b"HTTP/1.1 431 ")
+        assert peak < 1_000_000  # of which a quarter is what the system gives in one read
+
+    meet(visit)
+
+
+@pytest.mark.usefixtures("_silent")
+def test_nonsense_behind_a_request_is_no_part_of_its_response() -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(ASK + b"nonsense\r\n\r\n" + ASK)
+        assert (await visitor.rest()).count(b"HTTP/1.1") <= 1
+        assert visitor.seconds < 3
+
+    meet(visit, answering(b"wh", b"at", pause=1))
+
+
+@pytest.mark.usefixtures("_silent")
+def test_requests_in_a_row_are_answered_in_a_row_up_to_a_number() -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(ASK * (PIPELINED + 1))
+        for _ in range(PIPELINED + 1):
+            assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
+        visitor.say(ASK * 5000)
+        assert (await visitor.rest()).count(HI) <= PIPELINED + 1
+        assert visitor.seconds < 2
+
+    meet(visit)
+
+
+# Time. `test_promises` has the heads.
+
+
+@pytest.mark.usefixtures("_silent")
+def test_a_kept_connection_ends_when_it_was_idle_for_long() -> None:
+    async def visit(visitor: Visitor) -> None:
+        for _ in range(3):
+            visitor.say(ASK)
+            assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
+            await asyncio.sleep(60)  # as Prometheus does
+        assert await visitor.rest() == b""
+        assert 120 + IDLE_SECONDS <= visitor.seconds < 120 + IDLE_SECONDS + 1
+
+    meet(visit)
+
+
+@pytest.mark.usefixtures("_silent")
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [(ASK, ANSWER_SECONDS), (ASK * 2, ANSWER_SECONDS), (ASK[:-2] + b"connection: close\r\n\r\n", ANSWER_SECONDS)],
+)
+def test_a_client_that_does_not_read_is_cut_off(said: bytes, seconds: float) -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(said)
+        await visitor.reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(seconds - 1)
+        assert not visitor.reader.at_eof()
+        await asyncio.sleep(HEAD_SECONDS)
+        assert len(await visitor.rest()) < 90 * MB
+
+    meet(visit, MUCH)
+
+
+@pytest.mark.usefixtures("_silent")
+def test_nothing_is_written_to_a_client_that_left() -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(ASK * 2)
+        await visitor.reader.readuntil(b"\r\n\r\n")
+        visitor.writer.transport.abort()
+        await asyncio.sleep(HEAD_SECONDS)  # asyncio would warn of writes to a closed connection
+
+    meet(visit, answering(*[bytes(MB)] * 90, pause=0.1))
+
+
+@pytest.mark.parametrize(
+    ("said", "begins", "seconds"),
+    [
+        (b"", b"", HEAD_SECONDS),
+        (b"GET / HT", b"HTTP/1.1 408", HEAD_SECONDS),
+        (b"GET /" + b"x" * 100_000, b"HTTP/1.1 431", 0),
+        (ASK, HI, IDLE_SECONDS),
+    ],
+)
+def test_the_same_limits_by_tls(tmp_path: Path, said: bytes, begins: bytes, seconds: float) -> None:
+    authority = Authority(tmp_path)
+    authority.issue("server")
+    (tmp_path / "web.yaml").write_text(
+        "tls_server_config:\n  cert_file: authority-server.pem\n  key_file: authority-server-key.pem\n",
+        encoding="utf-8",
+    )
 
     async def main() -> None:
-        server = WebServer(endless, listen("127.0.0.1:0"))
-        await server.start()
-        host, _, port = server.addresses[0].partition(":")
-        with socket.create_connection((host, int(port))) as client:
-            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-            await asyncio.sleep(1)
-            began = asyncio.get_running_loop().time()
-            await server.stop()
-            assert 1.9 < asyncio.get_running_loop().time() - began < 3
+        async with serving(tmp_path / "web.yaml") as served:
+            tls = trusting(authority.file)
+            visitor = Visitor(*await asyncio.open_connection("127.0.0.1", served.port, ssl=tls), None)
+            visitor.say(said)
+            assert (await visitor.rest()).startswith(begins)
+            assert seconds <= visitor.seconds < seconds + 3
+            visitor.writer.close()
+
+    run_stepped(main)
+
+
+# Connections
+
+
+def test_the_connection_whose_step_began_first_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+    rejected: list[str] = []
+
+    async def visit(kept: Visitor) -> None:
+        port = port_of(kept.server)
+        await asyncio.sleep(1)
+        silent, second = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(1)
+        kept.say(ASK)  # its step is younger now
+        await kept.reader.readuntil(b"hi")
+        _, third = await asyncio.open_connection("127.0.0.1", port)
+        assert await silent.read() == b""
+        kept.say(ASK)
+        assert (await kept.reader.readuntil(b"hi")).startswith(HI)
+        second.close()
+        third.close()
 
     with caplog.at_level(logging.WARNING):
-        run_stepped(main)
-    assert ended == ["ended"]
-    assert lines_of(caplog.records) == [
-        "closed connections at shutdown before clients had read their responses connections=1"
-    ]
+        meet(visit, max_connections=2, rejected=rejected.append)
+    assert rejected == ["busy"]
+    assert lines_of(caplog.records) == ["connection limit reached limit=2 count=1"]
 
 
 @pytest.mark.parametrize("requests", [1, 2])
 def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> None:
-    async def much(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"19000000")]})
-        for _ in range(19):
-            await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
-        await send({"type": "http.response.body"})
-
     async def scrape(port: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            writer.write(ASK[:-2] + b"connection: close\r\n\r\n")
             return len((await reader.read()).partition(b"\r\n\r\n")[2])
         finally:
             writer.close()
 
-    async def main() -> None:
-        server = WebServer(much, listen("127.0.0.1:0"), max_connections=12)
-        await server.start()
-        port = int(server.addresses[0].rpartition(":")[2])
+    async def visit(visitor: Visitor) -> None:
+        port = port_of(visitor.server)
         with ExitStack() as stack:
-            for _ in range(8):  # two more than there may be
+            for _ in range(14):  # more than there may be
                 client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-                client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * requests)
+                client.sendall(ASK * requests)
                 await asyncio.sleep(0.1)
             for _ in range(25):  # also while none has been slow for long
-                assert await scrape(port) == 19_000_000
+                assert await scrape(port) == 19 * MB
                 await asyncio.sleep(1)
-        await server.stop()
 
-    run_stepped(main)
+    meet(visit, answering(*[bytes(MB)] * 19), max_connections=12)
 
 
 def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
     def context() -> ssl.SSLContext:
         raise RuntimeError("not to be had")
 
-    async def main() -> None:
-        server = WebServer(None, listen("127.0.0.1:0"), tls=context, max_connections=2)
-        await server.start()
-        port = int(server.addresses[0].rpartition(":")[2])
-        for _ in range(5):  # more than there are places
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async def visit(visitor: Visitor) -> None:
+        for _ in range(4):  # more than there are places, with the visitor's own
+            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(visitor.server))
             assert await reader.read() == b""
             writer.close()
-        await server.stop()
 
     with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
+        meet(visit, tls=context, max_connections=2)
     reported = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
     assert [record.getMessage() for record in reported] == ["cannot open a connection: internal error"] * 5
     assert all(record.exc_info for record in reported)
 
 
-def test_the_connection_whose_step_began_first_makes_room(caplog: pytest.LogCaptureFixture) -> None:
-    rejected: list[str] = []
-
-    async def hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"hi"})
-
-    async def main() -> None:
-        server = WebServer(hello, listen("127.0.0.1:0"), max_connections=2, rejected=rejected.append)
-        await server.start()
-        port = int(server.addresses[0].rpartition(":")[2])
-        kept, writer = await asyncio.open_connection("127.0.0.1", port)
+def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(ASK)
         await asyncio.sleep(1)
-        silent, second = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.sleep(1)
-        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")  # its step is younger now
-        await kept.readuntil(b"hi")
-        _, third = await asyncio.open_connection("127.0.0.1", port)
-        assert await silent.read() == b""
-        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert (await kept.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
-        assert server.connections == 2
-        for each in (writer, second, third):
-            each.close()
-        await server.stop()
+        assert visitor.server is not None
+        await visitor.server.stop()
+        assert 2.9 < visitor.seconds < 4
 
     with caplog.at_level(logging.WARNING):
-        run_stepped(main)
-    assert rejected == ["busy"]
-    assert lines_of(caplog.records) == ["connection limit reached limit=2 count=1"]
+        meet(visit, MUCH)
+    assert lines_of(caplog.records) == [
+        "closed connections at shutdown before clients had read their responses connections=1"
+    ]
+
+
+class _Mark:
+    """What a scope has, to see whether it is still there."""
+
+
+@pytest.mark.usefixtures("_silent")
+@pytest.mark.parametrize("requests", [1, 3])
+def test_abort_breaks_the_connection_and_frees_the_request(requests: int) -> None:
+    ended = 0
+    marks: weakref.WeakSet[_Mark] = weakref.WeakSet()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal ended
+        scope["state"]["mark"] = _Mark()
+        marks.add(scope["state"]["mark"])
+        asyncio.get_running_loop().call_later(1, abort_of(scope))
+        await MUCH(scope, receive, send)
+        ended += 1
+
+    async def visit(visitor: Visitor) -> None:
+        visitor.say(ASK * requests)
+        await visitor.reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(2)
+        assert len(await visitor.rest()) < 90 * MB
+        del visitor
+
+    gc.disable()  # the request is in no circle of references
+    try:
+        meet(visit, app)
+        assert (ended, len(marks)) == (1, 0)
+    finally:
+        gc.enable()
+    abort_of({"type": "http"})()  # another server knows no such thing

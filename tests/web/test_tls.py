@@ -11,13 +11,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
-from tests.web.secured import Served, serving, trusting
-from trainfleet_exporter.web.server import IDLE_SECONDS
-from trainfleet_exporter.web.tls import _CIPHERS, names_of
+from tests.web.secured import Served, later, serving, trusting
+from trainfleet_exporter.web.listeners import listen
+from trainfleet_exporter.web.server import HEAD_SECONDS, WebServer
+from trainfleet_exporter.web.tls import _CIPHERS
 from trainfleet_exporter.web.web_config import read_web_config
 
 REFUSED = (ssl.SSLError, ConnectionError, EOFError)
@@ -34,8 +36,12 @@ class Site:
         self.write()
 
     def write(self, *lines: str) -> None:
-        own = ["  cert_file: authority-server.pem", "  key_file: authority-server-key.pem"]
-        text = "\n".join(["tls_server_config:", *own, *(f"  {line}" for line in lines), ""])
+        self.write_with("authority-server", *lines)
+
+    def write_with(self, name: str, *lines: str) -> None:
+        """The file with the certificate of this name and its key, and these lines of the section."""
+        own = (f"cert_file: {name}.pem", f"key_file: {name}-key.pem")
+        text = "\n".join(["tls_server_config:", *(f"  {line}" for line in (*own, *lines)), ""])
         self.path.write_text(text, encoding="utf-8")
 
     def client(self, host: str, **faults: bool) -> ssl.SSLContext:
@@ -213,20 +219,6 @@ def test_a_client_that_only_connects_is_no_refusal(site: Site, caplog: pytest.Lo
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_names_of_a_certificate() -> None:
-    names = (
-        ("DNS", "a.test"),
-        ("IP Address", "2001:DB8:0:0:0:0:0:1\n"),
-        ("URI", "spiffe://x"),
-        ("email", "m@x.test"),
-        ("DirName", ((("commonName", "secret"),),)),
-        ("othername", "<unsupported>"),
-    )
-    assert names_of({"subjectAltName": names}) == {"a.test", "2001:db8::1", "spiffe://x", "m@x.test"}
-    assert names_of({"subject": ((("commonName", "a.test"),),)}) == frozenset()
-    assert names_of(None) == names_of({}) == frozenset()
-
-
 def test_an_intermediate_authority_in_the_file_is_trusted(site: Site) -> None:
     leaf, key = site.authority.issue("leaf", host="pinned")
     site.write("client_auth_type: RequireAndVerifyClientCert", f"client_ca_file: {leaf.name}")
@@ -323,35 +315,6 @@ def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
     site.serve(visit)
 
 
-def test_a_client_that_does_not_say_goodbye_is_not_waited_for(site: Site) -> None:
-    async def visit(served: Served) -> None:
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = site.without_certificate().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
-        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-
-        async def agree() -> None:
-            while True:
-                try:
-                    client.do_handshake()
-                except ssl.SSLWantReadError:
-                    writer.write(outgoing.read())
-                    incoming.write(await reader.read(100_000))
-                else:
-                    return
-
-        await agree()
-        client.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        writer.write(outgoing.read())
-        began = asyncio.get_running_loop().time()
-        while await reader.read(100_000):  # the answer, and the server's goodbye, of which nothing is understood
-            pass
-        idle = IDLE_SECONDS
-        assert idle <= asyncio.get_running_loop().time() - began < idle + 2
-        writer.close()
-
-    site.serve(visit)
-
-
 def test_the_server_stops_amid_handshakes_and_open_connections(site: Site) -> None:
     async def main() -> None:
         async with serving(site.path) as served:
@@ -363,5 +326,103 @@ def test_the_server_stops_amid_handshakes_and_open_connections(site: Site) -> No
         silent.transport.abort()
         idle.transport.abort()
         await asyncio.sleep(60)
+
+    run_stepped(main)
+
+
+# Files that change. `test_promises` has a renewed certificate.
+
+
+async def _shown(site: Site, served: Served) -> str:
+    """The certificate that a new connection is shown."""
+    _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=site.without_certificate())
+    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    return ssl.DER_cert_to_PEM_cert(found)
+
+
+def test_a_missing_file_is_used_when_it_comes(tmp_path: Path) -> None:
+    """The web config names new files before they are there, and does not change when they come."""
+    site = Site(tmp_path)
+    issued = site.authority.issue("next")  # now: OpenSSL's clock cannot be stepped
+
+    async def visit(served: Served) -> None:
+        before = await _shown(site, served)
+        site.write_with("new")
+        await later()
+        assert await _shown(site, served) == before
+        for source, name in zip(issued, ("new.pem", "new-key.pem"), strict=True):
+            source.rename(tmp_path / name)
+        await later()
+        assert await _shown(site, served) == (tmp_path / "new.pem").read_text(encoding="utf-8") != before
+
+    site.serve(visit)
+
+
+def test_other_authorities_of_clients_count_a_second_later(site: Site) -> None:
+    clients, others = Authority(site.folder, "clients"), Authority(site.folder, "others")
+    client = trusting(site.authority.file, *clients.issue("client", host="prometheus"))
+    site.write("client_auth_type: RequireAndVerifyClientCert", "client_ca_file: clients.pem")
+
+    async def visit(served: Served) -> None:
+        assert (await served.get(tls=client)).status == 200
+        clients.file.write_bytes(others.file.read_bytes())
+        await later()
+        with pytest.raises(REFUSED):
+            await served.get(tls=client)
+
+    site.serve(visit)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_tls_is_switched_by_a_restart_only(tmp_path: Path, is_on: bool, caplog: pytest.LogCaptureFixture) -> None:
+    site = Site(tmp_path)
+    tls = site.without_certificate()
+
+    async def visit(served: Served) -> None:
+        site.write() if not is_on else site.path.write_text("{}\n", encoding="utf-8")
+        await later()
+        assert (await served.get(tls=tls if is_on else None)).status == 200
+        with pytest.raises(REFUSED):
+            await served.get(tls=None if is_on else tls)
+
+    if not is_on:
+        site.path.write_text("{}\n", encoding="utf-8")
+    site.serve(visit)
+    reported = [line_of(record) for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(reported) == 1
+    assert "tls_server_config: restart the exporter to switch TLS on or off" in reported[0]
+
+
+def test_a_large_response_by_tls_arrives_whole(site: Site) -> None:
+    """Also if it is read slowly. A client that does not read holds up neither others nor the end."""
+    pieces = [bytes([number]) * 1_000_000 for number in range(20)]
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"20000000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def main() -> None:
+        context = read_web_config(site.path).context
+        server = WebServer(page, listen("127.0.0.1:0"), tls=lambda: context)
+        await server.start()
+        port = int(server.addresses[0].rpartition(":")[2])
+        request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        lazy, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.without_certificate())
+        reader, other = await asyncio.open_connection("127.0.0.1", port, ssl=site.without_certificate())
+        writer.write(request)
+        other.write(request)
+        await lazy.readexactly(1)
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(HEAD_SECONDS - 2)
+        assert await reader.read() == b"".join(pieces)
+        began = asyncio.get_running_loop().time()
+        await server.stop()
+        assert asyncio.get_running_loop().time() - began < 3
+        for each in (writer, other):
+            each.transport.abort()
 
     run_stepped(main)

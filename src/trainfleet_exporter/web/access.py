@@ -55,12 +55,8 @@ class Access:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            self.config = DaemonThreadExecutor().submit(read_web_config, path).result(_FILES_SECONDS)
-            """The content of the file, or its latest valid one."""
-        except TimeoutError:
-            message = f"found a file that is not read within {_FILES_SECONDS:.0f} s; allowed: a file of a fast disk"
-            raise ConfigError([Fault(str(path), None, "", message)]) from None
+        self.config = read_web_config(path)
+        """The content of the file, or its latest valid one."""
         self._stamps = _stamps(self.config.files)
         """Of the files in use."""
         self._faults: tuple[Fault, ...] = ()
