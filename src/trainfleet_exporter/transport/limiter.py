@@ -129,7 +129,7 @@ class Limiter:
         self._due = max(loop.time(), self._due) + 1 / self.rate
 
     def _refuse_if_late(self, ahead: int, deadline: float) -> None:
-        if self._start(ahead) < deadline:
+        if self._start(ahead) < deadline - _ROUNDING_ERROR:  # a call that begins at the deadline is cut off
             return
         now = asyncio.get_running_loop().time()
         if self._paused_until > now:
