@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from typing import Any
 
@@ -30,9 +29,6 @@ from trainfleet_exporter.transport import (
     Call,
     Caller,
     CallLimits,
-    HttpAnswer,
-    HttpSettings,
-    SignedRequest,
     TextForm,
 )
 from trainfleet_exporter.transport.retry import wait_hint
@@ -153,18 +149,6 @@ def test_retry_after_the_deadline_is_not_waited_for() -> None:
     run_stepped(main)
 
 
-def test_retry_without_a_turn_keeps_the_real_error() -> None:
-    async def main() -> None:
-        rig = Rig(Script(503, json_answer(429, retry_after="100")))
-        first = asyncio.create_task(rig.failure(within=10))
-        await asyncio.sleep(0.1)  # it waits for its second attempt while the host is paused by another
-        assert isinstance(await rig.failure("Other"), Throttled)
-        error = await first
-        assert (type(error), error.__cause__) == (ServerTrouble, None)
-
-    run_stepped(main)
-
-
 @pytest.mark.parametrize(("given", "obeyed"), [(None, None), (0, None), (-1, None), (12.25, 12.25), (1e12, 3600)])
 def test_wait_hints_are_obeyed_up_to_an_hour(given: float | None, obeyed: float | None) -> None:
     assert wait_hint(given) == obeyed
@@ -229,35 +213,6 @@ def test_throttling_neither_gives_up_nor_ends_a_row() -> None:
         assert {type(error) for error in await _failures(rig, 10, within=600)} == {Throttled}
         _, refused = await _failures(rig, 2, within=600)
         assert "not tried" in refused.message
-
-    run_stepped(main)
-
-
-def test_waiting_calls_are_refused_without_a_turn() -> None:
-    async def main() -> None:
-        rig = Rig(Script(503), limits=CallLimits(requests_per_second=4, concurrency=4))
-        CALLER.set(Caller("pods"))
-        errors = await asyncio.gather(*(rig.failure("GetJob", within=50) for _ in range(100)))
-        assert len(rig.attempts) < 30
-        assert sum("not tried" in error.message for error in errors) > 70
-        started = now()
-        await rig.failure("ListJobs", within=2)
-        assert now() < started + 2  # nothing is reserved for calls that were refused
-
-    run_stepped(main)
-
-
-def test_long_cycle_goes_on_after_an_outage() -> None:
-    """A cycle over many objects may take an hour: each has a deadline of its own."""
-
-    async def main() -> None:
-        rig = Rig(Script(*[503] * 15, 200))
-        CALLER.set(Caller("pods"))
-        await _failures(rig, 6, within=50)
-        assert len(rig.attempts) == 15
-        await asyncio.sleep(51)
-        await rig.call("GetJob")
-        await rig.call("GetJob")
 
     run_stepped(main)
 
@@ -433,56 +388,3 @@ def test_other_bodies_are_bad_answers(text: TextForm | None, body: bytes, messag
         assert rig.outcomes == ["bad_answer"]
 
     run_stepped(main)
-
-
-def test_optional_body_may_be_missing() -> None:
-    async def main() -> None:
-        rig = Rig(lambda _: httpx.Response(204))
-        assert await rig.call(may_be_empty=True) == {}
-        assert isinstance(await rig.failure(), BadAnswer)
-        assert rig.outcomes == ["no_data", "bad_answer"]
-
-    run_stepped(main)
-
-
-# What can be seen
-
-
-def test_a_secret_in_a_long_refusal_is_not_quoted() -> None:
-    async def main() -> None:
-        secret = "planted-token-of-a-request"
-        body = b'{"message": "refused ' + secret.encode() + b'", "padding": "' + b"x" * 5_000_000 + b'"}'
-        rig = Rig(lambda _: httpx.Response(400, content=body))
-        assert secret not in str(await rig.failure(secrets=(secret,)))
-
-    run_stepped(main)
-
-
-def test_nothing_that_is_shown_holds_a_secret(caplog: pytest.LogCaptureFixture) -> None:
-    call = Call(operation="ListJobs", path="/", query={"Token": "SECRET"}, body=b"SECRET")
-    signed = SignedRequest("GET", "/?Signature=SECRET", {"Authorization": "SECRET"}, b"SECRET")
-    answer = HttpAnswer(200, httpx.Headers({"Set-Cookie": "SECRET"}), b"SECRET", {"Key": "SECRET"})
-    http = HttpSettings(proxy_url="http://me:SECRET@proxy")
-    assert "SECRET" not in repr((call, signed, answer, http))
-
-    async def main() -> None:
-        rig = Rig(Script(httpx.Response(200, text="SECRET", headers={"X": "SECRET"})))
-        rig.dialect.target = "/?Signature=SECRET"
-        error: Any = await rig.failure()
-        logging.getLogger("test").error("failed", exc_info=error)
-        assert "SECRET" not in caplog.text
-        assert "ListJobs" in caplog.text
-
-    run_stepped(main)
-
-
-@pytest.mark.parametrize("address", ["ftp://h", "http://", "https://h/path", "https://me@h", "h", "http://h:port"])
-def test_a_base_address_is_scheme_host_and_port_alone(address: str) -> None:
-    with pytest.raises(ValueError, match="not"):
-        Rig(Script(200)).transport.client(address, EchoDialect())
-
-
-@pytest.mark.parametrize(("rate", "concurrency"), [(0, 1), (-1, 1), (float("nan"), 1), (float("inf"), 1), (1, 0)])
-def test_limits_must_let_something_through(rate: float, concurrency: int) -> None:
-    with pytest.raises(ValueError, match="let some request through"):
-        CallLimits(requests_per_second=rate, concurrency=concurrency)

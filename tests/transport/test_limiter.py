@@ -102,41 +102,6 @@ def test_turns_come_at_the_rate_after_the_burst(rate: float, times: list[float])
     run_stepped(main)
 
 
-def test_calls_are_served_in_order_of_arrival() -> None:
-    async def main() -> None:
-        limiter, order = _limiter(concurrency=1), []
-
-        async def one(name: str) -> None:
-            await limiter.acquire(100)
-            order.append(name)
-            limiter.release()
-
-        await limiter.acquire(100)
-        tasks = [asyncio.create_task(one(name)) for name in "abcd"]
-        await asyncio.sleep(1)
-        tasks[1].cancel()
-        limiter.release()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert order == ["a", "c", "d"]
-
-    run_stepped(main)
-
-
-def test_call_cancelled_at_its_turn_returns_its_slot() -> None:
-    async def main() -> None:
-        limiter = _limiter(rate=1, concurrency=1)
-        await limiter.acquire(100)
-        waiter = asyncio.create_task(limiter.acquire(100))
-        await asyncio.sleep(10)  # the rate allows it, the slots do not
-        limiter.release()
-        waiter.cancel()
-        await asyncio.gather(waiter, return_exceptions=True)
-        assert waiter.cancelled()
-        await limiter.acquire(11)
-
-    run_stepped(main)
-
-
 def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
     async def main() -> None:
         limiter = _limiter(rate=2)
@@ -165,16 +130,6 @@ def test_busy_slots_end_in_a_timeout_at_the_deadline() -> None:
         limiter.release()
         await limiter.acquire(100)
         assert isinstance(await _refusal(limiter, 7), RequestTimedOut)  # a deadline that has passed
-
-    run_stepped(main)
-
-
-def test_all_wait_through_a_pause() -> None:
-    async def main() -> None:
-        limiter = _limiter(rate=2)
-        limiter.pause(3)
-        limiter.pause(1)  # a shorter one does not shorten it
-        assert await _times(limiter, 3) == pytest.approx([3, 3, 3.5])
 
     run_stepped(main)
 
@@ -217,17 +172,6 @@ def test_throttling_halves_the_rate_once_for_calls_in_flight() -> None:
     run_stepped(main)
 
 
-@pytest.mark.parametrize(("configured", "least"), [(8, 0.4), (0.2, 1 / 60), (0.01, 0.01)])
-def test_it_never_falls_below_a_floor(configured: float, least: float) -> None:
-    async def main() -> None:
-        limiter = _limiter(configured)
-        for _ in range(20):
-            limiter.throttled(now())
-        assert limiter.rate == pytest.approx(least)
-
-    run_stepped(main)
-
-
 def test_rate_recovers_by_a_twentieth_a_minute_after_a_pause() -> None:
     async def main() -> None:
         limiter = _limiter(8)
@@ -256,16 +200,6 @@ def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:
         assert limiter.rate == 2
         await asyncio.sleep(12 * MINUTE)
         assert 2 < limiter.rate <= 8
-
-    run_stepped(main)
-
-
-@pytest.mark.parametrize(("pace", "rate"), [(200.0, 1), (0.0, 1 / 3600)])
-def test_unlikely_paces_are_bounded(pace: float, rate: float) -> None:
-    async def main() -> None:
-        limiter = _limiter(2)
-        limiter.throttled(now(), pace=pace)
-        assert limiter.rate == pytest.approx(rate)
 
     run_stepped(main)
 

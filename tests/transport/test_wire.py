@@ -62,23 +62,6 @@ def test_a_header_that_http_cannot_write_is_not_sent(header: tuple[str, str], mo
     asyncio.run(main())
 
 
-def test_nothing_is_sent_that_was_not_asked_for() -> None:
-    async def main() -> tuple[list[bytes], str]:
-        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
-            await rig.call()
-            return server.heads[0].rstrip().split(b"\r\n")[1:], server.address
-
-    lines, address = asyncio.run(main())
-    headers = {name.lower(): value for name, value in (line.decode().split(": ", 1) for line in lines)}
-    assert headers.pop("user-agent").startswith("trainfleet-exporter/")
-    assert headers == {
-        "host": address,
-        "authorization": "signature-1",
-        "accept": "application/json",
-        "accept-encoding": "gzip",
-    }
-
-
 def test_a_body_is_sent_with_its_length() -> None:
     async def main() -> bytes:
         async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
@@ -139,15 +122,6 @@ def test_call_on_a_closed_connection_is_repeated_and_counted(method: str, end: S
     run_stepped(main)
 
 
-def test_each_closed_connection_is_counted() -> None:
-    async def main() -> None:
-        async with raw_server(answering(b"")) as server, Rig(base_url=f"http://{server.address}") as rig:
-            await rig.failure()
-            assert (rig.outcomes, server.connections, len(server.heads)) == (["network"] * 3, 3, 3)
-
-    run_stepped(main)
-
-
 def test_netrc_is_not_sent(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with raw_server(JSON_OK) as server:
@@ -201,22 +175,6 @@ def test_a_proxy_that_is_not_there() -> None:
         async with Rig(http=HttpSettings(proxy_url="socks5://me:SECRET@127.0.0.1:1080")) as rig:
             error = await rig.failure()
         assert error.message == "api.test: the proxy's address is not http or https"
-
-    asyncio.run(main())
-
-
-def test_environment_proxy_is_looked_up_for_each_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as server, raw_server(JSON_OK) as proxy:
-            monkeypatch.setenv("http_proxy", f"http://{proxy.address}")
-            async with Rig(base_url=f"http://{server.address}", http=HttpSettings(trust_env=True)) as rig:
-                await rig.call()
-                await rig.call()
-                rig.client = rig.transport.client("http://api.test", rig.dialect)
-                await rig.call()
-                await rig.call()
-            assert [head.split(b" ")[1] for head in server.heads] == [b"/api/v1/jobs"] * 2
-            assert [head.split(b" ")[1] for head in proxy.heads] == [b"http://api.test/api/v1/jobs"] * 2
 
     asyncio.run(main())
 
