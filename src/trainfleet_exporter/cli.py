@@ -59,15 +59,18 @@ class _Commands(click.Group):
         """Put the command first, and write each flag as `--flag=value`."""
         options = [option for command in (self, *self.commands.values()) for option in command.params]
         switches = {name for option in options if getattr(option, "is_flag", False) for name in option.opts}
-        words, flags, left = list[str](), list[str](), list(args)
+        words, flags, forgotten, left = list[str](), list[str](), list[str](), list(args)
         while left:
             word = left.pop(0)
             if not _FLAG.match(word):
                 words.append(word)
             elif "=" in word or word in {*switches, "-h", "--help"}:
                 flags.append(word)
-            else:  # without a value, it must not take the next flag as one
-                flags.append(f"{word}={left.pop(0) if left and not _FLAG.match(left[0]) else ''}")
+            elif left and not _FLAG.match(left[0]):
+                flags.append(f"{word}={left.pop(0)}")
+            else:
+                flags.append(word)
+                forgotten.append(word)
         name, known = words[0] if words else "", [*self.commands, "--help"]
         if name and name not in self.commands:
             near = difflib.get_close_matches(name.lower(), known, 1) or difflib.get_close_matches(f"--{name}", known, 1)
@@ -77,6 +80,8 @@ class _Commands(click.Group):
         if len(words) > 1:
             ctx.fail(f'unexpected argument "{_plain(words[1])}": one command at a time')
         self._check_names([flag.partition("=")[0] for flag in flags], self.commands.get(name, self), ctx)
+        if forgotten:
+            ctx.fail(f"Invalid value for '{forgotten[0]}': a value is required, but missing")
         return super().parse_args(ctx, [*words, *flags])
 
     def _check_names(self, names: Sequence[str], command: click.Command, ctx: click.Context) -> None:

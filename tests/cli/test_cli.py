@@ -101,6 +101,12 @@ def test_bad_flags(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.match("trainfleet-exporter( once| demo| simulate)?: error: .", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize("line", ["once --shard --config.file=x", "--config.file=x --log.level", "demo --seed"])
+def test_forgotten_value_is_named(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert ": a value is required, but missing" in capsys.readouterr().err
+
+
 def test_no_arguments_print_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == main(["-h"]) == 0
     assert capsys.readouterr().err == ""

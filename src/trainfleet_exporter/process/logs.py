@@ -25,8 +25,6 @@ from typing import Any, TextIO
 from trainfleet_exporter.errors import CloudError, TrainfleetError
 from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
 
-LOG_LEVELS = ("debug", "info", "warn", "error")
-LOG_FORMATS = ("logfmt", "json")
 LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler", "botocore", "urllib3")
 """Loggers whose records below warnings do not help users; to format them would cost time."""
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
