@@ -25,7 +25,7 @@ T = TypeVar("T")
 STOP_SECONDS = 4.0
 """Seconds from a signal to the end of the process, even if something hangs. The docs promise five seconds, which leaves
 time on a busy machine."""
-_KINDS: dict[int, str] = {signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGHUP: "reload"}
+_ACTIONS: dict[int, str] = {signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGHUP: "reload"}
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Signals(ExitStack):
         """Handle the numbers of signals, in a thread."""
         with numbers:
             while received := numbers.recv(1):
-                kind = _KINDS.get(received[0], "")
+                kind = _ACTIONS.get(received[0], "")
                 if kind == "stop" in self._came:
                     os._exit(1)
                 if kind == "stop":
