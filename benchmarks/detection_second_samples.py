@@ -22,9 +22,7 @@ START = 1000 * 486 * 3600
 _OLDEST = 15
 _RETAINED = 60
 _TIMES = [f" {START + minute * 60}\n" for minute in range(MINUTES)]
-_NOISE = [Random(f"noise {number}").gauss(0, 1) for number in range(4099)]
-"""Shared by all cards: cheap, and without a period that a rule could see."""
-_LIVE = {"queued": "queued", "starting": "starting", "restarting": "restarting"}
+_NOISE = [Random(f"noise {number}").gauss(0, 1) for number in range(4099)]  # shared by all cards: it is cheap
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "alibaba_pai": {"queued": "Queuing", "starting": "EnvPreparing", "restarting": "Running", "running": "Running"},
     "huawei_modelarts": {
@@ -117,8 +115,7 @@ def reading(shape: Shape, spell: Spell, minute: int, pod: int) -> Reading:
         utilization, watts = (0.4 + 0.5 * share) * level, shape.idle + (full - shape.idle) * 0.42 * level  # [polca]
         flow = 0.05
     elif what.startswith("hang"):
-        utilization, watts, cpu, written, cards = _hanging(shape, what, pod, is_one, spins)
-        flow = 0.0
+        (utilization, watts, cpu, flow, written), cards = _hanging(shape, what, pod, is_one, spins)
     elif what in ("rank 0", "stall"):
         utilization, watts, cpu, flow, written = spins, shape.hanging, shape.cpu * 0.6, 0.0, 0.0
         if is_one:  # one card evaluates or saves, its neighbours wait
@@ -155,18 +152,16 @@ def _apart(shape: Shape, what: str) -> _Means:
     return 0.0, idle, random.uniform(0.003, 0.02), 0.0, 0.0  # "idle" and "gap"
 
 
-def _hanging(
-    shape: Shape, what: str, pod: int, is_one: bool, spins: float
-) -> tuple[float, float, float, float, _Cards | None]:
+def _hanging(shape: Shape, what: str, pod: int, is_one: bool, spins: float) -> tuple[_Means, _Cards | None]:
     spinning, still = (spins, shape.hanging), (0.0, shape.idle * 1.1)
     if what == "hang on the CPU":
-        return *still, 0.02, 0.0, None
+        return (*still, 0.02, 0.0, 0.0), None
     cards: _Cards = [spinning] * shape.job.cards
     if what == "hang, half at 0":
         cards[pod % 2 :: 2] = [still] * len(cards[pod % 2 :: 2])
     elif is_one and what in ("hang, one at 0", "hang, card lost"):
         cards[-1] = still if what == "hang, one at 0" else None
-    return *spinning, shape.cpu * 0.3 + 0.03, 0.0, cards
+    return (*spinning, shape.cpu * 0.3 + 0.03, 0.0, 0.0), cards
 
 
 def _measured(shape: Shape, minute: int, pod: int, means: _Means, cards: _Cards | None) -> Reading:
@@ -267,7 +262,7 @@ def _write_job(stream: TextIO, job: Job) -> None:
     ended = Spell(job.status, job.end, job.end + _RETAINED)
     spent, restarts, began = Counter[str](), 0, 0
     for spell in (*job.timeline, ended):
-        status = job.status if spell is ended else _LIVE.get(spell.what, "running")
+        status = job.status if spell is ended else spell.what if spell.what in NOT_RUNNING else "running"
         if platform == "huawei_modelarts":  # v2 has no status of starting or of starting again
             status = {"starting": "creating", "restarting": "running"}.get(status, status)
         word, phase = _WORDS[platform].get(status, status.title()), _PHASES.get(spell.what, "running")
@@ -363,7 +358,7 @@ def _write_provider(stream: TextIO, source: Source, jobs: Sequence[Job], failing
     for collector, interval in (("jobs", 60), ("usage", 120)):
         named = f'collector="{collector}"'
         fails = failing if collector == "usage" else ()
-        good = accumulate((0 if minute in fails else START + minute * 60 for minute in range(MINUTES)), max)
+        good = accumulate([0 if minute in fails else START + minute * 60 for minute in range(MINUTES)], max)
         rows["exporter_collector_success", named] = [(m, int(m not in fails)) for m in range(MINUTES)]
         rows["exporter_collector_interval_seconds", named] = _all(interval)
         rows["exporter_collector_last_success_timestamp_seconds", named] = enumerate(good)

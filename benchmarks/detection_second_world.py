@@ -43,10 +43,8 @@ from random import Random
 from typing import NamedTuple
 
 MINUTES = 7 * 24 * 60
-SLOTS = 12
-"""Jobs of a provider that run one after another."""
-SATURDAY = 3 * 24 * 60
-"""The week begins on a Wednesday."""
+SLOTS = 12  # of a provider: the jobs of a slot run one after another
+SATURDAY = 3 * 24 * 60  # the week begins on a Wednesday
 
 
 class Card(NamedTuple):
@@ -64,8 +62,7 @@ H100 = Card("H100", "gpu", (500, 690), (98, 152), (68, 85))
 SNT9B = Card("ascend-snt9b", "npu", (270, 350), (88, 105), (88, 98))
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A provider with one source of usage, and what that source serves."""
 
     name: str
@@ -119,8 +116,7 @@ class Spell(NamedTuple):
         return range(max(self.start, 0), min(self.end, MINUTES))
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """The truth about one problem. `wish` is yes, no, or may: an alert is neither wanted nor wrong."""
 
     job_id: str
@@ -176,7 +172,6 @@ class World(NamedTuple):
 
 
 NOT_RUNNING = frozenset({"queued", "starting", "restarting"})
-
 _KINDS = {"pretraining": 0.1, "finetuning": 0.3, "rl": 0.18, "roles": 0.1, "pipeline": 0.1}
 _KINDS |= {"session": 0.03, "preparation": 0.1, "evaluation": 0.09}
 _PODS = {"pretraining": (2, 4, 4, 8), "finetuning": (1, 1, 1, 2), "rl": (1, 1, 2, 4), "roles": (3, 4), "pipeline": (4,)}
@@ -376,15 +371,24 @@ def _node_fault(random: Random, job: Job, minute: int) -> Iterator[Event]:
         job.faults.append((minute, cause, code))
         down = _lasting(random, 9, 0.6, 3, 60)
         if cause == "preempted":
-            minute = _add(job, "queued", minute, _lasting(random, 30, 1.0, 3, 400))
+            begun, minute = minute, _add(job, "queued", minute, _lasting(random, 30, 1.0, 3, 400))
+            if minute - begun >= 60:
+                yield Event(job.job_id, QUEUED, begun, minute, "yes" if minute - begun >= 300 else "may")
         minute = _add(job, "restarting", minute, down)
-        yield Event(job.job_id, PLATFORM, minute - down, minute, "yes" if cause in ("accelerator", "node") else "may")
+        yield Event(
+            job.job_id,
+            PLATFORM,
+            minute - down,
+            minute,
+            "yes" if cause in ("accelerator", "node") else "may",
+            how="restart",
+        )
         _add(job, "warm-up", minute, _lasting(random, 5, 0.7, 1, 45))
     else:
         reasons = ("UncorrectableECC", "HostFailure", "DeviceUnavailable")
         reason = "InternalServerError" if job.source.platform == "aws_sagemaker" else random.choice(reasons)
-        yield Event(job.job_id, PLATFORM, minute, minute + 60, "yes")
-        yield _failed(job, reason)
+        yield Event(job.job_id, PLATFORM, minute, minute + 60, "yes", how=reason)
+        yield _failed(job, reason)._replace(wish="may")  # one end of a job needs one alert
 
 
 def _work(random: Random, job: Job, minute: int, end: int, strength: float = 1.0) -> int:
