@@ -117,7 +117,7 @@ def reading(shape: Shape, spell: Spell, minute: int, pod: int) -> Reading:
     elif what.startswith("hang"):
         (utilization, watts, cpu, flow, written), cards = _hanging(shape, what, pod, is_one, spins)
     elif what in ("rank 0", "stall"):
-        utilization, watts, cpu, flow, written = spins, shape.hanging, shape.cpu * 0.6, 0.0, 0.0
+        utilization, watts, cpu, flow, written = spins, shape.hanging, shape.cpu * 0.3 + 0.03, 0.0, 0.0
         if is_one:  # one card evaluates or saves, its neighbours wait
             cpu, written = min(shape.cpu + 0.1, 1.0), 1.5e8 if job.evaluates > 200 else 2e4
             lead = (0.0, shape.idle) if job.evaluates > 200 else (0.8, shape.idle + (full - shape.idle) * 0.6)

@@ -24,7 +24,7 @@ Sources, as cited below:
 - [power] Watts of cards: NeMo #9291, H100 that hang draw 100 W at 100 % utilization, 500 to 690 W in training; NCCL
   #1550, 129 to 152 W of 700 W in a hang, one card at 100 % and the others at 0 %; pytorch #118369, A100, 77 W in a
   hang; NCCL #1967, H100 idle, 69 to 71 W; pytorch #53395, A100 idle, 51 W; vllm-ascend #1130, 910B3 idle, 89 to 98 W;
-  vllm-ascend #8972, NPUs that hang have an AI core utilization of 0.
+  vllm-ascend #8972, NPUs that hang read 0. nccl-tests #193: a rank that waits keeps one core busy.
 - [barrier] accelerate #314, #1752, #3861: rank 0 evaluates, saves or reads for 30 to 90 minutes while all others wait
   in a collective until its timeout of 10 or 30 minutes, which users raise.
 - [rl] HybridFlow/verl (EuroSys 2025): generation takes over half of an RL step; RLHFuse (NSDI 2025): long answers
@@ -92,7 +92,7 @@ REALISTIC: Mapping[str, float] = {
     HANG: 2.0,  # [llama3] 16 cards a job: 5 incidents, [byterobust] a tenth of them; hangs in new code come on top
     SLOW: 6.0,  # [greyhound] 40 % of jobs with several nodes, few of them for an hour; and input that is too slow
     STRAGGLER: 1.0,  # [greyhound] [whatif] under 2 % of jobs
-    IDLE: 20.0,  # [acme] cards are busy or idle; jobs that nobody stopped, and sessions over night
+    IDLE: 20.0,  # [acme] cards are busy or idle; jobs that end late, and sessions over night
     STUCK: 1.0,
     QUEUED: 8.0,  # [philly] the tail of the waits
     FAILED: 25.0,  # [acme] 40 % of jobs, of the short ones that follow one another
@@ -348,7 +348,7 @@ def _hang(random: Random, job: Job, minute: int) -> Iterator[Event]:
     watchdog = random.random() < 0.3
     lasts = random.choice((10, 30, 30)) if watchdog else _lasting(random, 240, 0.8, 35, 1500)
     if not watchdog and random.random() < 0.2 and minute < SATURDAY + 2000:
-        lasts = max(SATURDAY + 2880 + 540 - minute, 600)  # nobody looks before Monday morning
+        lasts = max(SATURDAY + 2880 + 540 - minute, 600)  # people look on Monday morning
     shapes = {"hang": 0.4, "hang, one at 0": 0.25, "hang, half at 0": 0.1, "hang on the CPU": 0.13}
     how = _pick(random, shapes if watchdog else shapes | {"hang, card lost": 0.12})
     pod = random.randrange(job.pods)
