@@ -138,6 +138,7 @@ def prometheus_on(blocks: Path, folder: Path, *, lookback: str = f"{SCRAPE_INTER
             f"--storage.tsdb.path={blocks}",
             "--storage.tsdb.retention.time=100y",
             f"--query.lookback-delta={lookback}",
+            "--query.timeout=10m",  # a query cannot ask for more than this
             f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=warn",
         ]
