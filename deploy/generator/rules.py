@@ -20,10 +20,10 @@ from deploy.generator.rules_model import INTERVAL, Alert, Group, Number, Record
 from deploy.generator.rules_page import page
 from deploy.generator.rules_pools import ENDINGS, POOLS, QUEUES
 from deploy.generator.rules_readings import READINGS
-from deploy.generator.rules_signals import BASELINES, SIGNAL_RECORDS
+from deploy.generator.rules_signals import BASELINES, SIGNAL_RECORDS, STRAGGLERS
 from deploy.generator.rules_yaml import Models, Thresholds, helm_yaml, prometheus_yaml
 
-RECORDING = (ACCELERATORS, READINGS, SIGNAL_RECORDS, BASELINES, QUEUES, POOLS, ENDINGS, GOODPUT)
+RECORDING = (ACCELERATORS, READINGS, SIGNAL_RECORDS, BASELINES, STRAGGLERS, QUEUES, POOLS, ENDINGS, GOODPUT)
 ALERTING = (EXPORTER_ALERTS, JOB_ALERTS, POOL_ALERTS)
 _RECORD = re.compile(r"\b[a-z_]+:trainfleet_[a-z_]+:[a-z0-9_]+\b")
 THRESHOLDS = DEPLOY / "prometheus" / "thresholds.yaml"
