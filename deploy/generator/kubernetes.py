@@ -66,7 +66,9 @@ spec:
 def files() -> Mapping[Path, str]:
     """Return the generated files of the chart and the manifests. Paths are relative to deploy/."""
     tuning = rules.shipped()
-    rendered = rules.render(tuning.thresholds, tuning.prices, tuning.models, currency=tuning.currency)
+    rendered = rules.render(
+        tuning.thresholds, tuning.prices, tuning.models, currency=tuning.currency, switches=tuning.records
+    )
     copies = {
         CHART / "dashboards" / path.name: text for path, text in dashboards.files().items() if path.suffix == ".json"
     }
@@ -115,6 +117,11 @@ def _schema() -> str:
     """Return the JSON schema of the values with a property for each threshold."""
     schema: dict[str, Any] = json.loads((DEPLOY / CHART / "values.schema.json").read_text(encoding="utf-8"))
     section = schema["properties"]["prometheusRule"]["properties"]
+    section["records"] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: {"type": "boolean"} for name in rules.shipped().records},
+    }
     section["thresholds"]["properties"] = {
         name: _threshold(value) for name, value in rules.shipped().thresholds.items()
     } | {name: {**_threshold(value), "description": "No longer used."} for name, value in RETIRED.items()}

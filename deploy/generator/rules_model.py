@@ -77,6 +77,8 @@ class Group:
     """Whether the group begins with the records of prices and peaks."""
     interval: str = ""
     """The evaluation interval, if it is not `INTERVAL`."""
+    switch: str = ""
+    """The key of `records` in thresholds.yaml that turns the group off; empty if the group is always on."""
 
 
 def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], str]) -> str:

@@ -210,4 +210,5 @@ STRAGGLERS = Group(
         ),
     ),
     interval="5m",
+    switch="pods",
 )
