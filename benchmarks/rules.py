@@ -119,7 +119,7 @@ def _of_job(random: Random, job: str, number: int, pods: int, now: float) -> Ite
     yield "job_usage_timestamp_seconds", job, now - 90
     yield "job_cpu_utilization_ratio", job, 0.3
     of = f'{job},accelerator="gpu"'
-    yield "job_accelerator_utilization_ratio", of, random.uniform(0.8, 1)
+    yield "job_accelerator_utilization_ratio", of, 0.9 * random.gauss(1, 0.01)
     yield "job_accelerator_power_watts", of, 4400 * pods * random.gauss(1, 0.02)
     for way in ("receive", "transmit"):
         yield f"job_network_{way}_bytes_per_second", job, 1e9 * random.gauss(pods, 0.1)
@@ -130,8 +130,8 @@ def _of_pod(random: Random, pod: str, number: int) -> Iterator[tuple[str, str, f
     yield "pod_status", f'{pod},status="running"', 1
     yield "pod_evictions_total", pod, 0
     of = f'{pod},accelerator="gpu"'
-    yield "pod_accelerator_utilization_ratio", of, random.uniform(0.8, 1)
-    yield "pod_accelerator_power_watts", of, 4400 * random.gauss(1, 0.02)
+    yield "pod_accelerator_utilization_ratio", of, 0.9 * random.gauss(1, 0.01)
+    yield "pod_accelerator_power_watts", of, 4400 * random.gauss(1, 0.01)
     for way in ("receive", "transmit"):
         yield f"pod_network_{way}_bytes_per_second", pod, 1e9 * random.gauss(1, 0.05)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
 from deploy.generator.rules_signals import (
+    EVICTIONS,
     LATEST,
     NETWORK,
     NETWORK_MEDIAN,
@@ -63,9 +64,6 @@ _PREPARES = f"""\
   time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
   < <preparing_seconds>
 )"""
-
-# By job, because the pod that replaces an evicted one may have another id.
-_EVICTIONS = "(\n  sum by (provider, job_id) (max by (provider, job_id, pod_id) (trainfleet_pod_evictions_total))\n)"
 
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
@@ -133,7 +131,7 @@ max {_BY} (max_over_time({FRESH_USE}[<stuck_window>])) < <idle_ratio>
 and {_ON}
 max {_BY} (count_over_time({FRESH_USE}[<stuck_window>])) >= <stuck_readings>
 and {_ON}
-max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
+max {_BY} (max_over_time({_USE}[<stuck_worked_within>:5m] offset <stuck_window>)) >= <stuck_worked_ratio>
 {_RUNNING}
 {OLD}"""),
             "warning",
@@ -235,8 +233,7 @@ max by (provider, job_id) (
         Alert(
             "TrainfleetPodsEvicted",
             of_a_job(f"""\
-last_over_time({_EVICTIONS}[<bridge>:1m])
-- min_over_time({_EVICTIONS}[<evictions_window>:1m])
+last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>])
 >= <evictions>"""),
             "info",
             "Pods of a job were evicted within <evictions_window>.",

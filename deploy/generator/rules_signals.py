@@ -14,6 +14,7 @@ NETWORK_USUAL = "job:trainfleet_network_usual:bytes_per_second"
 MODEL_POWER = "accelerator_model:trainfleet_accelerator_power_usual:watts"
 LATEST = "20m"
 """The window in which the latest sample of a record of `BASELINES` is found."""
+EVICTIONS = "job:trainfleet_evictions:sum"
 QUIET = "job:trainfleet_quiet:timestamp_seconds"
 """The time, in minutes in which a job looks as if it hangs. The number of samples and the first of them show whether an
 earlier wait has ended."""
@@ -73,34 +74,35 @@ def _quiet() -> str:
 + time()"""
 
 
-def _share(signal: str) -> str:
-    """Return a signal of pods as a share of the median of their job's pods."""
-    return f"(\n{indented(signal)}\n)\n/ {_ON} group_left ()\nquantile by ({JOB}) (\n  0.5,\n{indented(signal)}\n)"
-
-
 def _work_share() -> str:
     """Return the work of pods of busy jobs, as a share of the median of their job's pods.
 
-    Devices are averaged, so a device without a reading does not make its pod look slow.
+    Devices are averaged, so a device without a reading does not make its pod look slow. Series of two exporters are
+    joined last, because each aggregation by pod takes long.
     """
+    whole = "provider, job_id, pod_id, accelerator, instance, job"
+    use = f"avg_over_time(trainfleet_pod_accelerator_utilization_ratio{_WINDOW})"
     power = f"""\
-max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW}))
-or
-avg by ({_POD}) (max by ({_POD}, device) (avg_over_time(trainfleet_device_power_watts{_WINDOW})))"""
-    return f"""\
 (
-{indented(_share(power))}
-  * on ({_POD})
-{indented(_share(_USE))}
+  avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW})
   or
-{indented(_share(_USE))}
+  avg by ({whole}) (avg_over_time(trainfleet_device_power_watts{_WINDOW}))
+)"""
+    of_use = f"{use}\n/ {_ON} group_left ()\n(quantile by ({JOB}) (0.5, {use}) > <straggler_busy_ratio>)"
+    of_power = f"{power}\n/ {_ON} group_left ()\nquantile by ({JOB}) (0.5, {power})"
+    known = "(trainfleet_pod_accelerator_power_watts or trainfleet_device_power_watts)"
+    return f"""\
+max by ({_POD}) (
+{indented(of_use)}
+  * on ({whole})
+{indented(of_power)}
+  or
+{indented(of_use)}
   unless {_ON}
-  (trainfleet_pod_accelerator_power_watts or trainfleet_device_power_watts)
+  {known}
 )
 and {_ON}
-quantile by ({JOB}) (0.5, {_USE}) > <straggler_busy_ratio>
-and {_ON}
-count by ({JOB}) ({_USE}) >= <straggler_pods>
+count by ({JOB}) (max by ({_POD}) (trainfleet_pod_accelerator_utilization_ratio)) >= <straggler_pods>
 {OLD}"""
 
 
@@ -109,13 +111,12 @@ def _usual_share() -> str:
 
     The newest two samples do not count, because the pod may already have been slow.
     """
-    past = f"{SHARE}[<straggler_past>:5m] offset 10m"
-    median = f"quantile_over_time(0.5, {past})"
+    past = f"{SHARE}[<straggler_past>] offset 10m"
     return f"""\
 (
-  {median}
+  quantile_over_time(0.5, {past})
   and
-  quantile_over_time(0.9, {past}) - quantile_over_time(0.1, {past}) < <straggler_spread> * {median}
+  quantile_over_time(0.9, {past}) < (1 + <straggler_spread>) * quantile_over_time(0.1, {past})
   and
   count_over_time({past}) >= <straggler_readings>
 )
@@ -124,7 +125,6 @@ def _usual_share() -> str:
 
 _HELD = "job:trainfleet_held_accelerators:sum"
 _WINDOW = "[<straggler_window>]"
-_USE = f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_utilization_ratio{_WINDOW}))"
 
 SIGNAL_RECORDS = Group(
     "trainfleet-signals",
@@ -151,6 +151,13 @@ SIGNAL_RECORDS = Group(
             "\n+ ".join(f"max by ({JOB}) (trainfleet_job_network_{way}_bytes_per_second)" for way in _RATES)
             + f"\n{OLD}",
             "Rate at which a job receives and transmits, only while its reading is new enough for alerts.",
+            _JOB,
+        ),
+        Record(
+            EVICTIONS,
+            # By job, because the pod that replaces an evicted one may have another id.
+            f"sum by ({JOB}) (max by ({_POD}) (trainfleet_pod_evictions_total))",
+            "Evictions of the pods of a job.",
             _JOB,
         ),
         Record(
