@@ -118,7 +118,8 @@ _WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
 
 def of_a_job(condition: str, bridge: str = "<bridge>") -> str:
     """Add the job name and the owner to the series of `condition`, which are by job. Drop jobs that opted out."""
-    opted_out = f'last_over_time(trainfleet_job_labels{{<opt_out_label>="off"}}[{bridge}])'
+    # The space separates braces, which Helm would read as the start of a template.
+    opted_out = f'last_over_time(trainfleet_job_labels{{ <opt_out_label>="off"}}[{bridge}])'
     whose = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True, bridge=bridge)
     return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}\nunless on ({JOB})\n{opted_out}"
 
