@@ -37,8 +37,8 @@ _METHOD = """
 - Some hangs begin with a pod that does nothing. If it is the only pod, `TrainfleetJobStuck` fires and
   `TrainfleetJobHung` does not. This counts as an error of both alerts.
 - `TrainfleetJobIdle` counts long starts and repeated restarts as idleness.
-- `TrainfleetPodStraggling` needs two signals. The alert misses a slow node if only its power differs. The other
-  pods wait for this node and look as busy as its pod.
+- `TrainfleetPodStraggling` compares a pod with its own past. It misses nodes that are slow from the start, and nodes
+  with a slow network: all pods slow down together.
 - The simulation does not count a node that slows its job by less than 10 %. The ByteDance study has the same limit.
 - `TrainfleetJobSlowed` does not find out why a job draws less power. Long evaluations and smaller batches look like
   slow jobs, so its severity is `info`.

@@ -1,6 +1,6 @@
 """The shipped rules over samples: records level by level, then alerts by range queries of a real Prometheus.
 
-A range query with a step of a minute evaluates an expression once a minute, like a rule group. An alert's `for` is
+A range query with the interval of a rule group evaluates an expression as often as the group. An alert's `for` is
 applied here to the results, as Prometheus does. A test compares it with `promtool test rules`.
 """
 
@@ -35,9 +35,13 @@ class Firing:
     end: int
 
 
-def needed(alerts: Iterable[Alert]) -> list[list[Record]]:
-    """Return the records that the alerts read, in turns: those of a turn read only samples and earlier turns."""
+def needed(alerts: Iterable[Alert]) -> list[list[tuple[Record, int]]]:
+    """Return the records that the alerts read, each with its interval in seconds.
+
+    They come in turns: those of a turn read only samples and earlier turns.
+    """
     known = {record.name: record for record in rules.records()}
+    steps = {rule.name: seconds(group.interval) or STEP for group in rules.RECORDING for rule in group.rules}
     wanted: dict[str, Record] = {}
     waiting = [name for alert in alerts for name in _NAME.findall(alert.expr)]
     while waiting:
@@ -45,10 +49,10 @@ def needed(alerts: Iterable[Alert]) -> list[list[Record]]:
         if name in known and name not in wanted:
             wanted[name] = known[name]
             waiting += _NAME.findall(known[name].expr)
-    turns: list[list[Record]] = []
+    turns: list[list[tuple[Record, int]]] = []
     while wanted:
         ready = [record for record in wanted.values() if wanted.keys().isdisjoint(_NAME.findall(record.expr))]
-        turns.append(ready)
+        turns.append([(record, steps[record.name]) for record in ready])
         for record in ready:
             del wanted[record.name]
     return turns
@@ -62,8 +66,8 @@ def firings(samples: Path, alerts: Sequence[Alert], folder: Path, start: int, en
     made = folder / "records.om"
     for turn in needed(alerts):
         with prometheus_on(blocks, folder) as url, made.open("w", encoding="utf-8") as stream:
-            for record in turn:
-                for labels, values in _range(url, filled(record.expr, thresholds), start, end):
+            for record, step in turn:
+                for labels, values in _range(url, filled(record.expr, thresholds), start, end, step):
                     kept = ",".join(
                         f"{name}={json.dumps(value)}" for name, value in labels.items() if name != "__name__"
                     )
@@ -75,7 +79,7 @@ def firings(samples: Path, alerts: Sequence[Alert], folder: Path, start: int, en
         return [
             firing
             for alert in alerts
-            for labels, values in _range(url, filled(alert.expr, thresholds), start, end)
+            for labels, values in _range(url, filled(alert.expr, thresholds), start, end, STEP)
             for firing in fired(alert.name, labels, [at for at, _ in values], seconds(filled(alert.wait, thresholds)))
         ]
 
@@ -101,9 +105,11 @@ def _store(samples: Path, blocks: Path) -> None:
     create_blocks("--max-block-duration=500h", "openmetrics", "--quiet", str(samples), str(blocks))
 
 
-def _range(url: str, query: str, start: int, end: int) -> Iterator[tuple[Mapping[str, str], list[tuple[int, str]]]]:
-    """Return the series of a response, with a value for each minute that has one."""
-    form = urllib.parse.urlencode({"query": query, "start": start, "end": end, "step": STEP, "timeout": "10m"})
+def _range(
+    url: str, query: str, start: int, end: int, step: int
+) -> Iterator[tuple[Mapping[str, str], list[tuple[int, str]]]]:
+    """Return the series of a response, with a value for each step of so many seconds that has one."""
+    form = urllib.parse.urlencode({"query": query, "start": start, "end": end, "step": step, "timeout": "10m"})
     with urllib.request.urlopen(f"{url}/api/v1/query_range", form.encode(), timeout=_TIMEOUT) as answer:  # noqa: S310 - ours
         found: Any = json.load(answer)
     for series in found["data"]["result"]:

@@ -114,7 +114,8 @@ ACCELERATORS = Group(
     (
         *(record for level in LEVELS for record in _amounts(level)),
         *(_ratio(level) for level in LEVELS),
-        *(_cost(level, what) for level in LEVELS for what in _COSTS),
+        # A job's cost is its accelerators times the price, so three series for each job are not needed.
+        *(_cost(level, what) for level in LEVELS if level != "job" for what in _COSTS),
         _UNPRICED,
     ),
     has_tables=True,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
-from deploy.generator.rules_signals import LATEST, NETWORK, NETWORK_MEDIAN, POD_USE, POWER, POWER_MEDIAN, QUIET, SIGNALS
+from deploy.generator.rules_signals import (
+    EVICTIONS,
+    LATEST,
+    NETWORK,
+    NETWORK_MEDIAN,
+    POWER,
+    POWER_MEDIAN,
+    QUIET,
+    SHARE,
+    USUAL_SHARE,
+)
 
 _USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
@@ -54,9 +64,6 @@ _PREPARES = f"""\
   time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
   < <preparing_seconds>
 )"""
-
-# By job, because the pod that replaces an evicted one may have another id.
-_EVICTIONS = "(\n  sum by (provider, job_id) (max by (provider, job_id, pod_id) (trainfleet_pod_evictions_total))\n)"
 
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
@@ -124,7 +131,7 @@ max {_BY} (max_over_time({FRESH_USE}[<stuck_window>])) < <idle_ratio>
 and {_ON}
 max {_BY} (count_over_time({FRESH_USE}[<stuck_window>])) >= <stuck_readings>
 and {_ON}
-max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
+max {_BY} (max_over_time({_USE}[<stuck_worked_within>:5m] offset <stuck_window>)) >= <stuck_worked_ratio>
 {_RUNNING}
 {OLD}"""),
             "warning",
@@ -182,21 +189,17 @@ avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LA
         Alert(
             "TrainfleetPodStraggling",
             of_a_job(f"""\
-last_over_time({SIGNALS}[<bridge>]) >= <straggler_signals>
-and on (provider, job_id)
-quantile by (provider, job_id) (0.5, last_over_time({POD_USE}[<bridge>])) > <straggler_busy_ratio>
+last_over_time({SHARE}[<bridge>]) / last_over_time({USUAL_SHARE}[<straggler_held>]) < <straggler_ratio>
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}"""),
             "warning",
-            "At least <straggler_signals> of three signals of a pod are far below the median of its job's pods in "
-            "every window of <straggler_window>. The signals are utilization, power and network. Far is "
-            "<straggler_deviation> times the median absolute deviation.",
+            "A pod does less than <straggler_ratio> of its usual work, compared with the other pods of its job. Its "
+            "share of the work was steady before. The work is power times utilization.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
-            "{{ $value }} of three signals (utilization, power, network) are far below the median of the job's pods. "
-            f"This holds in every window of <straggler_window> for <straggler_for>.{_NODE} The job belongs to {_OWNER} "
-            "on {{ $labels.provider }}.",
+            "It does {{ $value | humanizePercentage }} of its usual work, compared with the other pods of the job. "
+            f"This has lasted for <straggler_for>.{_NODE} The job belongs to {_OWNER} on {{{{ $labels.provider }}}}.",
             "<straggler_for>",
         ),
         Alert(
@@ -230,8 +233,7 @@ max by (provider, job_id) (
         Alert(
             "TrainfleetPodsEvicted",
             of_a_job(f"""\
-last_over_time({_EVICTIONS}[<bridge>:1m])
-- min_over_time({_EVICTIONS}[<evictions_window>:1m])
+last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>])
 >= <evictions>"""),
             "info",
             "Pods of a job were evicted within <evictions_window>.",

@@ -412,4 +412,4 @@ max by ({JOB}, accelerator) (trainfleet_job_tensor_flops_per_second)
     ),
 )
 
-GOODPUT = Group("trainfleet-goodput", (*_JOB_RATIOS, *_FLEET, *_RELIABILITY, *_MONEY, *_UTILIZATION))
+GOODPUT = Group("trainfleet-goodput", (*_JOB_RATIOS, *_FLEET, *_RELIABILITY, *_MONEY, *_UTILIZATION), switch="goodput")

@@ -77,6 +77,8 @@ class Group:
     """Whether the group begins with the records of prices and peaks."""
     interval: str = ""
     """The evaluation interval, if it is not `INTERVAL`."""
+    switch: str = ""
+    """The key of `records` in thresholds.yaml that turns the group off; empty if the group is always on."""
 
 
 def filled(text: str, thresholds: Mapping[str, str | Number] | Callable[[str], str]) -> str:
@@ -115,9 +117,11 @@ _WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
 
 
 def of_a_job(condition: str, bridge: str = "<bridge>") -> str:
-    """Add the job name and the owner to the series of `condition`, which are by job."""
+    """Add the job name and the owner to the series of `condition`, which are by job. Drop jobs that opted out."""
+    # The space separates braces, which Helm would read as the start of a template.
+    opted_out = f'last_over_time(trainfleet_job_labels{{ <opt_out_label>="off"}}[{bridge}])'
     whose = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True, bridge=bridge)
-    return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}"
+    return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}\nunless on ({JOB})\n{opted_out}"
 
 
 def of_a_pool(condition: str) -> str:

@@ -1,4 +1,4 @@
-"""Records that separate working jobs from hung and slow ones: power, network, and deviations between pods."""
+"""Records that separate working jobs from hung and slow ones: power, network, and shares of pods in the work."""
 
 from __future__ import annotations
 
@@ -14,30 +14,21 @@ NETWORK_USUAL = "job:trainfleet_network_usual:bytes_per_second"
 MODEL_POWER = "accelerator_model:trainfleet_accelerator_power_usual:watts"
 LATEST = "20m"
 """The window in which the latest sample of a record of `BASELINES` is found."""
+EVICTIONS = "job:trainfleet_evictions:sum"
 QUIET = "job:trainfleet_quiet:timestamp_seconds"
 """The time, in minutes in which a job looks as if it hangs. The number of samples and the first of them show whether an
 earlier wait has ended."""
-POD_USE = "pod:trainfleet_accelerator_utilization:avg"
-SIGNALS = "pod:trainfleet_straggling_signals:count"
+SHARE = "pod:trainfleet_work_share:ratio"
+USUAL_SHARE = "pod:trainfleet_work_share_usual:ratio"
+"""Only for pods that have just become slower, so most pods have no series."""
 
 _JOB = ("provider", "job_id")
+_ON = f"on ({JOB})"
 _POD = "provider, job_id, pod_id"
 _DEVICES = f"max by ({_POD}, device) (trainfleet_device_power_watts)"
 _STEP = "10m"
 """The step of medians. One reading in ten minutes is exact enough and cheaper than all readings."""
 _RATES = ("receive", "transmit")
-
-
-def _network(level: str, by: str, window: str = "") -> str:
-    read = "avg_over_time(trainfleet_{level}_network_{way}_bytes_per_second{window})" if window else ""
-    read = read or "trainfleet_{level}_network_{way}_bytes_per_second"
-    ways = (read.format(level=level, way=way, window=window) for way in _RATES)
-    return "\n+ ".join(f"max by ({by}) ({way})" for way in ways)
-
-
-def _or_devices(whole: str, devices: str, complete: str) -> str:
-    # PAI reports the power of each device, and neither that of pods nor that of jobs.
-    return f"(\n  {whole}\n  or\n  {devices}\n  and on ({JOB})\n  {complete}\n)"
 
 
 def _quantile(name: str, share: float, of: str, meaning: str) -> Record:
@@ -83,51 +74,73 @@ def _quiet() -> str:
 + time()"""
 
 
-def _pod_mean(name: str, expr: str, meaning: str) -> Record:
-    return Record(
-        f"pod:trainfleet_{name}:avg",
-        f"{expr}\n{OLD}",
-        f"Mean {meaning} of a pod within `straggler_window`.",
-        ("provider", "job_id", "pod_id"),
-    )
+def _work_share() -> str:
+    """Return the work of pods of busy jobs, as a share of the median of their job's pods.
 
-
-def _low(name: str) -> str:
-    """Return pods whose mean is far below the median of their job, in median absolute deviations."""
-    mean = f"pod:trainfleet_{name}:avg"
-    median = f"quantile by ({JOB}) (0.5, {mean})"
-    distance = f"({mean} - on ({JOB}) group_left () {median})"
-    spread = f"quantile by ({JOB}) (0.5, abs{distance})"
-    least = f"<straggler_least_mad> * {median} > 0"
-    return f"""\
-label_replace(
-  {distance}
-  / on ({JOB}) group_left ()
-  (
-    {spread} > {least}
-    or
-    {least}
-  )
-  < -<straggler_deviation>,
-  "signal", "{name}", "", ""
+    Devices are averaged, so a device without a reading does not make its pod look slow. Series of two exporters are
+    joined last, because each aggregation by pod takes long.
+    """
+    whole = "provider, job_id, pod_id, accelerator, instance, job"
+    use = f"avg_over_time(trainfleet_pod_accelerator_utilization_ratio{_WINDOW})"
+    power = f"""\
+(
+  avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW})
+  or
+  avg by ({whole}) (avg_over_time(trainfleet_device_power_watts{_WINDOW}))
 )"""
+    of_use = f"{use}\n/ {_ON} group_left ()\n(quantile by ({JOB}) (0.5, {use}) > <straggler_busy_ratio>)"
+    of_power = f"{power}\n/ {_ON} group_left ()\nquantile by ({JOB}) (0.5, {power})"
+    known = "(trainfleet_pod_accelerator_power_watts or trainfleet_device_power_watts)"
+    return f"""\
+max by ({_POD}) (
+{indented(of_use)}
+  * on ({whole})
+{indented(of_power)}
+  or
+{indented(of_use)}
+  unless {_ON}
+  {known}
+)
+and {_ON}
+count by ({JOB}) (max by ({_POD}) (trainfleet_pod_accelerator_utilization_ratio)) >= <straggler_pods>
+{OLD}"""
+
+
+def _usual_share() -> str:
+    """Return the earlier share of pods that have just become slower.
+
+    The newest two samples do not count, because the pod may already have been slow.
+    """
+    past = f"{SHARE}[<straggler_past>] offset 10m"
+    return f"""\
+(
+  quantile_over_time(0.5, {past})
+  and
+  quantile_over_time(0.9, {past}) < (1 + <straggler_spread>) * quantile_over_time(0.1, {past})
+  and
+  count_over_time({past}) >= <straggler_readings>
+)
+> {SHARE} / <straggler_ratio>"""
 
 
 _HELD = "job:trainfleet_held_accelerators:sum"
 _WINDOW = "[<straggler_window>]"
-_NAMES = ("accelerator_utilization", "accelerator_power", "network")
 
 SIGNAL_RECORDS = Group(
     "trainfleet-signals",
     (
         Record(
             POWER,
-            _or_devices(
-                f"sum by ({JOB}) (max by ({JOB}, accelerator) (trainfleet_job_accelerator_power_watts))",
-                f"avg by ({JOB}) ({_DEVICES}) * on ({JOB}) group_left () sum by ({JOB}) ({_HELD})",
-                f"(2 * count by ({JOB}) ({_DEVICES}) >= sum by ({JOB}) ({_HELD}))",
-            )
-            + f"\n{OLD}",
+            # PAI reports the power of each device, and neither that of pods nor that of jobs.
+            f"""\
+(
+  sum by ({JOB}) (max by ({JOB}, accelerator) (trainfleet_job_accelerator_power_watts))
+  or
+  avg by ({JOB}) ({_DEVICES}) * {_ON} sum by ({JOB}) ({_HELD})
+  and {_ON}
+  (2 * count by ({JOB}) ({_DEVICES}) >= sum by ({JOB}) ({_HELD}))
+)
+{OLD}""",
             "Power of the accelerators of a job, only while its reading is new enough for alerts. If the "
             "cloud reports only the power of devices, it is their mean times the held accelerators. At least half of "
             "them must report.",
@@ -135,8 +148,16 @@ SIGNAL_RECORDS = Group(
         ),
         Record(
             NETWORK,
-            f"{_network('job', JOB)}\n{OLD}",
+            "\n+ ".join(f"max by ({JOB}) (trainfleet_job_network_{way}_bytes_per_second)" for way in _RATES)
+            + f"\n{OLD}",
             "Rate at which a job receives and transmits, only while its reading is new enough for alerts.",
+            _JOB,
+        ),
+        Record(
+            EVICTIONS,
+            # By job, because the pod that replaces an evicted one may have another id.
+            f"sum by ({JOB}) (max by ({_POD}) (trainfleet_pod_evictions_total))",
+            "Evictions of the pods of a job.",
             _JOB,
         ),
         Record(
@@ -145,30 +166,6 @@ SIGNAL_RECORDS = Group(
             "The time, only in minutes in which a job looks as if it hangs: busy accelerators with constant low power, "
             "and no traffic.",
             ("provider", "job_id", "accelerator"),
-        ),
-        _pod_mean(
-            "accelerator_utilization",
-            f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_utilization_ratio{_WINDOW}))",
-            "utilization of the accelerators",
-        ),
-        _pod_mean(
-            "accelerator_power",
-            _or_devices(
-                f"max by ({_POD}) (avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW}))",
-                f"sum by ({_POD}) (max by ({_POD}, device) (avg_over_time(trainfleet_device_power_watts{_WINDOW})))",
-                # The pod of a missing device would look slow.
-                f"(count by ({JOB}) ({_DEVICES}) >= sum by ({JOB}) ({_HELD}))",
-            ),
-            "power of the accelerators",
-        ),
-        _pod_mean("network", _network("pod", _POD, _WINDOW), "rate of the network"),
-        Record(
-            SIGNALS,
-            f"count by ({_POD}) (\n" + indented("\nor\n".join(map(_low, _NAMES))) + f"\n)\nor\n0 * {POD_USE}",
-            "Number of signals (utilization, power, network) of a pod that are more than `straggler_deviation` "
-            "deviations below the median of its job's pods. The unit is the median absolute deviation, which counts as "
-            "at least `straggler_least_mad` times the median.",
-            ("provider", "job_id", "pod_id"),
         ),
     ),
 )
@@ -198,4 +195,27 @@ quantile by (provider, accelerator, accelerator_model) (
         ),
     ),
     interval=_STEP,
+)
+
+STRAGGLERS = Group(
+    "trainfleet-stragglers",
+    (
+        Record(
+            SHARE,
+            _work_share(),
+            "Work of a pod within `straggler_window`, as a share of the median of its job's pods. The work is power "
+            "times utilization of the accelerators. If no pod of the job has a known power, the work is the "
+            "utilization. Only for busy jobs with at least `straggler_pods` pods.",
+            ("provider", "job_id", "pod_id"),
+        ),
+        Record(
+            USUAL_SHARE,
+            _usual_share(),
+            "Median share of a pod within `straggler_past`. Only if this share was steady, and the share is now below "
+            "`straggler_ratio` of it. Most pods have no series.",
+            ("provider", "job_id", "pod_id"),
+        ),
+    ),
+    interval="5m",
+    switch="pods",
 )

@@ -120,4 +120,8 @@ def helm_yaml(groups: Sequence[Group], *, interval: str) -> str:
             text, lambda name: f"{{{{ .{values}.thresholds.{name} }}}}"
         )
 
-    return "groups:\n" + "".join(_group(group, interval, rules(group)) for group in groups)
+    def whole(group: Group) -> str:
+        text = _group(group, interval, rules(group))
+        return f"  {{{{- if .{values}.records.{group.switch} }}}}\n{text}  {{{{- end }}}}\n" if group.switch else text
+
+    return "groups:\n" + "".join(map(whole, groups))

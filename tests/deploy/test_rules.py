@@ -200,6 +200,20 @@ def test_promtool_accepts_rules_of_other_thresholds_and_tables(tmp_path: Path) -
         rules.render({}, {}, {})
 
 
+def test_groups_of_records_can_be_switched_off(tmp_path: Path) -> None:
+    tuning, file = rules.shipped(), tmp_path / "rules.yaml"
+
+    def groups(**switches: bool) -> set[str]:
+        text = rules.render(tuning.thresholds, {}, {}, switches={**tuning.records, **switches})
+        file.write_text(text, encoding="utf-8")
+        _promtool("check", "rules", file)
+        return {group["name"] for group in yaml.safe_load(text)["groups"]}
+
+    everything = groups()
+    assert everything - groups(pods=False) == {"trainfleet-stragglers"}
+    assert everything - groups(goodput=False) == {"trainfleet-goodput"}
+
+
 def test_empty_tables_make_no_cost_and_no_peak(tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(rules.render(rules.shipped().thresholds, {}, {}), encoding="utf-8")
@@ -240,6 +254,12 @@ def test_the_helm_template_has_the_same_rules() -> None:
     ]
     text = prices.sub(lambda _: "".join(each_price), text)
     text = peaks.sub(lambda _: "".join(each_peak), text)
+    for name in tuning.records:
+        switched = re.compile(
+            rf"  {{{{- if \.Values\.prometheusRule\.records\.{name} }}}}\n(.*?)  {{{{- end }}}}\n", re.DOTALL
+        )
+        assert switched.search(text) is not None
+        text = switched.sub(lambda found: found[1], text)
     text = re.sub(
         r"\{\{ \.Values\.prometheusRule\.thresholds\.(\w+) \}\}", lambda found: str(tuning.thresholds[found[1]]), text
     )

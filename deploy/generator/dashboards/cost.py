@@ -9,6 +9,7 @@ from deploy.generator.dashboards.fleet import JOB_LINK
 from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
 from deploy.generator.dashboards.promql import (
     P,
+    at_prices,
     hours,
     info,
     sum_by_model,
@@ -38,6 +39,9 @@ def _hours(level: str, what: str, by: str = "") -> str:
 
 
 def _cost(level: str, what: str, by: str) -> str:
+    if level == "job":
+        over = f"sum_over_time(job:trainfleet_{what}_accelerators:sum{{{_SOME}}}[$__range])"
+        return f"sum by ({by}) (\n  {at_prices(over)}\n) / 60"
     return hours(f"{level}:trainfleet_{what}_cost:per_hour{{{_SOME}}}", by)
 
 

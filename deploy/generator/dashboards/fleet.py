@@ -19,6 +19,7 @@ from deploy.generator.dashboards.promql import (
     LIVE,
     ON_JOB,
     P,
+    at_prices,
     job_info,
     jobs,
     of_job,
@@ -215,7 +216,8 @@ def _attention() -> list[Panel]:
         "pool_name": Column("Pool"),
     }
     by_job = "provider, job_id, user_name, pool_id"
-    idle = f"sum by ({by_job}) (job:trainfleet_idle_accelerators:sum{{{P}}}) > 0"
+    cards = f"job:trainfleet_idle_accelerators:sum{{{P}}}"
+    idle = f"sum by ({by_job}) ({cards}) > 0"
     failed = of_job("status", f'{P}, status="failed"')
     ended, started = of_job("finished_timestamp_seconds"), of_job("started_timestamp_seconds")
     reason = of_job_by("reason", "status_reason")
@@ -234,7 +236,7 @@ def _attention() -> list[Panel]:
                 ),
                 Column(
                     "Cost per hour",
-                    f"sum by (provider, job_id) (job:trainfleet_idle_cost:per_hour{{{P}}}) > 0",
+                    f"sum by (provider, job_id) (\n{at_prices(cards)}\n) > 0",
                     decimals=0,
                 ),
                 Column("Running for", f"time() - {started}\nand {ON_JOB} ({idle})", "s"),

@@ -9,6 +9,7 @@ from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Json, Panel, Query,
 from deploy.generator.dashboards.promql import (
     ON_JOB,
     P,
+    at_prices,
     hours,
     info,
     job_info,
@@ -26,6 +27,7 @@ UID = "trainfleet-job"
 
 _SOME = f'{P}, workspace_id=~"$workspace", user_name=~"$user"'
 _ONE = f'{P}, job_id="$job_id"'
+_HELD = f"sum_over_time(job:trainfleet_held_accelerators:sum{{{_ONE}}}[$__range])"
 _CARDS = f"sum by (provider, job_id) (job:trainfleet_held_accelerators:sum{{{_ONE}}})"
 
 
@@ -189,7 +191,7 @@ def _facts() -> list[Panel]:
             "Cost",
             "Cost of the accelerators held within the chosen time, by the table of prices.",
             "none",
-            Query(hours(f"job:trainfleet_held_cost:per_hour{{{_ONE}}}", "currency"), "{{currency}}"),
+            Query(f"sum by (currency) (\n{at_prices(_HELD)}\n) / 60", "{{currency}}"),
             text="value_and_name",
             decimals=0,
             width=3,

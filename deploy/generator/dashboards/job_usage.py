@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
 from deploy.generator.dashboards.promql import P, info, of_job, once
 from deploy.generator.dashboards.tables import Column, table
-from deploy.generator.rules_signals import POWER, SIGNALS
+from deploy.generator.rules_signals import POWER, SHARE
 
 _ONE = f'{P}, job_id="$job_id"'
 _PODS = f'{_ONE}, pod_id=~"$pod"'
@@ -176,12 +176,11 @@ PODS: list[Panel] = [
         limits=(0, 1),
     ),
     timeseries(
-        "Signals far below the other pods",
-        "Number of signals (utilization, power, network) of a pod that are far below the median of the job's pods. A "
-        "pod with two such signals for a quarter of an hour is a straggler.",
+        "Work compared with the other pods",
+        "Power times utilization of a pod, divided by the median of the job's pods. A pod that falls below its own "
+        "past is a straggler.",
         "short",
-        Query(f"max by (pod_id) ({SIGNALS}{{{_PODS}}})", "{{pod_id}}"),
-        limits=(0, 3),
+        Query(f"max by (pod_id) (last_over_time({SHARE}{{{_PODS}}}[10m]))", "{{pod_id}}"),
         width=24,
         height=6,
     ),

@@ -88,6 +88,12 @@ def sum_by_model(expr: str, by: str) -> str:
     return f"sum by ({by}, accelerator_name) (\n{named_models(expr, by)}\n)"
 
 
+def at_prices(accelerators: str) -> str:
+    """Return the cost of accelerators by the table of prices. Models without a price have none."""
+    price = "accelerator_model:trainfleet_accelerator_price:per_hour"
+    return f"{accelerators}\n* on (accelerator_model) group_left (currency)\n{price}"
+
+
 def hours(series: str, by: str) -> str:
     """Return accelerator-hours over the chosen time. The records have one sample a minute."""
     over = f"sum_over_time({series}[$__range])"
