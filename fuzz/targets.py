@@ -25,9 +25,9 @@ from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
-from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics
+from trainfleet_exporter.providers.alibaba_pai import job_metrics
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
+from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, Metric, feeds
 from trainfleet_exporter.providers.aws_sagemaker import payloads as aws
 from trainfleet_exporter.providers.aws_sagemaker import translate as sagemaker
 from trainfleet_exporter.providers.aws_sagemaker import translate_history as sagemaker_history

@@ -18,8 +18,8 @@ from trainfleet_exporter.model import Job, JobUsage
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add_past
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, add_past
+from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, Metric, feeds
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series

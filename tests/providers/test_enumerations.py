@@ -20,7 +20,7 @@ from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
 from trainfleet_exporter.providers.alibaba_pai import translate as pai
 from trainfleet_exporter.providers.alibaba_pai import translate_history as pai_history
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate_history as huawei_history

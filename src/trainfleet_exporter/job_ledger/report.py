@@ -25,7 +25,7 @@ from trainfleet_exporter.model import Cause, Phase
 
 _PHASE_NAMES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
-_LOST = ("preparing", "checking", "recovering")
+_LOST = ("preparing", "checking", "recovering", "finishing")
 """Phases in which a job holds its accelerators and trains nothing."""
 _NAME_WIDTH = 31
 
@@ -70,7 +70,7 @@ class ReportRow:
     failed: int = 0
     accelerator_hours: float | None = None
     lost_hours: float | None = None
-    """Accelerator-hours of preparing, checking and recovering."""
+    """Accelerator-hours of preparing, checking, recovering and finishing."""
     idle_hours: float | None = None
     """Accelerator-hours of running times what the mean utilization lacks to 1."""
     phase_hours: dict[str, float] = field(default_factory=dict)

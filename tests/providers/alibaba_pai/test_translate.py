@@ -16,7 +16,7 @@ from tests.support.payloads import payload
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.model import Accelerators, Job, Pod, QueuePlace, RoleCount, Status
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_pools
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, MetricType, add
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, MetricType, add
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.transport.json_fields import counting_unusable
 from trainfleet_exporter.transport.payload import NotJson, decode

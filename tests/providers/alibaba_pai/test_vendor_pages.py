@@ -15,7 +15,7 @@ from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, add
 from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -17,7 +17,7 @@ from trainfleet_exporter.transport.json_fields import unusable
 
 T = TypeVar("T")
 
-_PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recovering", "running")
+_PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recovering", "finishing", "running")
 """Of intervals that overlap, the first of these counts: a job that waits or prepares within a recovery, or recovers
 within a run, is not counted twice."""
 _RANK = {phase: rank for rank, phase in enumerate(_PRECEDENCE)}
@@ -83,7 +83,10 @@ class Elapsed(Struct, frozen=True, gc=False):
 
 
 class Start(Struct, frozen=True, gc=False):
-    """The first start of a job, and the seconds that it waited and prepared before; None if that is not known."""
+    """The first start of a job, and the seconds that it waited and prepared before; None if that is not known.
+
+    A job whose history begins before its start, and has no wait, has waited for 0 seconds.
+    """
 
     at: float
     queued: float | None
@@ -127,7 +130,7 @@ def first_start(intervals: Sequence[Interval]) -> Start | None:
     ]
     seconds: dict[str, float] = {found.phase: found.seconds for found in elapsed(before).over}
     prepared = [seconds[phase] for phase in ("preparing", "checking") if phase in seconds]
-    return Start(at, seconds.get("queued"), sum(prepared) if prepared else None)
+    return Start(at, seconds.get("queued", 0.0 if before else None), sum(prepared) if prepared else None)
 
 
 def held(intervals: Sequence[Interval], finished: float | None) -> float:

@@ -186,7 +186,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
             if number % _JOBS_PER_SLICE == 0:
                 await yield_to_loop()
             if (records := self._records.get(job.job_id)) is not None:
-                histories.note(job.job_id, records)
+                histories.note(job.job_id, records, job.created)
             histories.count(job, since=since)
             if registry.wanted(job):
                 shown.append(job)
@@ -201,7 +201,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         shared, histories = self.shared, self.shared.histories
         for job in self.jobs.take_ended():
             if (records := self._records.get(job.job_id)) is not None:
-                histories.note(job.job_id, records)
+                histories.note(job.job_id, records, job.created)
             histories.count(job, since=self.jobs.first_read_at or now)
             if shared.jobs.wanted(job):
                 shared.record_end(histories.end(job, now))

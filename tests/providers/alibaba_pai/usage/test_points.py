@@ -18,7 +18,7 @@ from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
+from trainfleet_exporter.providers.alibaba_pai.metrics import (
     FAMILIES,
     JOB_FAMILIES,
     UNITS,
