@@ -88,8 +88,8 @@ class JobTracker:
     ) -> None:
         """Take over a complete poll: all live jobs, and those that ended. Others that lived are dropped.
 
-        `lost` are missing jobs whose look-up failed. `pending` are those that are looked up next: they are shown as they
-        were, but not in two polls.
+        `lost` are missing jobs whose look-up failed. `pending` are those that are looked up next: they are shown as
+        they were, but not in two polls.
         """
         for job in found.values():
             self._forget_earlier_life(job)
@@ -149,7 +149,7 @@ class JobTracker:
         before = self.last_known(key) or self.shown(key) or self._ending.get(key)
         if before is not None and before.created != job.created and None not in (before.created, job.created):
             for known in (self.live, self.ended, self.lost, self._counted, self._ending):
-                known.pop(key, None)  # type: ignore[attr-defined]  # dicts of different values
+                known.pop(key, None)
 
     def _count(self, job: Job, now: float) -> None:
         key, before = job.job_id, self.last_known(job.job_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,8 +40,8 @@ class Newest:
     """The newest reading of each thing, of one metric. `dropped` counts by reason what is not shown.
 
     `begun` has, for each job (or pool) that is polled, the Unix time of its beginning: a reading from before it is of
-    an earlier thing with the same id. `is_known` returns whether another job exists all the same. `once`: a thing has one
-    reading, and others are duplicates.
+    an earlier thing with the same id. `is_known` returns whether another job exists all the same. `once`: a thing has
+    one reading, and others are duplicates.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Newest:
         """Unix seconds, and the value in the metric's unit; None if it is unusable."""
         self.dropped: Counter[str] = Counter()
         self.spoiled: set[str] = set()
-        """Owners of readings of an unknown part or time, which have no sums. An empty text: the owner is unknown too."""
+        """Owners of readings of an unknown part or time, which have no sums; an empty text if any may be the owner."""
         self._begun, self._until = begun, now + FUTURE
         self._is_known, self._once = is_known, once
 
@@ -166,10 +166,13 @@ class Subjects:
         """Return all columns as the page takes them."""
         return [self.readings(column) for column in columns]
 
-    def keep_only(self, owners: Collection[str]) -> None:
-        """Forget all other jobs (or pools)."""
+    def keep_only(self, columns: Iterable[Column]) -> None:
+        """Forget what these columns do not have."""
+        kept: defaultdict[Level, set[Key]] = defaultdict(set)
+        for column in columns:
+            kept[column.family.level].update(column.rows)
         for level, known in self._known.items():
-            self._known[level] = {key: subject for key, subject in known.items() if key[0] in owners}
+            self._known[level] = {key: subject for key, subject in known.items() if key in kept[level]}
 
 
 def newest_by_owner(columns: Sequence[Column]) -> dict[str, float]:

@@ -14,7 +14,8 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -228,6 +229,7 @@ class Size(Struct, frozen=True, gc=False):
 
 NO_SIZE: Final = Size()
 NO_CONFIG: Final = ResourceConfig()
+NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def ecs_size(row: EcsSpec) -> Size:
@@ -259,7 +261,9 @@ def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
     return Size(cpu_cores, memory_bytes, cards, each.gpu_model)
 
 
-def job(row: JobRow, *, workspace_id: str, models: Mapping[str, str], sizes: Mapping[str, Size]) -> Job | None:
+def job(
+    row: JobRow, *, workspace_id: str = "", models: Mapping[str, str] = NONE, sizes: Mapping[str, Size] = NONE
+) -> Job | None:
     """A row of ListJobs, or the answer of GetJob; None without an id.
 
     `workspace_id` is for rows that do not repeat it, `models` has the accelerator model of each quota, for jobs whose

@@ -27,19 +27,33 @@ DLC, QUOTA = "acs_pai_dlc", "acs_pai_quota"
 
 # Metrics that feed families, best first. Misspellings (DUTTY, RECEVICE) are part of names, and come first.
 
-_UTIL = ("GPU_ACCELERATOR_DUTTY_UTIL", "GPU_ACCELERATOR_DUTY_UTIL")
-_WORKLOADS: Mapping[str, tuple[str, ...]] = {
-    "cpu_utilization_ratio": ("CPU_UTIL", "CPU_UTILIZATION"),
-    "memory_utilization_ratio": ("MEMORY_UTIL", "MEM_UTIL"),
-    "accelerator_utilization_ratio": (*_UTIL, "GPU_DUTY_CYCLE"),
-    "accelerator_memory_utilization_ratio": ("GPU_ACCELERATOR_MEMORY_UTIL", "GPU_MEMORY_UTIL"),
-    "network_receive_bytes_per_second": ("NETWORK_RECEVICE_RATE", "NETWORK_RECEIVE_RATE"),
-    "network_transmit_bytes_per_second": ("NETWORK_TRANSMIT_RATE",),
-    "disk_read_bytes_per_second": ("DISK_READ_RATE",),
-    "disk_write_bytes_per_second": ("DISK_WRITE_RATE",),
+_OF_JOBS: Mapping[str, tuple[str, ...]] = {
+    "cpu_utilization_ratio": ("JOB_CPU_UTIL", "JOB_CPU_UTILIZATION"),
+    "memory_utilization_ratio": ("JOB_MEMORY_UTIL", "JOB_MEM_UTIL"),
+    "accelerator_utilization_ratio": (
+        "JOB_GPU_ACCELERATOR_DUTTY_UTIL",
+        "JOB_GPU_ACCELERATOR_DUTY_UTIL",
+        "JOB_GPU_DUTY_CYCLE",
+    ),
+    "accelerator_memory_utilization_ratio": ("JOB_GPU_ACCELERATOR_MEMORY_UTIL", "JOB_GPU_MEMORY_UTIL"),
+    "network_receive_bytes_per_second": ("JOB_NETWORK_RECEVICE_RATE", "JOB_NETWORK_RECEIVE_RATE"),
+    "network_transmit_bytes_per_second": ("JOB_NETWORK_TRANSMIT_RATE",),
+    "disk_read_bytes_per_second": ("JOB_DISK_READ_RATE",),
+    "disk_write_bytes_per_second": ("JOB_DISK_WRITE_RATE",),
 }
-_OF_JOBS = {suffix: tuple(f"JOB_{name}" for name in names) for suffix, names in _WORKLOADS.items()}
-_OF_PODS = {suffix: tuple(f"POD_{name}" for name in names) for suffix, names in _WORKLOADS.items()} | {
+_OF_PODS: Mapping[str, tuple[str, ...]] = {
+    "cpu_utilization_ratio": ("POD_CPU_UTIL", "POD_CPU_UTILIZATION"),
+    "memory_utilization_ratio": ("POD_MEMORY_UTIL", "POD_MEM_UTIL"),
+    "accelerator_utilization_ratio": (
+        "POD_GPU_ACCELERATOR_DUTTY_UTIL",
+        "POD_GPU_ACCELERATOR_DUTY_UTIL",
+        "POD_GPU_DUTY_CYCLE",
+    ),
+    "accelerator_memory_utilization_ratio": ("POD_GPU_ACCELERATOR_MEMORY_UTIL", "POD_GPU_MEMORY_UTIL"),
+    "network_receive_bytes_per_second": ("POD_NETWORK_RECEVICE_RATE", "POD_NETWORK_RECEIVE_RATE"),
+    "network_transmit_bytes_per_second": ("POD_NETWORK_TRANSMIT_RATE",),
+    "disk_read_bytes_per_second": ("POD_DISK_READ_RATE",),
+    "disk_write_bytes_per_second": ("POD_DISK_WRITE_RATE",),
     "cpu_usage_cores": ("POD_CPU_USED",),
     "memory_usage_bytes": ("POD_MEMORY_USED",),
     "accelerator_memory_usage_bytes": ("POD_GPU_MEMORY_USED",),
@@ -48,10 +62,11 @@ _OF_PODS = {suffix: tuple(f"POD_{name}" for name in names) for suffix, names in 
 _OF_POOLS: Mapping[str, tuple[str, ...]] = {
     "cpu_utilization_ratio": ("QUOTA_CPU_UTIL",),
     "memory_utilization_ratio": ("QUOTA_MEMORY_UTIL",),
-    "accelerator_utilization_ratio": tuple(f"QUOTA_{name}" for name in _UTIL),
+    "accelerator_utilization_ratio": ("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "QUOTA_GPU_ACCELERATOR_DUTY_UTIL"),
     "accelerator_memory_utilization_ratio": ("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL",),
     "accelerator_power_watts": ("QUOTA_GPU_POWER_USAGE",),
 }
+
 _OF_DEVICES: Mapping[str, tuple[str, ...]] = {
     "utilization_ratio": ("CARD_GPU_DUTY_CYCLE", "CARD_GPU_ACCELERATOR_DUTTY_UTIL"),
     "memory_utilization_ratio": ("CARD_GPU_MEMORY_UTIL", "CARD_GPU_ACCELERATOR_MEMORY_UTIL"),
@@ -68,14 +83,19 @@ _PROFILED: Mapping[str, tuple[str, ...]] = {
     "pcie_transmit_bytes_per_second": ("CARD_GPU_PCIE_TRANSMIT",),
     "healthy": ("CARD_GPU_HEALTH",),
 }
-"""Of profilers and of health, by card. Pods and jobs are computed from them: each is requested only once."""
+"""Metrics of profilers and of health, by card. Pods and jobs are computed from them, so that each is requested only
+once."""
+_JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
+
 JOB_FAMILIES = (
-    *families("job", {suffix: (*_OF_JOBS.get(suffix, ()), *names) for suffix, names in _OF_PODS.items()}),
+    *families("job", _JOBS_OR_PODS),
     *families("pod", _OF_PODS),
     *families("device", _OF_DEVICES),
     *(family for level in LEVELS for family in families(level, _PROFILED, PROFILING)),
 )
+"""The families that acs_pai_dlc feeds."""
 POOL_FAMILIES = (*families("pool", _OF_POOLS), *families("pool", measures=PROFILING))
+"""The families that acs_pai_quota feeds."""
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.suffix: family for family in (*JOB_FAMILIES, *POOL_FAMILIES)})
 """By suffix."""
 

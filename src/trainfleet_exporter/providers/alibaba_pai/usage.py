@@ -33,9 +33,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
-    DLC,
     POD_KEYS,
-    QUOTA,
     Choice,
     Feed,
     MetricMeta,
@@ -235,6 +233,8 @@ class Space:
         """Seen in this poll, shown or not."""
         self.named_until = self.useless_until = float("-inf")
         """Until when to ask by name; and until when that is known not to help (loop times)."""
+        self.logged = set[str]()
+        """Why names are needed, as the log has it."""
         self._families, self._choices = families, choices
         self._next = float("-inf")
         self._malformed = 0
@@ -309,6 +309,7 @@ class Usage:
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.served = 0, None
+            self._subjects[space.namespace].keep_only(column for shown in space.columns.values() for column in shown)
             try:
                 await (self._serve_jobs(space) if space is self._jobs else self._serve_pools(space))
             except NotReady as error:
@@ -342,15 +343,13 @@ class Usage:
 
     async def _serve_jobs(self, space: Space) -> None:
         now, jobs = time.time(), [job for job in self._fleet.live_jobs() if self._serves(job)]
-        space.served = {job.job_id: job.created or 0.0 for job in jobs}
+        space.served = dict.fromkeys((job.job_id for job in jobs), 0.0)  # PAI gives no id twice
         space.due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
-        self._subjects[DLC].keep_only(self._fleet.live)
 
     async def _serve_pools(self, space: Space) -> None:
         quotas = await self._quotas.get()
         space.served, space.due = dict.fromkeys(quotas, 0.0), bool(quotas)
         space.owner = quota_of({key: quota.name for key, quota in quotas.items()})
-        self._subjects[QUOTA].keep_only(quotas)
 
     async def _read(self, space: Space, part: Part) -> None:
         """Read one metric of all that are served."""
@@ -375,7 +374,7 @@ class Usage:
     ) -> None:
         def begun() -> Mapping[str, float]:
             if space is self._jobs:
-                return {key: job.created or 0.0 for key, job in self._fleet.live.items()}
+                return dict.fromkeys(self._fleet.live, 0.0)
             return space.served or {}
 
         await publish_fresh(part, columns, shown, begun=begun, max_data_age=self._fleet.max_data_age)
@@ -429,8 +428,10 @@ class Usage:
             space.useless_until = clock() + _DAY if answered.issuperset(space.feeds) else float("-inf")
 
     def _log_names(self, space: Space, cause: str) -> None:
-        facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
-        log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
+        if cause not in space.logged:
+            space.logged.add(cause)
+            facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
+            log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
 
 def sources(columns: Sequence[Column], source: str = SOURCE) -> list[UsageSource]:
