@@ -30,14 +30,14 @@ SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp(
 )
 def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
     shown, dropped = _shown(answer, SAMPLE_TIME + 30)
-    assert not dropped
+    assert not +dropped
     check_golden(GOLDEN / "page_get_job_metrics.txt", lines(shown))
 
 
 def test_get_job_metrics_page_a_day_later_is_stale() -> None:
     shown, dropped = _shown(GET_JOB_METRICS, SAMPLE_TIME + 86400)
     assert shown == []
-    assert dropped == {"stale": len(METRIC_TYPES)}
+    assert +dropped == {"stale": len(METRIC_TYPES)}
 
 
 def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[str]]:

@@ -15,7 +15,7 @@ import pytest
 from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, Run, at, job, metric, point
 from tests.support.clock import START
 from tests.support.fleet import Fleet
-from trainfleet_exporter.model import Subject
+from trainfleet_exporter.fleet.usage import Subjects
 
 DAY = 86400.0
 CYCLE = 120.0
@@ -193,7 +193,7 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run) -> Non
                 cloud.points[name] = [point("a", 50, pod=f"a-{restart}-{pod}", gpuId="0") for pod in range(2)]
             assert await fleet.exporter.poll_once()
             most = max(most, _subjects())
-        assert 0 < most <= 12
+        assert 0 < most <= 16
         families = ("pod_cpu_utilization_ratio", "job_cpu_utilization_ratio", "device_utilization_ratio")
         lines = await fleet.lines(*families)
         assert len(lines) == 5
@@ -207,10 +207,9 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run) -> Non
 
 
 def _subjects() -> int:
-    """How many pods and cards of the test are known anywhere."""
-    return sum(
-        isinstance(found, Subject) and any(key.startswith("a-") for key in found.keys) for found in gc.get_objects()
-    )
+    """How many jobs, pods and cards of the test are known anywhere."""
+    known = [found._known for found in gc.get_objects() if isinstance(found, Subjects)]
+    return sum(key[0] == "a" for levels in known for keys in levels.values() for key in keys)
 
 
 @pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])

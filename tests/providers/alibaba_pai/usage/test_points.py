@@ -151,7 +151,7 @@ def test_a_statistic_may_have_any_name(statistic: str) -> None:
     point = {"timestamp": int(NOW) * 1000, "jobId": "a", "pod": "a-0", "gpuId": "3", statistic: 50}
     collected = _collected(feed)
     _take(feed, collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
-    assert len(collected.found) == (statistic in ("class", "a-b", "P99"))
+    assert len(collected.found) == (statistic in ("podId", "class", "a-b", "P99"))
 
 
 JSON = st.recursive(
@@ -242,7 +242,8 @@ def test_metric_without_default_statistic_needs_a_named_one() -> None:
     assert found == {}
     assert [each.cause for each in unfed] == ["of Average and Value it has none"] * 2
     found, unfed = feeds(only, JOB_FAMILIES, {"pod_cpu_usage_cores": Choice(statistic="Sum")})
-    assert [target.family.suffix for target in found["POD_CPU_USED"].targets] == ["pod_cpu_usage_cores"]
+    (feed,) = found.values()
+    assert [target.family.suffix for target in feed.targets] == ["pod_cpu_usage_cores"]
 
 
 @pytest.mark.parametrize(
