@@ -20,7 +20,7 @@ from trainfleet_exporter.config.kinds import MAX_DURATION, format_duration, pars
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
-from trainfleet_exporter.fleet.usage import Newest, Subjects
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.alibaba_pai import job_metrics, usage
@@ -216,15 +216,15 @@ def alibaba_pai(data: bytes) -> None:
     _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
         metrics = decode(data, job_metrics.JobMetrics)
-        newest = Newest("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
+        newest = NewestReadings("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
         job_metrics.take(metrics, newest, "dlc1", _NOW)
-        _show(Subjects().each(job_metrics.job_columns(dict.fromkeys(_METRIC_TYPES, newest))))
+        _show(Subjects().readings(job_metrics.job_columns(dict.fromkeys(_METRIC_TYPES, newest))))
         points = payload.get("Datapoints")
         if isinstance(points, list):
-            cards = Newest(_CARDS.level, {"dlc1": 0.0}, now=_NOW, max_age=300)
+            cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, now=_NOW, max_age=300)
             for reading in usage.readings(_CARDS, points, usage.job_of):
                 cards.put(*reading)
-            _show(Subjects().each(cards.columns(_CARDS.targets, period=0)))
+            _show(Subjects().readings(cards.of_families(_CARDS.targets, period=0)))
 
 
 def _usage_of(answer: huawei.Metrics) -> object:

@@ -221,7 +221,7 @@ def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
         points = [{"Time": (MIDNIGHT + 60 * minute) * 1000, "Value": 1.0} for minute in range(1440)]
         pods = [{"PodId": "a", "Metrics": points}, {"PodId": "b", "Metrics": [*points[:10], *odd, *points[11:]]}]
         answer = payload({"PodMetrics": pods}, JobMetrics)
-        past = Past([Target(*each) for each in network.targets], lambda owner: day, "job_metrics")
+        past = Past([Target(*each) for each in network.targets.items()], lambda owner: day, "job_metrics")
         add_past(past, answer, job_id="j", within=day)
         sums = [track for track in past.tracks(day) if track.of is JobUsage]
         assert {value for track in sums for value in track.values} <= {2e6}

@@ -36,7 +36,7 @@ def _usage_sources(family: Family) -> list[str]:
     found = [
         f"{_JOB_METRICS}, MetricType {metric.name}"
         for metric in METRIC_TYPES
-        if family.level in ("job", "pod") and metric.targets[0].family.path == family.path
+        if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
     name = family.names[0] if family.names else "only if usage.metrics of the config names a metric"

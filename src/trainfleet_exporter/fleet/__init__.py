@@ -2,6 +2,6 @@
 
 Functions and small classes that a cloud calls. Nothing here calls a cloud.
 
-    answer ──lists──► rows ──a cloud's translation──► Job ──JobTracker──► live, ended, missing ──Fleet──► objects
-    points ──usage.Newest──► columns ──publish_fresh──► objects
+    answer ──lists──► rows ──a cloud's translation──► Job ──JobTracker──► live, ended, missing ──ProviderJobs──► objects
+    points ──NewestReadings──► FamilyReadings ──publish_fresh──► objects
 """

@@ -38,10 +38,10 @@ class JobTracker:
     """Which jobs of a workspace live and which ended. Each poll hands over all that it found.
 
     `began` is when the exporter started: what ended before is not counted. `retention` is how long ended jobs are shown
-    (seconds). The first list of ended jobs reaches `look_back` seconds behind that.
+    (seconds).
     """
 
-    def __init__(self, workspace_id: str, *, began: float, retention: float, look_back: float = 0.0) -> None:
+    def __init__(self, workspace_id: str, *, began: float, retention: float) -> None:
         self.workspace_id = workspace_id
         self.live: dict[str, Job] = {}
         """Not ended, or ended and still holding resources."""
@@ -55,7 +55,7 @@ class JobTracker:
         """When jobs were read first: what ran by then was not seen to start."""
         self.ends_until: float | None = None
         """Up to when every end is known; None before the first list of them."""
-        self._began, self._retention, self._look_back = began, retention, look_back
+        self._began, self._retention = began, retention
         self._kept: Collection[str] = ()
         """Pending jobs that the latest update left as they were."""
         self._counted: dict[str, float] = {}
@@ -79,8 +79,7 @@ class JobTracker:
     def ends_since(self, now: float) -> float:
         """Return the time from which ends must be listed."""
         if self.ends_until is None:
-            first = min(now - self._look_back - self._retention, max(self._began, now - LONGEST_GAP))
-            return min(first, now - OVERLAP)
+            return min(now - self._retention, max(self._began, now - LONGEST_GAP), now - OVERLAP)
         return max(min(self.ends_until, now), now - LONGEST_GAP) - OVERLAP
 
     def update(
@@ -171,14 +170,12 @@ class JobTracker:
             self._ending[key] = replace(job, accelerators=held)
 
 
-class Fleet:
+class ProviderJobs:
     """The jobs of a provider with one workspace: tracker, histories, and the live jobs that other collectors need."""
 
-    def __init__(
-        self, config: ProviderConfig, context: BuildContext, workspace_id: str, *, look_back: float = 0.0
-    ) -> None:
+    def __init__(self, config: ProviderConfig, context: BuildContext, workspace_id: str) -> None:
         began, retention = time.time(), context.settings.finished_job_retention
-        self.tracker = JobTracker(workspace_id, began=began, retention=retention, look_back=look_back)
+        self.tracker = JobTracker(workspace_id, began=began, retention=retention)
         self.histories = JobHistories(began)
         self.listed: Topic[bool] = Topic("jobs", value=False)
         """Published by each poll that could list the live jobs."""

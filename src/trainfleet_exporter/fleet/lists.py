@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from trainfleet_exporter.errors import BadAnswer
@@ -32,14 +32,3 @@ async def pages_by_token(
             raise BadAnswer("the same page came twice, or the list does not end", operation=operation)
         seen.add(following)
         token = following
-
-
-def with_unread(found: Iterable[str], known: Iterable[str], malformed: int) -> tuple[str, ...]:
-    """Return the ids of a list, plus the `known` ids that its malformed rows may be about.
-
-    A malformed row does not prove that anything is gone. If more ids are missing than rows are malformed, some are
-    gone, and it is unknown which: then none of them is kept.
-    """
-    wanted = tuple(found)
-    unseen = [one for one in known if one not in wanted]
-    return (*wanted, *unseen) if len(unseen) <= malformed else wanted

@@ -1,6 +1,6 @@
 """Readings of usage: the newest of each thing, base units, wholes of parts, and how long they are shown.
 
-    points of an answer ──put──► Newest (what counts, and why the rest is dropped) ──columns──► one Column a family
+    points of an answer ──put──► NewestReadings (what counts, and why not) ──of_families──► FamilyReadings
 
 A reading is (key, time, value). Its key is the job (or pool), the pod, the device, down to its level.
 """
@@ -11,8 +11,7 @@ import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.polling import Part
@@ -29,14 +28,7 @@ _TOUCH = 0.001
 """A reading goes so much later than its limit, so that it is surely beyond it then (seconds)."""
 
 
-class Target(NamedTuple):
-    """A family that a metric feeds, and how many of its base units a value counts."""
-
-    family: Family
-    factor: float
-
-
-class Newest:
+class NewestReadings:
     """The newest reading of each thing, of one metric. `dropped` counts by reason what is not shown.
 
     `begun` has, for each job (or pool) that is polled, the Unix time of its beginning: a reading from before it is of
@@ -56,15 +48,15 @@ class Newest:
     ) -> None:
         """`now` is a Unix time, `max_age` is in seconds."""
         self.level = level
-        self.points = 0
-        """Readings so far, whether or not they are shown."""
-        self.since = now - max_age
-        """Readings from before this Unix time are too old to be shown, and need not be asked for."""
         self.found: dict[Key, tuple[float, float | None]] = {}
         """Unix seconds, and the value in the metric's unit; None if it is unusable."""
         self.dropped: Counter[str] = Counter()
         self.spoiled: set[str] = set()
         """Owners of readings of an unknown part or time, which have no sums; an empty text if any may be the owner."""
+        self.points = 0
+        """Readings so far, whether or not they are shown."""
+        self.since = now - max_age
+        """Readings from before this Unix time are too old to be shown, and need not be asked for."""
         self._begun, self._until = begun, now + FUTURE
         self._is_known, self._once = is_known, once
 
@@ -90,15 +82,16 @@ class Newest:
         if owner in self._begun or not self._is_known(owner):
             self.spoiled.add(owner if owner in self._begun else "")
 
-    def columns(self, targets: Sequence[Target], *, period: float) -> list[Column]:
-        """Return the readings of each family. `period` is the time between two points in seconds.
+    def of_families(self, targets: Mapping[Family, float], *, period: float) -> list[FamilyReadings]:
+        """Return the readings of each family. `targets` has how many base units a value counts. `period` is the time
+        between two points in seconds.
 
         A whole has the mean of the ratios of its parts, and the sum of other values. A sum needs the values of all
         parts. Parts without a reading for three minutes, or three periods, do not count.
         """
-        result: list[Column] = []
+        result: list[FamilyReadings] = []
         usable = set[Key]()
-        for family, factor in targets:
+        for family, factor in targets.items():
             values: dict[Key, tuple[float, float | None]] = {}
             for key, (time, raw) in self.found.items():
                 value = None if raw is None else convert(raw, factor, family.quantity)
@@ -109,7 +102,7 @@ class Newest:
                 rows = {key: (value, time, time) for key, (time, value) in values.items() if value is not None}
             else:
                 rows = wholes(values, family, max(SILENCE, 3 * period), self.spoiled)
-            result.append(Column(family, rows))
+            result.append(FamilyReadings(family, rows))
         self.dropped["out_of_range"] += sum(
             key not in usable and value is not None for key, (_, value) in self.found.items()
         )
@@ -117,16 +110,16 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FamilyReadings:
     """The values of one family, each with the Unix times of its oldest and its newest reading."""
 
     family: Family
-    rows: Mapping[Key, tuple[float, float, float]] = field(default_factory=dict)
+    rows: Mapping[Key, tuple[float, float, float]]
 
-    def since(self, since: float, begun: Mapping[str, float]) -> Column:
+    def since(self, since: float, begun: Mapping[str, float]) -> FamilyReadings:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
         rows = {key: row for key, row in self.rows.items() if key[0] in begun and row[1] >= max(since, begun[key[0]])}
-        return Column(self.family, rows)
+        return FamilyReadings(self.family, rows)
 
 
 def wholes(
@@ -154,28 +147,25 @@ class Subjects:
     def __init__(self) -> None:
         self._known: defaultdict[Level, dict[Key, Subject]] = defaultdict(dict)
 
-    def readings(self, column: Column) -> Readings:
-        """Return a column as the page takes it."""
-        known, family = self._known[column.family.level], column.family
-        subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in column.rows]
-        return Readings(
-            SHOWN_AS[family.level], family.path, subjects, array("d", [row[0] for row in column.rows.values()])
-        )
+    def readings(self, given: Iterable[FamilyReadings]) -> list[Readings]:
+        """Return readings as the page takes them."""
+        return [Readings(SHOWN_AS[each.family.level], each.family.path, *self._columns(each)) for each in given]
 
-    def each(self, columns: Sequence[Column]) -> list[Readings]:
-        """Return all columns as the page takes them."""
-        return [self.readings(column) for column in columns]
-
-    def keep_only(self, columns: Iterable[Column]) -> None:
-        """Forget what these columns do not have."""
+    def keep_only(self, used: Iterable[FamilyReadings]) -> None:
+        """Forget what these readings are not of."""
         kept: defaultdict[Level, set[Key]] = defaultdict(set)
-        for column in columns:
-            kept[column.family.level].update(column.rows)
+        for each in used:
+            kept[each.family.level].update(each.rows)
         for level, known in self._known.items():
             self._known[level] = {key: subject for key, subject in known.items() if key in kept[level]}
 
+    def _columns(self, given: FamilyReadings) -> tuple[list[Subject], array[float]]:
+        known = self._known[given.family.level]
+        subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in given.rows]
+        return subjects, array("d", [value for value, _, _ in given.rows.values()])
 
-def newest_by_owner(columns: Sequence[Column]) -> dict[str, float]:
+
+def newest_by_owner(columns: Sequence[FamilyReadings]) -> dict[str, float]:
     """Return the Unix time of the newest reading of each job (or pool)."""
     found: dict[str, float] = {}
     for column in columns:
@@ -186,8 +176,8 @@ def newest_by_owner(columns: Sequence[Column]) -> dict[str, float]:
 
 async def publish_fresh(
     part: Part,
-    columns: Sequence[Column],
-    shown: Callable[[Sequence[Column]], Sequence[object]],
+    columns: Sequence[FamilyReadings],
+    shown: Callable[[Sequence[FamilyReadings]], Sequence[object]],
     *,
     begun: Callable[[], Mapping[str, float]],
     max_data_age: float,
@@ -195,8 +185,8 @@ async def publish_fresh(
 ) -> None:
     """Show what `shown` makes of the readings that are not too old now, and again when some are.
 
-    A reading is too old after `max_data_age` seconds, or two intervals if that is longer. `begun` as in Newest. `ahead`
-    is by how many seconds the clock of the readings is ahead of this machine's.
+    A reading is too old after `max_data_age` seconds, or two intervals if that is longer. `begun` as in NewestReadings.
+    `ahead` is by how many seconds the clock of the readings is ahead of this machine's.
     """
 
     async def build(now: float) -> tuple[Sequence[object], float | None]:

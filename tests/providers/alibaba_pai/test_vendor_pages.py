@@ -15,7 +15,7 @@ from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.fleet.usage import Newest, Subjects
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, JobMetrics, job_columns, take
 from trainfleet_exporter.providers.alibaba_pai.usage import sources
@@ -42,13 +42,13 @@ def test_get_job_metrics_page_a_day_later_is_stale() -> None:
 
 def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[str]]:
     """What is shown of the page's answer, and what is dropped; each of the eight types has this shape."""
-    job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[str, Newest]()
+    job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[str, NewestReadings]()
     for metric in METRIC_TYPES:
-        found[metric.name] = Newest("pod", {job_id: 0.0}, now=now, max_age=900)
+        found[metric.name] = NewestReadings("pod", {job_id: 0.0}, now=now, max_age=900)
         take(metrics, found[metric.name], job_id, now)
     columns = job_columns(found)
     dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
-    return [*Subjects().each(columns), *sources(columns, "job_metrics")], dropped
+    return [*Subjects().readings(columns), *sources(columns, "job_metrics")], dropped
 
 
 @pytest.mark.parametrize(

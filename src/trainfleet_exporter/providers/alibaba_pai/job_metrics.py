@@ -19,11 +19,10 @@ from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
     SILENCE,
-    Column,
+    FamilyReadings,
     Key,
-    Newest,
+    NewestReadings,
     Subjects,
-    Target,
     count,
     publish_fresh,
     wholes,
@@ -33,7 +32,7 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.client import Api, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.usage import number_of, sources
-from trainfleet_exporter.providers.usage.table import MEASURES
+from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, BodyLimits
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -66,10 +65,10 @@ class MetricType(Struct, frozen=True):
     needs_gpu: bool = False
 
     @property
-    def targets(self) -> list[Target]:
-        """The families of pods and of jobs."""
+    def targets(self) -> dict[Family, float]:
+        """The families of pods and of jobs, and how many base units a value counts."""
         measure = MEASURES[self.suffix]
-        return [Target(measure.of(level), 0.01 if measure.is_ratio else 1e6) for level in ("pod", "job")]
+        return {measure.of(level): 0.01 if measure.is_ratio else 1e6 for level in ("pod", "job")}
 
 
 METRIC_TYPES = (
@@ -113,7 +112,7 @@ def pods_of(payload: JobMetrics) -> Iterator[tuple[str, list[tuple[float | None,
         yield (item.pod_id if item else None) or "", points
 
 
-def take(payload: JobMetrics, into: Newest, job_id: str, now: float) -> None:
+def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> None:
     """Take over the newest usable value of each pod in one answer."""
     if payload.job_id and payload.job_id != job_id:
         into.dropped["unlisted"] += 1
@@ -130,28 +129,28 @@ def take(payload: JobMetrics, into: Newest, job_id: str, now: float) -> None:
             into.put((job_id, pod_id), at, value)
 
 
-def job_columns(found: Mapping[str, Newest]) -> list[Column]:
+def job_columns(found: Mapping[str, NewestReadings]) -> list[FamilyReadings]:
     """The columns of one job. A pod that has readings of some metrics counts for the sums of all: one that lacks its
     reading leaves no sum."""
     pods: dict[Key, float] = {}
     for newest in found.values():
         for key, (at, _) in newest.found.items():
             pods[key] = max(at, pods.get(key, at))
-    last, shown = max(pods.values(), default=0.0), list[Column]()
+    last, shown = max(pods.values(), default=0.0), list[FamilyReadings]()
     present = [key for key, at in pods.items() if at >= last - SILENCE]
     for metric in METRIC_TYPES:
         if metric.name not in found or not found[metric.name].found:
             continue
         newest = found[metric.name]
         of_pods, of_job = metric.targets
-        (column,) = newest.columns([of_pods], period=0)
+        (column,) = newest.of_families({of_pods: metric.targets[of_pods]}, period=0)
         parts: dict[Key, tuple[float, float | None]] = {}
         for key in present:
             if key in column.rows:
                 parts[key] = column.rows[key][1], column.rows[key][0]
-            elif not of_job.family.is_ratio:
+            elif not of_job.is_ratio:
                 parts[key] = last, None
-        shown += [column, Column(of_job.family, wholes(parts, of_job.family, math.inf, newest.spoiled))]
+        shown += [column, FamilyReadings(of_job, wholes(parts, of_job, math.inf, newest.spoiled))]
     return shown
 
 
@@ -166,7 +165,7 @@ def collector_of_job_metrics(
     """The collector of the jobs that `serves` says are this source's."""
 
     async def read(part: Part) -> None:
-        job, now, found = fleet.live[part.key], time.time(), dict[str, Newest]()
+        job, now, found = fleet.live[part.key], time.time(), dict[str, NewestReadings]()
         age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}
         for metric in METRIC_TYPES:
             if metric.needs_gpu and is_without_gpus(job):
@@ -176,7 +175,7 @@ def collector_of_job_metrics(
             except NotFound as error:
                 await part.not_found(error)  # the next poll of jobs says what became of it
                 return
-            newest = found[metric.name] = Newest("pod", begun, now=now, max_age=age)
+            newest = found[metric.name] = NewestReadings("pod", begun, now=now, max_age=age)
             take(payload, newest, part.key, now)
             if not newest.found and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
@@ -184,8 +183,8 @@ def collector_of_job_metrics(
         for newest in found.values():
             count(part, newest.dropped)
 
-        def shown(fresh: Sequence[Column]) -> Sequence[object]:
-            return [*subjects.each(fresh), *sources(fresh, SOURCE)]
+        def shown(fresh: Sequence[FamilyReadings]) -> Sequence[object]:
+            return [*subjects.readings(fresh), *sources(fresh, SOURCE)]
 
         await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=fleet.max_data_age)
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from trainfleet_exporter.fleet.usage import Target
 from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
 from trainfleet_exporter.providers.usage.quantities import Quantity
 from trainfleet_exporter.providers.usage.table import LEVELS, PROFILING, Family, Level, families
@@ -222,7 +221,8 @@ class Feed:
     metric: MetricMeta
     level: Level
     statistics: tuple[str, ...]
-    targets: list[Target]
+    targets: dict[Family, float]
+    """By family, how many base units a value counts."""
 
     @property
     def key(self) -> str:
@@ -233,7 +233,7 @@ class Feed:
     @property
     def of_accelerators(self) -> bool:
         """Whether jobs without accelerators have no points of it."""
-        return all(target.family.of_accelerators for target in self.targets)
+        return all(family.of_accelerators for family in self.targets)
 
 
 class Unfed(NamedTuple):
@@ -270,8 +270,8 @@ def feeds(
         elif given and not set(statistics) & set(given):
             unfed.append(Unfed(family.suffix, name, f"of {' and '.join(statistics)} it has none"))
         else:
-            feed = Feed(metric, level, statistics, [])
-            found.setdefault(feed.key, feed).targets.append(Target(family, factor))
+            feed = Feed(metric, level, statistics, {})
+            found.setdefault(feed.key, feed).targets[family] = factor
     return found, unfed
 
 

@@ -136,7 +136,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], jobs.JobRow]):
         if not self._usage.enabled:
             return
         shown = {family.suffix for family in self._families}
-        metrics = [each for each in METRIC_TYPES if any(target.family.suffix in shown for target in each.targets)]
+        metrics = [each for each in METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
         source_of = self._usage.source_of
         yield JobMetricsPast(self._api, metrics, source_of)
         yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._api), source_of)

@@ -67,7 +67,7 @@ class PastFeed:
 
 def past_feeds(feeds: Mapping[str, Feed]) -> list[PastFeed]:
     """The metrics as the past asks for them, in the order of their keys."""
-    return [PastFeed(feed, [Target(*target) for target in feed.targets]) for _, feed in sorted(feeds.items())]
+    return [PastFeed(feed, [Target(*target) for target in feed.targets.items()]) for _, feed in sorted(feeds.items())]
 
 
 def jobs_past(
@@ -169,7 +169,7 @@ class JobMetricsPast:
             except NotFound:
                 sink.gone(job_id)
                 return
-            past = Past([Target(*target) for target in each.targets], lambda _: within, JOB_METRICS.source)
+            past = Past([Target(*target) for target in each.targets.items()], lambda _: within, JOB_METRICS.source)
             add_past(past, payload, job_id=job_id, within=within)
             del payload  # before the next call
             past.publish(sink, day, names_source=each is deciding)

@@ -26,7 +26,15 @@ from typing import Any, TypeAlias, TypeVar
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotReady, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.usage import Column, Key, Newest, Subjects, count, newest_by_owner, publish_fresh
+from trainfleet_exporter.fleet.usage import (
+    FamilyReadings,
+    Key,
+    NewestReadings,
+    Subjects,
+    count,
+    newest_by_owner,
+    publish_fresh,
+)
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
@@ -222,10 +230,10 @@ class Space:
         self.feeds: Mapping[str, Feed] = {}
         self.catalogue: Mapping[str, MetricMeta] | None = None
         """By name; None as long as it could not be read."""
-        self.columns: dict[str, Sequence[Column]] = {}
+        self.columns: dict[str, Sequence[FamilyReadings]] = {}
         """By feed, what its last good answer showed."""
         self.served: Mapping[str, float] | None = None
-        """The jobs or pools to show in this poll (Newest.begun); None if they are not known."""
+        """The jobs or pools to show in this poll (NewestReadings); None if they are not known."""
         self.owner: Callable[[Point], str] = job_of
         self.due = False
         """Whether some of them must have points."""
@@ -356,21 +364,21 @@ class Usage:
         feed, served = space.feeds[part.key], space.served or {}
         is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
         age = max(self._fleet.max_data_age, 2 * part.interval)
-        newest = Newest(feed.level, served, now=time.time(), max_age=age, is_known=is_known, once=True)
+        newest = NewestReadings(feed.level, served, now=time.time(), max_age=age, is_known=is_known, once=True)
         if served:
             await self._ask(feed, space, newest, part.deadline)
             space.points += newest.points
             part.dropped("no_data", 0 if newest.points else 1)
-        space.columns[part.key] = newest.columns(feed.targets, period=feed.metric.period or 0)
+        space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period or 0)
         count(part, newest.dropped)
-        await self._publish(part, space, space.columns[part.key], self._subjects[space.namespace].each)
+        await self._publish(part, space, space.columns[part.key], self._subjects[space.namespace].readings)
 
     async def _publish(
         self,
         part: Part,
         space: Space,
-        columns: Sequence[Column],
-        shown: Callable[[Sequence[Column]], Sequence[object]],
+        columns: Sequence[FamilyReadings],
+        shown: Callable[[Sequence[FamilyReadings]], Sequence[object]],
     ) -> None:
         def begun() -> Mapping[str, float]:
             if space is self._jobs:
@@ -379,7 +387,7 @@ class Usage:
 
         await publish_fresh(part, columns, shown, begun=begun, max_data_age=self._fleet.max_data_age)
 
-    async def _ask(self, feed: Feed, space: Space, into: Newest, deadline: float) -> None:
+    async def _ask(self, feed: Feed, space: Space, into: NewestReadings, deadline: float) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""
         now, ordered = asyncio.get_running_loop().time(), sorted(space.served or ())
         by_name = [ordered[start : start + _NAMES] for start in range(0, len(ordered), _NAMES)]
@@ -400,7 +408,9 @@ class Usage:
         for names in by_name:
             await self._pages(feed, space, into, deadline, names)
 
-    async def _pages(self, feed: Feed, space: Space, into: Newest, deadline: float, names: Sequence[str] = ()) -> None:
+    async def _pages(
+        self, feed: Feed, space: Space, into: NewestReadings, deadline: float, names: Sequence[str] = ()
+    ) -> None:
         """DescribeMetricLast: the newest point of each resource. By default the service looks back two hours, and what
         ended in them would fill most pages. As a text, the time zone of a time would not be certain."""
         query = {"Namespace": space.namespace, "MetricName": feed.metric.metric_name or ""}
@@ -434,7 +444,7 @@ class Usage:
             log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
 
-def sources(columns: Sequence[Column], source: str = SOURCE) -> list[UsageSource]:
+def sources(columns: Sequence[FamilyReadings], source: str = SOURCE) -> list[UsageSource]:
     """The source of each job's usage, with the time of its newest reading."""
     return [UsageSource(job_id, source, at) for job_id, at in newest_by_owner(columns).items()]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
-from trainfleet_exporter.fleet.usage import Column, Newest
+from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
     FAMILIES,
     JOB_FAMILIES,
@@ -172,18 +172,18 @@ POINT = st.fixed_dictionaries(
 )
 
 
-def _collected(feed: Feed) -> Newest:
+def _collected(feed: Feed) -> NewestReadings:
     """What is to be collected of the job a."""
-    return Newest(feed.level, {"a": 0.0}, now=NOW, max_age=900, once=True)
+    return NewestReadings(feed.level, {"a": 0.0}, now=NOW, max_age=900, once=True)
 
 
-def _take(feed: Feed, newest: Newest, points: Iterable[object]) -> None:
+def _take(feed: Feed, newest: NewestReadings, points: Iterable[object]) -> None:
     for reading in readings(feed, _decoded(points), job_of):
         newest.put(*reading)
 
 
-def _columns(feed: Feed, newest: Newest) -> Sequence[Column]:
-    return [column for column in newest.columns(feed.targets, period=0) if column.rows]
+def _columns(feed: Feed, newest: NewestReadings) -> Sequence[FamilyReadings]:
+    return [column for column in newest.of_families(feed.targets, period=0) if column.rows]
 
 
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
@@ -195,7 +195,7 @@ def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> 
     assert collected.points == len(points)
     shown = _columns(feed, collected)
     kept = sum(len(column.rows) for column in shown if column.family.level == feed.level)
-    levels = sum(target.family.level == feed.level for target in feed.targets)
+    levels = sum(family.level == feed.level for family in feed.targets)
     assert kept / levels + sum(collected.dropped.values()) == len(points)
     for key, (time, _) in collected.found.items():
         assert key[0] == "a"
@@ -243,7 +243,7 @@ def test_metric_without_default_statistic_needs_a_named_one() -> None:
     assert [each.cause for each in unfed] == ["of Average and Value it has none"] * 2
     found, unfed = feeds(only, JOB_FAMILIES, {"pod_cpu_usage_cores": Choice(statistic="Sum")})
     (feed,) = found.values()
-    assert [target.family.suffix for target in feed.targets] == ["pod_cpu_usage_cores"]
+    assert [family.suffix for family in feed.targets] == ["pod_cpu_usage_cores"]
 
 
 @pytest.mark.parametrize(
