@@ -110,10 +110,6 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """The objects to publish with a live job."""
         return ()
 
-    def of_workspace(self) -> Iterable[object]:
-        """The objects to publish with the workspace, where no collector lists workspaces."""
-        return ()
-
     def history_of(self, job_id: str) -> Records | None:
         """The history in the row of a job of this poll; None if it has none."""
         return self._records.get(job_id)
@@ -186,14 +182,14 @@ class JobReader(ABC, Generic[SharedT, Row]):
             if number % _JOBS_PER_SLICE == 0:
                 await yield_to_loop()
             if (records := self._records.get(job.job_id)) is not None:
-                histories.note(job.job_id, records)
+                histories.note(job.job_id, records, job.created)
             histories.count(job, since=since)
             if registry.wanted(job):
                 shown.append(job)
                 shown += histories.objects(job, now)
                 if job.job_id in self.jobs.live:
                     shown += self.details(job)
-        counts = [*self.of_workspace(), *self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
+        counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 
     def _record_ended(self, now: float) -> None:
@@ -201,7 +197,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         shared, histories = self.shared, self.shared.histories
         for job in self.jobs.take_ended():
             if (records := self._records.get(job.job_id)) is not None:
-                histories.note(job.job_id, records)
+                histories.note(job.job_id, records, job.created)
             histories.count(job, since=self.jobs.first_read_at or now)
             if shared.jobs.wanted(job):
                 shared.record_end(histories.end(job, now))
