@@ -28,10 +28,9 @@ from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai import pools as pai_pools
 from trainfleet_exporter.providers.alibaba_pai.history import details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
-from trainfleet_exporter.providers.aws_sagemaker import payloads as aws
-from trainfleet_exporter.providers.aws_sagemaker import translate as sagemaker
-from trainfleet_exporter.providers.aws_sagemaker import translate_history as sagemaker_history
-from trainfleet_exporter.providers.aws_sagemaker import translate_pools as sagemaker_pools
+from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
+from trainfleet_exporter.providers.aws_sagemaker import pools as sagemaker_pools
+from trainfleet_exporter.providers.aws_sagemaker import usage as sagemaker_usage
 from trainfleet_exporter.providers.huawei_modelarts import past, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
@@ -296,23 +295,19 @@ def _aom(data: bytes) -> None:
 
 
 _OF_SAGEMAKER: tuple[Reader, ...] = (
-    _reading(aws.Job, sagemaker.job),
-    _reading(aws.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
-    _reading(aws.TrainingPlan, sagemaker_pools.plan_pool),
-    _reading(aws.Node, lambda row: sagemaker_pools.node("cluster", row, {})),
+    _reading(sagemaker_jobs.TrainingJob, lambda row: (sagemaker_jobs.translate(row) or ([],))[0]),
+    _reading(sagemaker_pools.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
+    _reading(sagemaker_pools.TrainingPlan, sagemaker_pools.plan_pool),
+    _reading(sagemaker_pools.ClusterNode, lambda row: sagemaker_pools.cluster_node("cluster", row, {})),
 )
 _SAGEMAKER_PAGES: tuple[type[object], ...] = (
-    aws.SearchPage,
-    aws.Clusters,
-    aws.Nodes,
-    aws.TrainingPlans,
-    aws.MetricData,
-    aws.MetricResult,
+    sagemaker_jobs.SearchPage,
+    sagemaker_pools.Clusters,
+    sagemaker_pools.ClusterNodes,
+    sagemaker_pools.TrainingPlans,
+    sagemaker_usage.MetricData,
 )
-_SAGEMAKER_TABLES: tuple[Reader, ...] = (
-    _reading(aws.Job, sagemaker_history.records),
-    *(_reading(page, lambda found: found) for page in _SAGEMAKER_PAGES),
-)
+_SAGEMAKER_TABLES: tuple[Reader, ...] = (*(_reading(page, lambda found: found) for page in _SAGEMAKER_PAGES),)
 
 
 def aws_sagemaker(data: bytes) -> None:

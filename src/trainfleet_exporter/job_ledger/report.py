@@ -31,11 +31,11 @@ _NAME_WIDTH = 31
 
 
 def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]:
-    """Return the jobs that ended at `since` or later, each by its latest line; and the numbers of invalid lines.
+    """Return the jobs (by id and creation) that ended at `since` or later; and the numbers of invalid lines.
 
     Raises StartError if the file cannot be read.
     """
-    jobs: dict[tuple[str, str], EndedJob] = {}
+    jobs: dict[tuple[str, str, datetime | None], EndedJob] = {}
     invalid: list[int] = []
     decoder = msgspec.json.Decoder(EndedJob)
     try:
@@ -49,7 +49,7 @@ def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]
                     invalid.append(number)
                     continue
                 if job.end >= since:
-                    jobs[job.provider, job.job_id] = job
+                    jobs[job.provider, job.job_id, job.created] = job
     except OSError as error:
         raise StartError(
             f"cannot read the ledger {path}: {error.strerror or error}; "
@@ -175,8 +175,8 @@ _FORMULAS = ("=", "+", "-", "@")
 """Beginnings of texts that spreadsheets run."""
 _ENDS = ("median", "longest", "faults")
 _LEGEND = (
-    "acc-hours: accelerator-hours held; of these, lost: preparing, checking or recovering; idle: running x (1 - mean",
-    "utilization). running and queued: hours of jobs. median and longest: time in the queue of a job. -: not known.",
+    "acc-hours: accelerator-hours held; of these, lost: preparing, checking, recovering, finishing; idle: running x",
+    "(1 - mean utilization). running, queued: hours of jobs. median, longest: time of a job in the queue. -: unknown.",
 )
 
 

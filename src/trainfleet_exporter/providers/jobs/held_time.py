@@ -24,8 +24,7 @@ class HeldTimes:
         self._hours: dict[int, list[float]] = {}
         """By hour, the held accelerator time and its running part."""
         self._seen: dict[tuple[str, float | None], tuple[float, float, float]] = {}
-        """By id and creation of a job, the seconds of all phases, of those that hold its accelerators, and of running, as of the latest
-        reading."""
+        """By id and creation of a job: seconds of all phases, of those that hold its accelerators, and of running."""
 
     def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
         """Count what a job's phases have grown."""

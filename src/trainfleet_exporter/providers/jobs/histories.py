@@ -58,8 +58,6 @@ _WHILE: Mapping[Phase, Collection[Status]] = {
 }
 """The statuses of a job in which a phase continues. In any other, the history is older than the status.
 A starting or interrupted job of SageMaker may still wait for capacity."""
-_Life = tuple[str, float | None]
-"""The id of a job and the Unix time of its creation: an id that is used again is a new job."""
 
 
 class _Waits:
@@ -128,9 +126,9 @@ class JobHistories:
         self._known: dict[str, _Known] = {}
         self._held = HeldTimes(began)
         self._pools: dict[str, _Pool] = {}
-        self._waited: dict[_Life, float] = {}
-        """By job whose time in the queue was observed, when it started."""
-        self._prepared: dict[_Life, float] = {}
+        self._waited: dict[tuple[str, float | None], float] = {}
+        """By id and creation of a job whose time in the queue was observed, when it started."""
+        self._prepared: dict[tuple[str, float | None], float] = {}
         """The same of its time of preparation."""
         self._nodes: dict[tuple[str, str], Counter[Cause]] = {}
         self._blamed: dict[tuple[str, str, float], float] = {}
@@ -232,12 +230,10 @@ class JobHistories:
     def _forget_earlier_life(self, job_id: str, created: float | None) -> None:
         """Forget the history of an earlier job with the same id."""
         known = self._known.get(job_id)
-        if known is None or created is None or known.created == created:
-            return
-        if known.created is None:
-            known.created = created
-        else:
-            del self._known[job_id]
+        if known is not None and created is not None:
+            known.created = known.created or created
+            if known.created != created:
+                del self._known[job_id]
 
     def _count_faults(self, job: Job, known: _Known, answers: list[Records]) -> None:
         known.counts_faults = known.counts_faults or any(records.faults is not None for records in answers)
@@ -267,12 +263,11 @@ class JobHistories:
     def _observe(self, job: Job, start: Start) -> None:
         pool = self._pools.setdefault(job.pool_id, _Pool())
         life = job.job_id, job.created
-        if start.queued is not None and life not in self._waited:
-            self._waited[life] = start.at
-            pool.queued.observe(start.queued)
-        if start.prepared is not None and life not in self._prepared:
-            self._prepared[life] = start.at
-            pool.prepared.observe(start.prepared)
+        kinds = ((self._waited, start.queued, pool.queued), (self._prepared, start.prepared, pool.prepared))
+        for observed, seconds, waits in kinds:
+            if seconds is not None and life not in observed:
+                observed[life] = start.at
+                waits.observe(seconds)
 
 
 def _recovering(answers: Iterable[Records]) -> list[Interval]:

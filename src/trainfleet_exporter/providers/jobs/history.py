@@ -83,10 +83,7 @@ class Elapsed(Struct, frozen=True, gc=False):
 
 
 class Start(Struct, frozen=True, gc=False):
-    """The first start of a job, and the seconds that it waited and prepared before; None if that is not known.
-
-    A job whose history begins before its start, and has no wait, has waited for 0 seconds.
-    """
+    """The first start of a job, and the seconds that it waited and prepared before; None if that is not known."""
 
     at: float
     queued: float | None

@@ -110,10 +110,6 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """The objects to publish with a live job."""
         return ()
 
-    def of_workspace(self) -> Iterable[object]:
-        """The objects to publish with the workspace, where no collector lists workspaces."""
-        return ()
-
     def history_of(self, job_id: str) -> Records | None:
         """The history in the row of a job of this poll; None if it has none."""
         return self._records.get(job_id)
@@ -193,7 +189,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
                 shown += histories.objects(job, now)
                 if job.job_id in self.jobs.live:
                     shown += self.details(job)
-        counts = [*self.of_workspace(), *self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
+        counts = [*self.jobs.live_counts(self.live_states), *self.jobs.finished_counts()]
         await self.part.publish([*counts, *shown])
 
     def _record_ended(self, now: float) -> None:

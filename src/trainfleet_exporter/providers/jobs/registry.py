@@ -153,10 +153,7 @@ class WorkspaceJobs:
         yield from (job for job, _ in self.ended.values())
 
     def live_counts(self, known: Collection[tuple[Status, str]]) -> list[JobCount]:
-        """The live jobs tallied by state. Every `known` pair of words has a count, 0 included.
-
-        The finished total counts a job that has ended under any other word, such as one with a warm pool.
-        """
+        """The live jobs tallied by state. Every `known` pair of words has a count, 0 included; no other ended ones."""
         counts = Counter(dict.fromkeys(known, 0))
         by_word: dict[str, list[Status]] = {}
         for job in self.live.values():
