@@ -83,7 +83,8 @@ class EachJob(PerObjectCollector):
         super().__init__(name, interval, workers=fleet.at_once)
         self._fleet, self._read, self._max_jobs, self._calls = fleet, read, max_jobs, calls
         self._need, self._wanted, self._data = need, wanted, data
-        self._beyond = 0
+        self.beyond = 0
+        """How many jobs were left out last."""
 
     async def begin(self, poll: Poll) -> None:
         """Wait for the live jobs."""
@@ -92,9 +93,9 @@ class EachJob(PerObjectCollector):
     def objects(self) -> Sequence[str]:
         """The ids of the jobs to ask for. The log says once when there begin to be too many."""
         ordered = sorted(filter(self._wanted, self._fleet.live_jobs()), key=self._need)
-        before, self._beyond = self._beyond, max(0, len(ordered) - self._max_jobs)
-        if self._beyond and not before:
-            facts = fields(data=self._data, jobs_left_out=self._beyond, max_jobs=self._max_jobs)
+        before, self.beyond = self.beyond, max(0, len(ordered) - self._max_jobs)
+        if self.beyond and not before:
+            facts = fields(data=self._data, jobs_left_out=self.beyond, max_jobs=self._max_jobs)
             log.warning("more jobs than max_jobs; some are not polled", extra=facts)
         return [job.job_id for job in ordered[: self._max_jobs]]
 

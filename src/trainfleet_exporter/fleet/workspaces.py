@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -76,7 +76,9 @@ class Workspaces:
         """Called whenever the live jobs have changed."""
         self._states = states
         self._retention = context.settings.finished_job_retention
-        self._wanted, self._record_end = job_filter(config.jobs), context.record_end
+        self.wanted = job_filter(config.jobs)
+        """Returns whether a job has series."""
+        self._record_end = context.record_end
         self._configured = None if config.workspaces == "all" else config.workspaces
         self._chosen = self._configured
         """The configured workspaces without those that the latest complete list lacks."""
@@ -121,10 +123,12 @@ class Workspaces:
         poll: Poll,
         read_live: Callable[[WorkspaceRead], Awaitable[None]],
         read_ends: Callable[[WorkspaceRead], Awaitable[bool]],
+        details: Callable[[Job], Iterable[object]] = lambda job: (),
     ) -> None:
         """Publish the live jobs of all workspaces, then find out how others ended, so that no live job waits for it.
 
-        `read_live` and `read_ends` add to `found`. `read_ends` returns whether it read all ends up to `now`.
+        `read_live` and `read_ends` add to `found`. `read_ends` returns whether it read all ends up to `now`. `details`
+        returns what is shown with a live job.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + _FOR_LIVE * (poll.deadline - clock())
@@ -136,7 +140,7 @@ class Workspaces:
             read = WorkspaceRead(part, self._tracker(part.key), time.time())
             await read_live(read)
             read.pending = read.tracker.missing(read.found)
-            await self._publish(read, pending=read.pending)
+            await self._publish(read, details, pending=read.pending)
             reads[read.ends] = read
 
         async def ends(part: Part) -> None:
@@ -147,7 +151,7 @@ class Workspaces:
             if is_complete:
                 read.tracker.ends_until = read.now
             if read.pending or any(listed.get(key) != each for key, each in read.found.items()):
-                await self._publish(read)
+                await self._publish(read, details)
             self._report_ends(read)
 
         with self.listed.polling():
@@ -196,7 +200,9 @@ class Workspaces:
             self._trackers[workspace_id] = JobTracker(workspace_id, began=self.began, retention=self._retention)
         return self._trackers[workspace_id]
 
-    async def _publish(self, read: WorkspaceRead, *, pending: Sequence[str] = ()) -> None:
+    async def _publish(
+        self, read: WorkspaceRead, details: Callable[[Job], Iterable[object]], *, pending: Sequence[str] = ()
+    ) -> None:
         self._drop_taken(read)
         tracker, now = read.tracker, read.now
         tracker.update(self._not_forgotten(read), now, lost=read.lost, pending=pending)
@@ -204,8 +210,10 @@ class Workspaces:
         shown = tracker.counts(self._states)
         for job in tracker.jobs():
             self._note(read, job)
-            if self._wanted(job):
+            if self.wanted(job):
                 shown += [job, *self.histories.objects(job, now)]
+                if job.job_id in tracker.live:
+                    shown += details(job)
         await read.part.publish(shown)
 
     def _not_forgotten(self, read: WorkspaceRead) -> dict[str, Job]:
@@ -223,7 +231,7 @@ class Workspaces:
         """Report each job that ended, once."""
         for job in read.tracker.take_ended():
             self._note(read, job)
-            if self._wanted(job):
+            if self.wanted(job):
                 self._record_end(self.histories.end(job, read.now))
 
     def _note(self, read: WorkspaceRead, job: Job) -> None:
@@ -242,7 +250,7 @@ class Workspaces:
 
     def _changed(self) -> None:
         trackers = [each for each in self._trackers.values() if not each.expired]
-        self.live = {key: job for each in trackers for key, job in each.live.items() if self._wanted(job)}
+        self.live = {key: job for each in trackers for key, job in each.live.items() if self.wanted(job)}
         for callback in self.watchers:
             callback()
 
