@@ -6,12 +6,18 @@ from tests.faults.columns import KEPT, SAME
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import (
     GONE,
+    LEFT_ALONE,
+    LOCKED,
     NUMBERS,
+    PLAIN_TEXT,
     USAGE,
+    XML,
+    short_lived,
 )
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
 from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
+from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
 
 _AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
 _AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
@@ -92,5 +98,50 @@ SAGEMAKER = (
         loses=("pool_*",),
         some=("pool_allocated_*", "pool_empty_nodes"),
         second_page=_SECOND_OF_TWO,
+    ),
+    *(
+        Row(
+            cloud="sagemaker",
+            api=api,
+            operation=operation,
+            collectors=("pools",),
+            credentials=credentials,
+            environ=environ,
+            prepare=short_lived,
+            used_by=_PLANS,
+            under="AWS",
+            told_by=told_by,
+            unlike=(_SKEWED if operation == "AssumeRole" else {})
+            | _WAITED
+            | (PLAIN_TEXT if operation in {"PutToken", "ListRoles"} else XML if api == "sts" else {}),
+            fails=("pools",),
+            loses=("pool_*",),
+            recovers_from_refusal=LOCKED,
+            slow=LEFT_ALONE,
+        )
+        for api, operation, credentials, environ, told_by in (
+            ("sts", "AssumeRole", f"{{{{{_AWS_KEYS}, role_arn: '{_AWS_ROLE}'}}}}", {}, ()),
+            (
+                "sts",
+                "AssumeRoleWithWebIdentity",
+                f"{{{{web_identity: {{{{role_arn: '{_AWS_ROLE}', token: {aws.WEB_IDENTITY_TOKEN}}}}}}}}}",
+                {},
+                (),
+            ),
+            *(
+                ("metadata", operation, "null", {}, ("ListRoles", "GetRoleKeys"))
+                for operation in ("PutToken", "ListRoles", "GetRoleKeys")
+            ),
+            (
+                "metadata",
+                "GetContainerKeys",
+                "null",
+                {
+                    "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{{metadata}}{CONTAINER_PATH}",
+                    "AWS_CONTAINER_AUTHORIZATION_TOKEN": aws.CONTAINER_TOKEN,
+                },
+                (),
+            ),
+        )
     ),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.aws_sagemaker.api import KEPT, AwsDialect, Place, ServerClock, open_credential
+from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.client import SageMakerClient
 from trainfleet_exporter.providers.aws_sagemaker.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.aws_sagemaker.collectors.jobs import SageMakerJobReader
@@ -15,6 +15,7 @@ from trainfleet_exporter.providers.aws_sagemaker.collectors.pools import NodesCo
 from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
 from trainfleet_exporter.providers.aws_sagemaker.collectors.usage import CloudWatchCollector
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, KeyFetch, Place, open_credential
 from trainfleet_exporter.providers.aws_sagemaker.usage.cloudwatch import CloudWatch
 from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
@@ -45,16 +46,18 @@ class AwsSageMaker:
         place = Place(
             region=config.region,
             fips=config.fips,
-            http=config.http,
             sts=config.endpoints.sts,
             metadata=config.endpoints.metadata,
         )
-        self.identity = open_credential(config.name, config.credentials, place, context.observe)
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
-        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
+        self.endpoints = {api: config.endpoint(api) for api in apis}
+        self._fetch = KeyFetch(
+            config.credentials, place, self._transport, context, clock=clock, endpoints=self.endpoints
+        )
+        self.identity = open_credential(config.name, config.credentials, self._fetch)
         clients = {
-            api: self._transport.client(url, AwsDialect(api, config.region, self.identity, clock))
-            for api, url in self.endpoints.items()
+            api: self._transport.client(self.endpoints[api], AwsDialect(api, config.region, self.identity, clock))
+            for api in apis
         }
         shared = SageMakerShared(config, context, SageMakerClient(clients["sagemaker"]))
         monitor = CloudWatch(clients["cloudwatch"]) if "cloudwatch" in clients else None
@@ -62,6 +65,7 @@ class AwsSageMaker:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._fetch.aclose()
         await self._transport.aclose()
 
     def _collectors(
