@@ -98,7 +98,9 @@ def sign(
 # The meaning of responses.
 
 _SKEW = 60.0
-"""If our clock differs by more than these seconds, the date is the cause of a rejection. The services allow minutes."""
+"""If our clock differs by more than these seconds, it is wrong. The services accept minutes."""
+_ACCEPTED = 900.0
+"""Beyond these seconds, the date of an accepted request is not that of its service."""
 _CLOCK_CODES = ("RequestTimeTooSkewed", "RequestExpired", "InvalidSignature", "SignatureDoesNotMatch", "AuthFailure")
 """Codes of rejections that a wrong date can cause."""
 _KEY_CODES = (
@@ -119,7 +121,12 @@ _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 @dataclass(slots=True)
 class ServerClock:
-    """The clock of the cloud, by the dates of its errors. All APIs of a provider share it. `ahead` is in seconds."""
+    """The clock of the cloud, which all APIs of a provider share. `ahead` is in seconds.
+
+    It follows the dates of the responses to accepted requests: a single API that is wrong must not change it.
+
+    Signatures, request windows, ages and phases follow it.
+    """
 
     ahead: float = 0.0
 
@@ -147,16 +154,18 @@ class AwsDialect(SignedDialect[Keys]):
         self._region = region
         self._clock = clock
         self._headers = self._json_headers if headers is None else headers
+        self._refused_ahead: float | None = None
+        """By how many seconds the date of the latest refusal is ahead, until a request is accepted."""
 
     async def prepare(self, call: Call, deadline: float) -> object:
         """Make the credential valid. The returned mark has the clock that signs the call."""
-        return self._clock.ahead, await self.credential.keys(deadline)
+        return self._ahead(), await self.credential.keys(deadline)
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
         """Return whether the clock was corrected after the mark, or another credential is left to try."""
         assert isinstance(mark, tuple)
         ahead, edition = mark
-        if error.code.startswith(_CLOCK_CODES) and ahead != self._clock.ahead:
+        if error.code.startswith(_CLOCK_CODES) and ahead != self._ahead():
             return True
         return super().refused(error, edition)
 
@@ -166,36 +175,48 @@ class AwsDialect(SignedDialect[Keys]):
         keys.remember()
         headers = {"host": host, **self._headers(call)}
         signed, proofs = sign(
-            keys, call, headers, region=self._region, service=SERVICES[self.api], now=self._clock.now()
+            keys, call, headers, region=self._region, service=SERVICES[self.api], now=time.time() + self._ahead()
         )
         return SignedRequest(call.method, call.path, signed, call.body, keys.quotable(), proofs)
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """Return None for a good response (transport.Dialect)."""
-        error = judge(answer)
-        if isinstance(error, AccessDenied) and error.code.startswith(_CLOCK_CODES):
-            self._compare_clocks(answer.headers.get("date", ""), error)
+        error, ahead = judge(answer), _ahead(answer.headers.get("date", ""))
+        if ahead is None:
+            return error
+        if error is None:
+            known = (self._clock.ahead, self._ahead())
+            if min(abs(ahead - each) for each in known) <= _ACCEPTED:
+                self._correct(ahead)
+        elif isinstance(error, AccessDenied) and error.code.startswith(_CLOCK_CODES):
+            self._refused_ahead = ahead if abs(ahead - self._ahead()) >= _SKEW else self._refused_ahead
         return error
 
     def blames_credential(self, error: AccessDenied) -> bool:
         """Return whether the rejection is about the key or its token."""
         return error.code.startswith(_KEY_CODES)
 
+    def _ahead(self) -> float:
+        return self._clock.ahead if self._refused_ahead is None else self._refused_ahead
+
+    def _correct(self, ahead: float) -> None:
+        self._refused_ahead = None
+        if abs(ahead - self._clock.ahead) >= _SKEW:
+            self._clock.ahead = ahead
+            facts = fields(api=self.api, seconds=round(-ahead))
+            log.warning("clock of this machine is off; the cloud's time is used", extra=facts)
+
     def _json_headers(self, call: Call) -> Mapping[str, str]:
         kind, target = _JSON[self.api]
         return {"content-type": kind, "x-amz-target": f"{target}.{call.operation}"}
 
-    def _compare_clocks(self, date: str, error: AccessDenied) -> None:
-        try:
-            there = parsedate_to_datetime(date).timestamp()
-        except (ValueError, OverflowError):  # no date, or one beyond the year 9999
-            return
-        off = there - self._clock.now()
-        if abs(off) < _SKEW:
-            return
-        self._clock.ahead += off
-        facts = fields(api=self.api, seconds=round(-self._clock.ahead), error=error)
-        log.warning("clock of this machine is off; requests carry the cloud's time", extra=facts)
+
+def _ahead(date: str) -> float | None:
+    """By how many seconds a date of a response is ahead; None without one."""
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except (ValueError, OverflowError):  # no date, or one beyond the year 9999
+        return None
 
 
 def judge(answer: HttpAnswer) -> CloudError | None:

@@ -59,7 +59,7 @@ class AwsSageMaker:
             api: self._transport.client(self.endpoints[api], AwsDialect(api, config.region, self.identity, clock))
             for api in apis
         }
-        shared = SageMakerShared(config, context, SageMakerClient(clients["sagemaker"]))
+        shared = SageMakerShared(config, context, SageMakerClient(clients["sagemaker"]), clock)
         monitor = CloudWatch(clients["cloudwatch"]) if "cloudwatch" in clients else None
         self.collectors: Sequence[Collector] = tuple(self._collectors(config, shared, monitor))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +50,7 @@ class JobsCollector(BulkCollector):
             is_whole = len(read) == len(workspace_ids)
             registry.here.publish(frozenset(read), known=bool(read) or is_whole, whole=is_whole)
         await poll.read_each(readers, lambda part: readers[part.key].poll_ends(), at_once=shared.at_once)
-        wall_clock = time.time()
+        wall_clock = shared.now()
         shared.histories.keep_only(registry.known_ids(), wall_clock)
         if read and (fleet := shared.histories.fleet(wall_clock)):
             async with poll.part(_HISTORIES) as part:

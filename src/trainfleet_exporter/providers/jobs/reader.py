@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -143,7 +142,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         """Publish the live jobs. Returns whether `poll_ends` has anything to do."""
         await self.read_live()
         self._pending = self.jobs.missing(self.found)
-        await self._publish(time.time(), pending=self._pending)
+        await self._publish(self.shared.now(), pending=self._pending)
         return self.lists_ended or bool(self._pending)
 
     async def poll_ends(self) -> None:
@@ -151,7 +150,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
 
         A call that fails is a failure next to the part: the live jobs stay published.
         """
-        loop, now = asyncio.get_running_loop(), time.time()
+        loop, now = asyncio.get_running_loop(), self.shared.now()
         deadline = loop.time() + _FOR_ENDS * (self.part.deadline - loop.time())
         live = dict(self.found)
         is_complete = self.lists_ended and await self._read_ended(now, deadline)

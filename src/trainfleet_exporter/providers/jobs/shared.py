@@ -16,9 +16,8 @@ class Shared:
     """Kept as long as the provider. A cloud derives from it and adds its client."""
 
     def __init__(self, config: ProviderConfig, context: BuildContext) -> None:
-        self.began = time.time()
-        """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
-        self.histories = JobHistories(self.began)
+        self._began = time.time()
+        self.histories = JobHistories(self._began)
         """The time and the faults of jobs."""
         self.record_end = context.record_end
         """Receives each job that has ended."""
@@ -33,3 +32,17 @@ class Shared:
         self.workspaces: Topic[tuple[str, ...]] = Topic("workspaces", ())
         """Published by the collector of workspaces: the ids of those to poll."""
         self.jobs = JobRegistry(job_filter(config.jobs))
+
+    @property
+    def began(self) -> float:
+        """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
+        return self._began + self.ahead
+
+    @property
+    def ahead(self) -> float:
+        """By how many seconds the clock of the cloud is ahead of this machine's, as far as that is known."""
+        return 0.0
+
+    def now(self) -> float:
+        """Return the time in Unix seconds, as the cloud has it."""
+        return time.time() + self.ahead

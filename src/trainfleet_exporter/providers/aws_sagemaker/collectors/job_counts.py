@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from trainfleet_exporter.model import JobCount
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.aws_sagemaker import translate
@@ -22,7 +20,7 @@ class JobCountsCollector(PerWorkspaceCollector[SageMakerShared]):
     async def read(self, part: Part) -> None:
         """Count the jobs by status. Search only estimates large numbers: such a status is left out."""
         counts = []
-        since = search_time(time.time() - self._window)
+        since = search_time(self._shared.now() - self._window)
         for word in translate.TERMINAL_STATUSES:
             filters = [("TrainingJobStatus", "Equals", word), ("CreationTime", "GreaterThanOrEqualTo", since)]
             count = await self._shared.client.count_jobs(filters, deadline=part.deadline)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 
 from trainfleet_exporter.errors import CloudError
@@ -73,7 +72,7 @@ class CloudWatchCollector(BulkCollector):
 
     async def _read(self, poll: Poll, jobs: Sequence[Job]) -> tuple[dict[str, Newest], dict[str, CloudError]]:
         """Return the newest readings by metric, and the first error of each metric that failed."""
-        now = time.time()
+        now = self._shared.now()
         age = max(self._max_data_age, 2 * poll.interval)
         scope = Scope(frozenset(job.job_id for job in jobs), self._is_known)
         found = {metric.name: Newest(self._entities.of("pod"), scope, now=now, max_age=age) for metric in self._targets}
@@ -115,7 +114,7 @@ class CloudWatchCollector(BulkCollector):
             fresh = await kept_of(shown.columns, since=since, owners=self._shared.jobs.live())
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
-        await publish_until_stale(part, build, self._max_data_age)
+        await publish_until_stale(part, build, self._max_data_age, ahead=self._shared.ahead)
         self._read_at[metric.name] = shown.columns
 
     async def _publish_sources(self, part: Part) -> None:
@@ -130,7 +129,7 @@ class CloudWatchCollector(BulkCollector):
             ]
             return sources, min([source.timestamp or 0.0 for source in sources], default=math.inf)
 
-        await publish_until_stale(part, build, self._max_data_age)
+        await publish_until_stale(part, build, self._max_data_age, ahead=self._shared.ahead)
 
     def _is_known(self, job_id: str) -> bool:
         return job_id in self._shared.jobs.live() or self._shared.jobs.owner(job_id) is not None
