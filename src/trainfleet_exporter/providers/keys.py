@@ -29,6 +29,7 @@ from trainfleet_exporter.errors import (
 )
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets, redact, remember
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import iso_time, printable
 from trainfleet_exporter.transport.retry import wait_hint
@@ -92,6 +93,7 @@ class Keys(HoldsSecrets):
         return (self.access_key_id, self.access_key_secret, *([self.security_token] if self.security_token else []))
 
 
+T = TypeVar("T")
 K = TypeVar("K", bound=Keys)
 K_co = TypeVar("K_co", bound=Keys, covariant=True)
 Fetch: TypeAlias = Callable[[float], Awaitable[K]]
@@ -325,6 +327,11 @@ class BackOff:
 
     def _is_pause(self, basis: object) -> bool:
         return basis == self._basis and self._pause[0] <= time.time() < self._pause[1]
+
+
+def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Start a call that blocks and may hang, in a daemon thread of its own."""
+    return asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), work)
 
 
 def described(error: Exception, said: str = "") -> str:

@@ -325,6 +325,7 @@ ORIGINS = {
         ["AssumeRoleWithWebIdentity"],
     ),
     "process": (*('profile "default" of ~/.aws/config',) * 2, []),
+    "byte order mark": (*('profile "default" of ~/.aws/credentials',) * 2, []),
     "sso session, refreshed": (*('profile "default" of ~/.aws/config',) * 2, ["CreateToken", "GetRoleCredentials"]),
     "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
     "nothing": ("EC2 metadata", "EC2 metadata, role machine", ["PutToken", "ListRoles", "GetRoleKeys"]),
@@ -339,6 +340,7 @@ def test_the_identity_is_named_and_its_calls_are_counted(
     found = ours(home)
     assert (found.at_start, found.origin, [each.operation for each in found.attempts]) == ORIGINS[name]
     assert {each.outcome for each in found.attempts} <= {"ok"}
+    assert {form["RoleSessionName"][0] for form in services.forms} <= {"trainfleet-exporter"}
 
 
 SECTIONS = {
@@ -414,6 +416,20 @@ def test_no_proxy_gets_a_call_to_metadata(
     assert {"imds", "container"} & set(services.asked)
     assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
     assert not [path for path in proxy.paths if path.endswith("/container")]
+
+
+def test_no_proxy_gets_a_call_to_metadata_elsewhere(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*args: Any, **given: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    for variable in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(variable, services.url)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://metadata.test")
+    assert HOPS in ours(home).refusal
+    assert services.paths == []
 
 
 PROXIED = {
@@ -547,9 +563,9 @@ def test_error_never_quotes_output_of_a_program(
 
 ENDLESS = """
 import os, pathlib, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
 pathlib.Path(sys.argv[0]).with_name("pids").write_text(f"{os.getpid()} {child.pid}")
-time.sleep(600)
+time.sleep(30)
 """
 
 

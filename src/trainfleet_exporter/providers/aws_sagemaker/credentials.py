@@ -37,7 +37,6 @@ from trainfleet_exporter.config.kinds import SecretText, Text
 from trainfleet_exporter.config.plain import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.redaction import HoldsSecrets
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerClock, judge
 from trainfleet_exporter.providers.key_search import (
     METADATA,
@@ -48,7 +47,16 @@ from trainfleet_exporter.providers.key_search import (
     known_origin,
     secrets_of,
 )
-from trainfleet_exporter.providers.keys import PROFILE, Credential, FetchedKeys, FixedKeys, GivenKeys, Keys, described
+from trainfleet_exporter.providers.keys import (
+    PROFILE,
+    Credential,
+    FetchedKeys,
+    FixedKeys,
+    GivenKeys,
+    Keys,
+    described,
+    in_thread,
+)
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_direct_transport
 from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, TextForm, Transport
@@ -269,7 +277,7 @@ class KeyFetch:
         loop = asyncio.get_running_loop()
         if self._running is None or self._running.done():
             work = partial(search, self._section, self._place, dict(answers))
-            self._running = loop.run_in_executor(DaemonThreadExecutor(), work)
+            self._running = in_thread(work)
             await asyncio.wait({self._running}, timeout=max(0.0, deadline - loop.time()))
             if self._running.done():
                 return self._running.result()
@@ -310,7 +318,7 @@ class KeyFetch:
         loop = asyncio.get_running_loop()
         program = _Program(question.command, min(self._transport.http.request_timeout, deadline - loop.time()))
         try:
-            return await loop.run_in_executor(DaemonThreadExecutor(), program.output)
+            return await in_thread(program.output)
         except asyncio.CancelledError:
             program.kill()
             raise
