@@ -241,6 +241,7 @@ async def open_site(
         environ = {
             name: value.format(**{api: door.url for api, door in doors.items()}) for name, value in row.environ.items()
         }
+        stack.enter_context(mock.patch.dict("os.environ", environ))  # which botocore reads
         loaded = load_config(path, environ=environ, platforms=configs)
         with (
             mock.patch("random.SystemRandom", return_value=random.Random(1)),  # the same jitter always

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, region
-from trainfleet_exporter.providers.aws_sagemaker.api import load, public_endpoint
-from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials
+from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, load
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.aws_sagemaker.api import KEPT, AwsDialect, Place, ServerClock, open_credential
+from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.calls import Calls
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, KeyFetch, Place, open_credential
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.aws_sagemaker.jobs import Jobs
 from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
@@ -41,16 +42,18 @@ class AwsSageMaker:
         place = Place(
             region=config.region,
             fips=config.fips,
-            http=config.http,
             sts=config.endpoints.sts,
             metadata=config.endpoints.metadata,
         )
-        self.identity = open_credential(config.name, config.credentials, place, context.observe)
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
-        self.endpoints: Mapping[str, str] = {api: config.endpoint(api) for api in apis}
+        self.endpoints = {api: config.endpoint(api) for api in apis}
+        self._fetch = KeyFetch(
+            config.credentials, place, self._transport, context, clock=clock, endpoints=self.endpoints
+        )
+        self.identity = open_credential(config.name, config.credentials, self._fetch)
         calls = {
             api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, clock)))
-            for api, url in self.endpoints.items()
+            for api, url in list(self.endpoints.items())
         }
         types = UnknownTypes()
         jobs = Jobs(config, context, calls["sagemaker"], types, clock=clock)
@@ -63,6 +66,7 @@ class AwsSageMaker:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._fetch.aclose()
         await self._transport.aclose()
 
 
