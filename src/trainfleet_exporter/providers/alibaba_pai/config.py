@@ -10,8 +10,7 @@ from pydantic import Field
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import CountFrom0, Endpoint, Region, region
-from trainfleet_exporter.providers.alibaba_pai.api import load
-from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.usage.config import Usage
 from trainfleet_exporter.providers.key_search import checked
 

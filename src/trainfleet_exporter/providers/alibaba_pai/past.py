@@ -22,10 +22,11 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.model import FINISHED, Job
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect, load
+from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, WITHOUT_JOBS
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.credentials import load
 from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
 from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor

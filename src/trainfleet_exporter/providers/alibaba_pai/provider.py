@@ -7,7 +7,7 @@ from functools import partial
 
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.api import KEPT, VERSIONS, PaiDialect, load
+from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
 from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
@@ -19,6 +19,7 @@ from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShare
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as CLOUDMONITOR
 from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT, load
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
 from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
