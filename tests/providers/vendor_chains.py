@@ -39,7 +39,7 @@ def alibaba(note: Callable[[str], None]) -> str:
         text = body if isinstance(body, str) else json.dumps(body)
         return SimpleNamespace(status_code=200, status_message="", body=text.encode(), headers={})
 
-    importlib.import_module("Tea.core").TeaCore.do_action = staticmethod(answer)  # type: ignore[attr-defined]
+    importlib.import_module("Tea.core").TeaCore.do_action = staticmethod(answer)
     for name in [name for name in sys.modules if name.startswith("alibabacloud_credentials")]:
         del sys.modules[name]
     chain = importlib.import_module("alibabacloud_credentials.provider.default").DefaultCredentialsProvider()

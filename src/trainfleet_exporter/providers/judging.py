@@ -7,19 +7,13 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    CloudError,
-    NotFound,
-    RequestRefused,
-    ServerTrouble,
-    Throttled,
-)
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.transport.json_fields import iso_time
 
 WRONG_CLOCK = "the clock of this machine is off"
 """How the message of `wrong_clock` begins."""
-_WORDS: Mapping[type[CloudError], str] = {
+_STATUSES: Mapping[int, type[CloudError]] = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 429: Throttled}
+_USUAL_WORDS: Mapping[type[CloudError], str] = {
     AccessDenied: "access denied",
     NotFound: "not found",
     RequestRefused: "the request was refused",
@@ -30,20 +24,14 @@ _WORDS: Mapping[type[CloudError], str] = {
 
 def kind_of(status: int) -> type[CloudError] | None:
     """What an HTTP status alone means. None for a good one, and for a redirect, which the transport reports."""
-    if status in (401, 403):
-        return AccessDenied
-    if status == 404:
-        return NotFound
-    if status == 429:
-        return Throttled
-    if status >= 500:
-        return ServerTrouble
-    return RequestRefused if status >= 400 else None
+    if status < 400:
+        return None
+    return _STATUSES.get(status, RequestRefused if status < 500 else ServerTrouble)
 
 
 def error_of(kind: type[CloudError], message: str, **facts: Any) -> CloudError:
     """The error, in usual words if the service gave none."""
-    return kind(message or _WORDS[kind], **facts)
+    return kind(message or _USUAL_WORDS[kind], **facts)
 
 
 def seconds_ahead(date: str) -> float | None:

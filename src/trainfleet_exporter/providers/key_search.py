@@ -25,14 +25,7 @@ from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.plain import is_plain
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.config.urls import is_link_local, is_loopback
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    BadAnswer,
-    CloudError,
-    RequestRefused,
-    RequestTimedOut,
-    Unreachable,
-)
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.judging import error_of, kind_of
 from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
@@ -191,16 +184,10 @@ async def open_session(
 
     An old service has no sessions: it answers with one of the HTTP statuses `without`, and is asked without a token.
     """
-
-    def judge(answer: HttpAnswer) -> CloudError | None:
-        if answer.status in without:  # at once, also for 503
-            return RequestRefused("it has no sessions", status=answer.status)
-        return judge_metadata(answer)
-
     headers: dict[str, str] = {}
     try:
         call = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN)
-        headers[carrier] = str(await http.call(call, dict, OpenDialect(METADATA, judge, lambda call: ttl)))
+        headers[carrier] = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda call: ttl)))
     except CloudError as error:
         if isinstance(error, RequestTimedOut | Unreachable):
             error.message += " (in a container, the hop limit of the metadata service must be 2 or more)"
