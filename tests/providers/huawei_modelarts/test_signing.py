@@ -120,6 +120,7 @@ def test_the_secret_is_in_no_header() -> None:
         ({"k": "🙂\n\x00"}, "k=%F0%9F%99%82%0A%00"),
         ({"a b": "1"}, "a%20b=1"),
         ({"b": "1", "B": "2", "a": "3"}, "B=2&a=3&b=1"),
+        ({"Tags": '{"k":"v 1"}'}, "Tags=%7B%22k%22%3A%22v%201%22%7D"),
         ([("type", "train"), ("type", "infer"), ("limit", "1")], "limit=1&type=infer&type=train"),
         ([("k", "1"), ("k", "1")], "k=1&k=1"),
         ([("k", "~"), ("k", "é")], "k=~&k=%C3%A9"),  # sorted before they are encoded
