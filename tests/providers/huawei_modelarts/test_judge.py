@@ -11,7 +11,7 @@ import pytest
 import time_machine
 
 from tests.support.clock import START
-from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, judge
 from trainfleet_exporter.providers.keys import FixedKeys, Keys
 from trainfleet_exporter.transport import HttpAnswer
@@ -59,6 +59,21 @@ def test_a_gateway_that_says_so_is_believed() -> None:
 
 def test_the_access_key_that_a_refusal_names_is_not_repeated() -> None:
     assert refusal(message="ak HSTA44319FA276FD6647 not exist").message == "ak <secret> not exist"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (404, "ModelArts.2775", NotFound),
+        (400, "ModelArts.2775", NotFound),
+        (404, "ModelArts.0109", NotFound),
+        (404, "APIGW.0101", RequestRefused),  # an address that the gateway does not know is no lost job
+        (403, "APIGW.0308", Throttled),
+        (503, "", ServerTrouble),
+    ],
+)
+def test_code_decides_before_the_status(status: int, code: str, kind: type[CloudError]) -> None:
+    assert type(refusal(status, code=code)) is kind
 
 
 class _Keys(FixedKeys):
