@@ -15,6 +15,7 @@ import logging
 import math
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -48,7 +49,6 @@ ROTATION = 60.0
 """Seconds after which changed files are used even if other files of the same credential have not changed."""
 _KEY_ID = re.compile(r"LTAI[A-Za-z0-9]{12,26}|STS\.[A-Za-z0-9]{10,}|[A-Z0-9]{20}")
 """Key ids of the clouds. Their secrets have 30 characters or more, of both cases."""
-_REFUSALS = (AccessDenied, NotFound, RequestRefused)
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
 
 
@@ -316,8 +316,8 @@ class BackOff:
         """Begin the pause of a failure, unless it is the noted one. Without an attempt there is no pause."""
         if not error.attempted or (self._error is not None and self._is_pause(basis)):
             return
-        hint = wait_hint(error.retry_after) or 0.0
-        pause = REFUSAL_PAUSE if isinstance(error, _REFUSALS) else max(FAILURE_PAUSE, hint)
+        is_refused = isinstance(error, AccessDenied | NotFound | RequestRefused)
+        pause = REFUSAL_PAUSE if is_refused else max(FAILURE_PAUSE, wait_hint(error.retry_after) or 0.0)
         # A copy, because ApiClient writes the name of the caller's operation into the error that it gets.
         self._error, self._basis, self._pause = copy.copy(error), basis, (time.time(), time.time() + pause)
 
@@ -340,7 +340,7 @@ def described(error: Exception, said: str = "") -> str:
     return printable(redact(f"{type(error).__name__}: {said}" if said else type(error).__name__), 300)
 
 
-class SignedDialect(Generic[K]):
+class SignedDialect(ABC, Generic[K]):
     """Base of the dialects (transport.Dialect) that sign with a credential."""
 
     def __init__(self, api: str, credential: Credential[K]) -> None:
@@ -356,6 +356,6 @@ class SignedDialect(Generic[K]):
         # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
         return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
 
+    @abstractmethod
     def blames_credential(self, error: AccessDenied) -> bool:
         """Return whether other keys might be accepted: not if a permission is missing or a clock is wrong."""
-        raise NotImplementedError

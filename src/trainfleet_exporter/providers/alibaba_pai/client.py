@@ -14,8 +14,9 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect, load
+from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.credentials import load
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext

@@ -11,8 +11,7 @@ from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text, region
 from trainfleet_exporter.model import Job
-from trainfleet_exporter.providers.alibaba_pai.api import load
-from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.key_search import checked
 from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, Family, Profile

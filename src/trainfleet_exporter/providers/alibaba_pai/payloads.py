@@ -26,31 +26,8 @@ class MachineKeys(TemporaryKeys, rename="pascal", gc=False):
     code: str | None = None
 
 
-class CliProfile(Struct, gc=False):
-    """A profile of `~/.aliyun/config.json`. `mode` says which of the fields count.
-
-    Names and seconds of a session may have any type: a value that does not fit is a fault, and not absent.
-    """
-
-    name: str | None = None
-    mode: str | None = None
-    access_key_id: str | None = None
-    access_key_secret: str | None = None
-    sts_token: str | None = None
-    ram_role_arn: str | None = None
-    ram_session_name: object = None
-    role_session_name: object = None
-    expired_seconds: object = None
-    external_id: str | None = None
-    policy: str | None = None
-    source_profile: str | None = None
-    ram_role_name: str | None = None
-    oidc_provider_arn: str | None = None
-    oidc_token_file: str | None = None
-
-
 class CliConfig(Struct, gc=False):
     """`~/.aliyun/config.json`."""
 
     current: str | None = None
-    profiles: list[CliProfile] | None = None
+    profiles: list[dict[str, object]] | None = None

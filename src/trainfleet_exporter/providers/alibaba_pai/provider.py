@@ -9,9 +9,9 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, ProviderFacts, Status
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai import job_metrics, usage
-from trainfleet_exporter.providers.alibaba_pai.api import KEPT
 from trainfleet_exporter.providers.alibaba_pai.client import PERMISSIONS, Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT
 from trainfleet_exporter.providers.alibaba_pai.jobs import STATES, Jobs
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.pools import Pools

@@ -8,7 +8,7 @@ from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.providers.huawei_modelarts.api import KEPT, HuaweiDialect, open_identity
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import Jobs
@@ -20,6 +20,7 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import Node
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
+from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import NAMES, QUERY, RANGE, AomApi, AomDialect, AomSource
 from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import PoolUsageCollector
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import TaskMetricsCollector
