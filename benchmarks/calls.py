@@ -34,16 +34,12 @@ from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
 from trainfleet_exporter.polling.parts import PartStore
 from trainfleet_exporter.polling.poll import Failures, Part, Poll
 from trainfleet_exporter.process.resources import tune_memory
-from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
-from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, PaiClient
-from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
-from trainfleet_exporter.providers.alibaba_pai.collectors.pods import read_pods
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
+from trainfleet_exporter.providers.alibaba_pai import jobs
+from trainfleet_exporter.providers.alibaba_pai.client import PAGE_SIZE, Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.keys import FixedKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
-from trainfleet_exporter.transport import Account, CallLimits, HttpSettings, Transport
+from trainfleet_exporter.transport import Account, CallLimits
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _ROUNDS = 11
@@ -279,15 +275,12 @@ class _Ours(_Client):
 
     def __init__(self, url: str) -> None:
         tune_memory()  # as the daemon does; the other clients run with Python's defaults
-        transport = Transport(
-            account=Account("benchmark", CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)),
-            http=HttpSettings(),
-            observe=lambda attempt: None,
-        )
-        keys = FixedKeys(Keys(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
-        dlc = transport.client(url, PaiDialect("dlc", "2020-12-03", keys))
-        self._api = PaiClient(dlc=dlc, paistudio=dlc, aiworkspace=dlc)  # it calls only dlc
-        self._known = [self._new_shared() for _ in range(_CONCURRENCY)]
+        keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
+        given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
+        given |= {"endpoints": dict.fromkeys(("dlc", "paistudio", "aiworkspace", "cloudmonitor"), url)}
+        limits = CallLimits(requests_per_second=1e6, concurrency=_CONCURRENCY)
+        context = BuildContext(settings=Global(), account=Account("benchmark", limits), observe=lambda attempt: None)
+        self._api = Api(AlibabaPaiConfig.model_validate(given), context, cloudmonitor=False)
         self._renderer = Renderer(RenderSettings())
         self._state = CollectorState("benchmark", "jobs", 60.0)
         self._telemetry = Telemetry()
@@ -296,15 +289,15 @@ class _Ours(_Client):
 
     async def list_jobs(self, worker: int, job_id: str) -> _Done:
         """Work like the jobs collector in a later poll: the jobs are known, and have a new duration."""
-        return await self._read_jobs(self._known[worker], self._store, str(worker))
+        return await self._read_jobs(self._store, str(worker))
 
     async def list_new_jobs(self, worker: int, job_id: str) -> _Done:
         """Work like the jobs collector in its first poll."""
-        return await self._read_jobs(self._new_shared(), self._new_store(), f"new {worker}")
+        return await self._read_jobs(self._new_store(), f"new {worker}")
 
     async def count_jobs(self, worker: int, job_id: str) -> _Done:
         """Work like the collector of job counts."""
-        total = await self._api.count_jobs(self.running(), deadline=_deadline())
+        total = await self._api.count("dlc", "ListJobs", "/api/v1/jobs", self.running(), deadline=_deadline())
         await self._store.publish(f"count {worker}", [JobCount("1", Status.RUNNING, "Running", total)])
         return _Done(1, min(total, 1))
 
@@ -316,17 +309,18 @@ class _Ours(_Client):
         """Work like the collector of pods with a new job."""
         return _Done(1, await self._read_pods(job_id, self._new_store()))
 
-    async def _read_jobs(self, shared: PaiShared, store: PartStore, key: str) -> _Done:
+    async def _read_jobs(self, store: PartStore, key: str) -> _Done:
         async with self._part(key, store) as part:
-            reader = PaiJobReader(shared, part)
-            reader.workspace_id = self.workspace_id
-            await reader.take(await self._api.list_jobs(self.running(), deadline=_deadline()))
-            await part.publish(list(reader.found.values()))
-        return _Done(-(-len(reader.found) // PAGE_SIZE), len(reader.found))
+            listing = await jobs.list_jobs(self._api, self.workspace_id, self.running(), deadline=_deadline())
+            found = [jobs.job(row, workspace_id=self.workspace_id) for row in listing.rows.values()]
+            await part.publish([job for job in found if job is not None])
+        return _Done(-(-len(found) // PAGE_SIZE), len(found))
 
     async def _read_pods(self, job_id: str, store: PartStore) -> int:
         async with self._part(job_id, store) as part:
-            return await read_pods(self._api, part)
+            shown, _ = jobs.pods(await jobs.get_job(self._api, job_id, deadline=_deadline()))
+            await part.publish(shown)
+        return len(shown) - 1
 
     @asynccontextmanager
     async def _part(self, key: str, store: PartStore) -> AsyncIterator[Part]:
@@ -336,14 +330,6 @@ class _Ours(_Client):
             yield part
         if failures.latest:
             raise failures.latest[0]
-
-    def _new_shared(self) -> PaiShared:
-        keys = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET}
-        given = {"name": "benchmark", "platform": "alibaba_pai", "region": "cn-hangzhou", "credentials": keys}
-        context = BuildContext(
-            settings=Global(), account=Account("benchmark", CallLimits()), observe=lambda attempt: None
-        )
-        return PaiShared(AlibabaPaiConfig.model_validate(given), context, self._api)
 
     def _new_store(self) -> PartStore:
         return PartStore(self._state, page_store=self._pages, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)

@@ -20,18 +20,17 @@ from trainfleet_exporter.config.kinds import MAX_DURATION, format_duration, pars
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers import values
-from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai import translate as pai
-from trainfleet_exporter.providers.alibaba_pai import translate_pools as pai_pools
-from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics
-from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
-from trainfleet_exporter.providers.aws_sagemaker import payloads as aws
-from trainfleet_exporter.providers.aws_sagemaker import translate as sagemaker
-from trainfleet_exporter.providers.aws_sagemaker import translate_history as sagemaker_history
-from trainfleet_exporter.providers.aws_sagemaker import translate_pools as sagemaker_pools
+from trainfleet_exporter.providers.alibaba_pai import job_metrics, usage
+from trainfleet_exporter.providers.alibaba_pai import jobs as pai
+from trainfleet_exporter.providers.alibaba_pai import pools as pai_pools
+from trainfleet_exporter.providers.alibaba_pai.history import details_of
+from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
+from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
+from trainfleet_exporter.providers.aws_sagemaker import pools as sagemaker_pools
+from trainfleet_exporter.providers.aws_sagemaker import usage as sagemaker_usage
 from trainfleet_exporter.providers.huawei_modelarts import past, translate_pools
 from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
@@ -185,26 +184,29 @@ def _maybe_bad() -> Iterator[None]:
         assert str(error).isprintable()
 
 
-_MACHINE = pai.EcsSpec(cpu_cores=8.0, memory_bytes=2.0**36, gpus=1.0, gpu_model="T4")
+_MACHINE = pai.Size(cpu_cores=8.0, memory_bytes=2.0**36, gpus=1.0, gpu_model="T4")
 _OF_PAI: tuple[Reader, ...] = (
-    _reading(payloads.Workspace, pai.workspace),
-    _reading(payloads.Job, pai.job),
-    _reading(payloads.JobPods, lambda row: [*pai.pods(row)[1], pai.pods(row)[0]]),
-    _reading(payloads.Quota, pai_pools.pool),
-    _reading(payloads.Quota, pai_pools.quota),
-    _reading(payloads.Quota, pai_pools.pool_amounts),
-    _reading(payloads.Node, lambda row: pai_pools.node(row, "quota")),
-    _reading(payloads.Workload, lambda row: pai_pools.queue([row, row], "quota")),
+    _reading(pai.JobRow, pai.job),
+    _reading(pai.JobRow, lambda row: pai.pods(row)[0]),
+    _reading(pai.JobRow, lambda row: details_of(row.status_history, row.restart_record)),
+    _reading(pai_pools.QuotaRow, pai_pools.pool),
+    _reading(pai_pools.QuotaRow, pai_pools.quota),
+    _reading(pai_pools.NodeRow, lambda row: pai_pools.node(row, "quota")),
+    _reading(pai_pools.WorkloadRow, lambda row: pai_pools.queue([row, row], "quota")),
 )
 _PAI_TABLES: tuple[Reader, ...] = (
-    _reading(payloads.EcsSpec, pai.ecs_spec),
-    _reading(payloads.Job, pai.needs_ecs_specs),
-    _reading(payloads.Job, lambda row: pai.job(row, ecs_specs={"ecs.gn7": _MACHINE}, pool_models={"q": "A10"})),
+    _reading(pai.EcsSpec, pai.ecs_size),
+    _reading(pai.JobRow, pai.needs_sizes),
+    _reading(pai.JobRow, lambda row: pai.job(row, sizes={"ecs.gn7": _MACHINE}, models={"q": "A10"})),
 )
 
 
-_CARDS = "CARD_GPU_DUTY_CYCLE"
-_POINTS = point_reader(feeds({_CARDS: Metric(_CARDS, "%")}, JOB_FAMILIES, {})[0][_CARDS])
+_CARDS = feeds({"CARD_GPU_DUTY_CYCLE": MetricMeta("CARD_GPU_DUTY_CYCLE", "%")}, JOB_FAMILIES, {})[0][
+    "CARD_GPU_DUTY_CYCLE"
+]
+
+
+_METRIC_TYPES = [metric.name for metric in job_metrics.METRIC_TYPES]
 
 
 def alibaba_pai(data: bytes) -> None:
@@ -212,13 +214,16 @@ def alibaba_pai(data: bytes) -> None:
     payload = decode_json(data)
     _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
-        metrics = decode(data, payloads.JobMetrics)
-        sheet = Sheet("dlc1", now=_NOW, max_age=300)
-        for metric in job_metrics.METRIC_TYPES:
-            job_metrics.add(sheet, metrics, metric, job_id="dlc1", now=_NOW)
-        _show(sheet.of_job("job_metrics"))
-        with _maybe_bad():
-            list(_POINTS.batches(_POINTS.decode(payload.get("Datapoints"))))
+        metrics = decode(data, job_metrics.JobMetrics)
+        newest = NewestReadings("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
+        job_metrics.take(metrics, newest, "dlc1", _NOW)
+        _show(Subjects().readings(job_metrics.job_columns(dict.fromkeys(_METRIC_TYPES, newest))))
+        points = payload.get("Datapoints")
+        if isinstance(points, list):
+            cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, now=_NOW, max_age=300)
+            for reading in usage.readings(_CARDS, points, usage.job_of):
+                cards.put(*reading)
+            _show(Subjects().readings(cards.of_families(_CARDS.targets, period=0)))
 
 
 def _usage_of(answer: huawei.Metrics) -> object:
@@ -290,23 +295,19 @@ def _aom(data: bytes) -> None:
 
 
 _OF_SAGEMAKER: tuple[Reader, ...] = (
-    _reading(aws.Job, sagemaker.job),
-    _reading(aws.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
-    _reading(aws.TrainingPlan, sagemaker_pools.plan_pool),
-    _reading(aws.Node, lambda row: sagemaker_pools.node("cluster", row, {})),
+    _reading(sagemaker_jobs.TrainingJob, lambda row: (sagemaker_jobs.translate(row) or ([],))[0]),
+    _reading(sagemaker_pools.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
+    _reading(sagemaker_pools.TrainingPlan, sagemaker_pools.plan_pool),
+    _reading(sagemaker_pools.ClusterNode, lambda row: sagemaker_pools.cluster_node("cluster", row, {})),
 )
 _SAGEMAKER_PAGES: tuple[type[object], ...] = (
-    aws.SearchPage,
-    aws.Clusters,
-    aws.Nodes,
-    aws.TrainingPlans,
-    aws.MetricData,
-    aws.MetricResult,
+    sagemaker_jobs.SearchPage,
+    sagemaker_pools.Clusters,
+    sagemaker_pools.ClusterNodes,
+    sagemaker_pools.TrainingPlans,
+    sagemaker_usage.MetricData,
 )
-_SAGEMAKER_TABLES: tuple[Reader, ...] = (
-    _reading(aws.Job, sagemaker_history.records),
-    *(_reading(page, lambda found: found) for page in _SAGEMAKER_PAGES),
-)
+_SAGEMAKER_TABLES: tuple[Reader, ...] = (*(_reading(page, lambda found: found) for page in _SAGEMAKER_PAGES),)
 
 
 def aws_sagemaker(data: bytes) -> None:

@@ -23,7 +23,7 @@ from trainfleet_exporter.config.kinds import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret, meanings
 from trainfleet_exporter.providers.alibaba_pai import config as pai
 from trainfleet_exporter.providers.alibaba_pai import credentials as pai_keys
-from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
+from trainfleet_exporter.providers.alibaba_pai import metrics as cloudmonitor
 from trainfleet_exporter.providers.aws_sagemaker import config as sagemaker
 from trainfleet_exporter.providers.aws_sagemaker import credentials as sagemaker_keys
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts

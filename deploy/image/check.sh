@@ -3,6 +3,8 @@
 # buildah builds in a chroot, on a base that debootstrap makes. Run as root, on Debian or Ubuntu:
 #   apt-get install buildah debootstrap
 #   deploy/image/check.sh [options of `buildah build`, such as --secret id=pip.conf,src=/etc/pip.conf]
+# If a proxy has an authority of its own, pip needs it: -v /etc/ssl/certs:/etc/ssl/certs:ro. So do folders of packages that
+# pip.conf names: -v FOLDER:FOLDER:ro.
 # WORK is the folder for the bases (default: a temporary folder). MIRROR is the Debian mirror. It takes about five minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

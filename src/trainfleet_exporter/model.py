@@ -44,8 +44,8 @@ class PoolStatus(StrEnum):
 
 Accelerator = Literal["gpu", "npu"]
 NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
-Phase = Literal["queued", "preparing", "running", "recovering", "checking"]
-"""What a job's time is spent on."""
+Phase = Literal["queued", "preparing", "running", "recovering", "checking", "finishing"]
+"""What a job's time is spent on. `finishing` is the upload of results after training: held, and not productive."""
 Cause = Literal["accelerator", "node", "process", "hang", "degraded", "preempted", "other"]
 """The causes of faults."""
 

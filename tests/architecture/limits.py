@@ -45,7 +45,7 @@ def _cloud(name: str) -> tuple[str, ...]:
 
 _EXPORTER = "src/trainfleet_exporter"
 _ENGINES = (
-    *("canonical", "collectors", "credentials", "history", "jobs", "key_search", "keys", "registry"),
+    *("canonical", "collectors", "credentials", "history", "jobs", "judging", "key_search", "keys", "registry"),
     *("transport_factory", "usage", "values"),
 )
 _REST = ("__init__", "model", "errors", "registry", "testing", "py.typed", "clouds/__init__")
@@ -54,10 +54,12 @@ EXPORTER_GOAL = 24_000
 ROWS = (
     Row("Alibaba PAI", 5_125, 1.652, 4_608, 2_900, _cloud("alibaba_pai")),
     Row("Huawei ModelArts", 5_411, 1.587, 5_143, 2_700, _cloud("huawei_modelarts")),
-    Row("AWS SageMaker", 2_531, 1.644, 2_395, 1_250, _cloud("aws_sagemaker")),
+    Row("AWS SageMaker", 2_531, 1.644, 2_191, 1_250, _cloud("aws_sagemaker")),
     Row("engines of clouds", 5_903, 1.465, 4_963, 2_900,
-        _in(_EXPORTER, "fleet", *(f"providers/{name}" for name in ("__init__", *_ENGINES)))),
-    Row("transport", 2_505, 1.576, 1_923, 1_950, _in(_EXPORTER, "transport")),
+        _in(_EXPORTER, *(f"providers/{name}" for name in ("__init__", *_ENGINES)))),
+    # Its goal is a part of that of the engines, which go when all clouds use it.
+    Row("fleet", 0, 1.465, 494, 0, _in(_EXPORTER, "fleet")),
+    Row("transport", 2_505, 1.576, 1_930, 1_950, _in(_EXPORTER, "transport")),
     Row("polling, page, families, telemetry", 3_661, 1.803, 3_609, 2_900,
         _in(_EXPORTER, "polling", "page", "families", "telemetry")),
     Row("config", 2_267, 1.471, 1_687, 1_150, _in(_EXPORTER, "config")),

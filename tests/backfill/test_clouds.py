@@ -18,7 +18,8 @@ from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import past as pai
-from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
+from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
+from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import payloads
@@ -32,8 +33,8 @@ from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 
 
-def _history(items: list[Any]) -> list[pai_payloads.StatusTransition] | None:
-    return payload({"StatusHistory": items}, pai_payloads.Job).status_history
+def _history(items: list[Any]) -> list[StatusTransition | None] | None:
+    return payload({"StatusHistory": items}, JobRow).status_history
 
 
 def _proven(life: Life) -> dict[str, tuple[str, int]]:
@@ -50,7 +51,7 @@ def _proven(life: Life) -> dict[str, tuple[str, int]]:
 
 def _pai(**row: Any) -> Life:
     given = {"JobId": "j", "JobSpecs": [{"Type": "Worker", "PodCount": 2, "EcsSpec": "m"}], **row}
-    life = pai.job_life(payload(given, pai_payloads.Job), pool_models={}, ecs_specs={}, shown_tags=("team",))
+    life = pai.job_life(payload(given, JobRow), models={}, sizes={}, shown_tags=("team",))
     assert life is not None
     return life
 

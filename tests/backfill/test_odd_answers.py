@@ -15,19 +15,21 @@ from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
 from tests.support.payloads import payload
 from trainfleet_exporter.errors import RequestRefused
 from trainfleet_exporter.model import Job, JobUsage
-from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add_past
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import JOB_FAMILIES, Metric, feeds
+from trainfleet_exporter.providers.alibaba_pai import jobs
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, JobMetrics
+from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
+from trainfleet_exporter.providers.alibaba_pai.past_usage import add_past, past_feeds
+from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, MetricValues, Series
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Steps
+from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
+from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.transport.payload import decode_value
 from trainfleet_simulator.modelarts import promql
 
@@ -189,16 +191,16 @@ def test_aom_is_asked_for_those_jobs_alone_that_are_wanted(
 
 
 def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = PaiClient.list_jobs
+    real = jobs.list_jobs
     asked: list[str] = []
 
-    async def list_jobs(self: PaiClient, query: dict[str, str], **more: Any) -> Any:
+    async def list_jobs(api: Any, workspace_id: str, query: dict[str, str], **more: Any) -> Any:
         assert query["JobIds"]
-        asked.append(query["WorkspaceId"])  # always sent: what an answer without it holds is not proven
-        return await real(self, query, **more)
+        asked.append(workspace_id)  # always sent: what an answer without it holds is not proven
+        return await real(api, workspace_id, query, **more)
 
     async def work(rig: Rig) -> None:
-        monkeypatch.setattr(PaiClient, "list_jobs", list_jobs)
+        monkeypatch.setattr(jobs, "list_jobs", list_jobs)
         job = next(job for job in rig.jobs() if job.draft.name == "asr-steady")
         short = Range(EVENING.end - 600, EVENING.end)
         await rig.backfill(tmp_path / "out", short, job_id=job.job_id)
@@ -218,8 +220,8 @@ def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
         """The minutes in which two pods have a sum, where one has these points in place of its tenth."""
         points = [{"Time": (MIDNIGHT + 60 * minute) * 1000, "Value": 1.0} for minute in range(1440)]
         pods = [{"PodId": "a", "Metrics": points}, {"PodId": "b", "Metrics": [*points[:10], *odd, *points[11:]]}]
-        answer = payload({"PodMetrics": pods}, payloads.JobMetrics)
-        past = Past(network.targets, lambda owner: day, "job_metrics")
+        answer = payload({"PodMetrics": pods}, JobMetrics)
+        past = Past([Target(*each) for each in network.targets.items()], lambda owner: day, "job_metrics")
         add_past(past, answer, job_id="j", within=day)
         sums = [track for track in past.tracks(day) if track.of is JobUsage]
         assert {value for track in sums for value in track.values} <= {2e6}
@@ -239,19 +241,19 @@ def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
 
 def test_point_without_value_loses_one_minute_of_a_sum() -> None:
     name = "POD_NETWORK_RECEIVE_RATE"
-    found, _ = feeds({name: Metric(name, "B/s")}, JOB_FAMILIES, {})
-    feed = found[name]
+    found, _ = feeds({name: MetricMeta(name, "B/s")}, JOB_FAMILIES, {})
+    (feed,) = past_feeds(found)
     assert {target.family.level for target in feed.targets} == {"job", "pod"}
     runs = Range(MIDNIGHT, MIDNIGHT + DAY)
 
     def told(**odd: Any) -> tuple[list[int], dict[str, int]]:
-        past, reader = Past(feed.targets, {"j": runs}.get, "cloudmonitor"), point_reader(feed)
+        past = Past(feed.targets, {"j": runs}.get, "cloudmonitor")
         for pod in ("a", "b"):
             for minute in range(20):
                 point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
                 given = {**point, **odd} if (pod, minute) == ("b", 10) else point
-                for batch in reader.batches(reader.decode(json.dumps([given]))):
-                    past.take(batch, KEY_LENGTHS[feed.level])
+                for key, at, value in readings(feed.feed, [given], job_of):
+                    past.take(Batch([key], [[value]], [at]), KEY_LENGTHS[feed.level])
         minutes = [
             (time - MIDNIGHT) // 60 for track in past.tracks(runs) if track.of is JobUsage for time in track.times
         ]

@@ -11,7 +11,7 @@ from trainfleet_exporter.config import Http, Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig, Collectors, Pods
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES, UNITS, Choice
+from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
 
 
 def test_endpoints_are_made_from_the_region(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.simulated import SimulatedCloud
 from trainfleet_conformance import PretendCloud, ProviderConformance
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.providers.alibaba_pai import translate
+from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.pai.catalog import WORKSPACES
@@ -45,7 +45,7 @@ class TestAlibabaPai(ProviderConformance):
     recovery_polls = 2  # pods and usage are read of the jobs and quotas that the poll before found
 
     def status_of(self, word: str) -> Status:
-        return translate.job_status(word)
+        return jobs.job_status(word)
 
     def cloud(self, jobs: int) -> PretendCloud:
         secret = self.secret("access key secret")

@@ -10,8 +10,7 @@ import pytest
 from tests.conformance.simulated import SimulatedCloud
 from trainfleet_conformance import PretendCloud, ProviderConformance
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.providers.aws_sagemaker import translate
-from trainfleet_exporter.providers.aws_sagemaker.payloads import Job
+from trainfleet_exporter.providers.aws_sagemaker.jobs import TrainingJob, translate
 from trainfleet_exporter.providers.aws_sagemaker.provider import PLATFORM
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker import catalog
@@ -51,7 +50,7 @@ class TestAwsSageMaker(ProviderConformance):
     platform = PLATFORM
     statuses = {  # noqa: RUF012
         "Starting": Status.STARTING,
-        "Pending": Status.STARTING,
+        "Pending": Status.QUEUED,
         "Downloading": Status.STARTING,
         "Training": Status.RUNNING,
         "Uploading": Status.RUNNING,
@@ -68,9 +67,10 @@ class TestAwsSageMaker(ProviderConformance):
 
     def status_of(self, word: str) -> Status:
         primary, secondary = (word, "") if word in ENDED else ("InProgress", word)
-        job = translate.job(Job(training_job_name="j", training_job_status=primary, secondary_status=secondary))
-        assert job is not None
-        return job.status
+        row = TrainingJob(training_job_name="j", training_job_status=primary, secondary_status=secondary)
+        translated = translate(row)
+        assert translated is not None
+        return translated[0].status
 
     def cloud(self, jobs: int) -> PretendCloud:
         secret = self.secret("secret access key")

@@ -55,11 +55,11 @@ def test_the_example_imports_what_is_public() -> None:
         "import trainfleet_exporter.page.render",
         "from trainfleet_exporter.polling import runner",
         "from trainfleet_simulator import Simulator",
-        "from trainfleet_exporter.providers.alibaba_pai import translate",
+        "from trainfleet_exporter.providers.alibaba_pai import history",
     ],
 )
 def test_what_is_private_is_found(line: str, tmp_path: Path) -> None:
-    importlib.import_module("trainfleet_exporter.providers.alibaba_pai.translate")
+    importlib.import_module("trainfleet_exporter.providers.alibaba_pai.history")
     package = tmp_path / "mine"
     package.mkdir()
     (package / "__init__.py").write_text("from mine import other\n")

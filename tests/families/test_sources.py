@@ -13,8 +13,8 @@ from deploy.generator.metric_sources import SOURCES as METRIC_SOURCES
 
 import trainfleet_exporter
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.providers.alibaba_pai.usage import job_metrics
-from trainfleet_exporter.providers.alibaba_pai.usage import metrics as cloudmonitor
+from trainfleet_exporter.providers.alibaba_pai import job_metrics
+from trainfleet_exporter.providers.alibaba_pai import metrics as cloudmonitor
 from trainfleet_exporter.providers.huawei_modelarts.usage import metrics as aom
 from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor, task_metrics
 from trainfleet_exporter.providers.registry import installed_platforms

@@ -6,21 +6,25 @@ from tests.faults.columns import KEPT, SAME
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import (
     GONE,
+    LEFT_ALONE,
+    LOCKED,
     NUMBERS,
+    PLAIN_TEXT,
     USAGE,
+    XML,
+    short_lived,
 )
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
 from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
+from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
 
 _AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
 _AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
 _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
-_TWO_CLOCKS = "the other APIs have the right time, so the exporter corrects its clock again and again"
 _OLD_KEYS = "the exporter waits for new credentials, and meanwhile reads clusters with the old ones"
 _WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
-_SKEWED = {"skewed clock": Unlike(KEPT, _TWO_CLOCKS, ("lines",))}
 _CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
 _PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
 SAGEMAKER = (
@@ -35,7 +39,6 @@ SAGEMAKER = (
         recovery=dict.fromkeys(NUMBERS, 2),
         slow="usage returns one poll after the jobs",
         unlike={
-            **_SKEWED,
             "half list": Unlike(SAME, "the exporter looks up a job that the list lacks"),
             "wrong types": Unlike(
                 KEPT, "the exporter leaves out a total that it cannot read", ("while it should be kept",)
@@ -49,14 +52,12 @@ SAGEMAKER = (
         collectors=("jobs", "usage", "pools"),
         fails=("usage",),
         loses=USAGE,
-        unlike=_SKEWED,
     ),
     Row(
         cloud="sagemaker",
         api="sagemaker",
         operation="ListClusters",
         collectors=("jobs", "pools", "nodes"),
-        unlike=_SKEWED,
         fails=("pools",),
         loses=(*_CLUSTER_POOLS, "node_*"),
         some=("pool_nodes",),  # plans are pools, too, and nodes are read of the clusters known before
@@ -66,7 +67,7 @@ SAGEMAKER = (
         api="sagemaker",
         operation="DescribeCluster",
         collectors=("jobs", "pools"),
-        unlike={**_SKEWED, **GONE},
+        unlike=GONE,
         fails=("pools",),
         loses=_CLUSTER_POOLS,
         some=("pool_nodes",),
@@ -76,7 +77,7 @@ SAGEMAKER = (
         api="sagemaker",
         operation="ListClusterNodes",
         collectors=("jobs", "pools", "nodes"),
-        unlike={**_SKEWED, **GONE},
+        unlike=GONE,
         fails=("pools", "nodes"),
         loses=(*_CLUSTER_POOLS, "node_*"),
         some=("pool_nodes",),  # plans are pools, too, and nodes are read of the clusters known before
@@ -87,10 +88,52 @@ SAGEMAKER = (
         api="sagemaker",
         operation="ListTrainingPlans",
         collectors=("jobs", "pools"),
-        unlike=_SKEWED,
         fails=("pools",),
         loses=("pool_*",),
         some=("pool_allocated_*", "pool_empty_nodes"),
         second_page=_SECOND_OF_TWO,
+    ),
+    *(
+        Row(
+            cloud="sagemaker",
+            api=api,
+            operation=operation,
+            collectors=("pools",),
+            credentials=credentials,
+            environ=environ,
+            prepare=short_lived,
+            used_by=_PLANS,
+            under="AWS",
+            told_by=told_by,
+            unlike=_WAITED | (PLAIN_TEXT if operation in {"PutToken", "ListRoles"} else XML if api == "sts" else {}),
+            fails=("pools",),
+            loses=("pool_*",),
+            recovers_from_refusal=LOCKED,
+            slow=LEFT_ALONE,
+        )
+        for api, operation, credentials, environ, told_by in (
+            ("sts", "AssumeRole", f"{{{{{_AWS_KEYS}, role_arn: '{_AWS_ROLE}'}}}}", {}, ()),
+            (
+                "sts",
+                "AssumeRoleWithWebIdentity",
+                f"{{{{web_identity: {{{{role_arn: '{_AWS_ROLE}', token: {aws.WEB_IDENTITY_TOKEN}}}}}}}}}",
+                {},
+                (),
+            ),
+            *(
+                ("metadata", operation, "null", {}, ("ListRoles", "GetRoleKeys"))
+                for operation in ("PutToken", "ListRoles", "GetRoleKeys")
+            ),
+            (
+                "metadata",
+                "GetContainerKeys",
+                "null",
+                {
+                    "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{{metadata}}{CONTAINER_PATH}",
+                    "AWS_CONTAINER_AUTHORIZATION_TOKEN": aws.CONTAINER_TOKEN,
+                },
+                (),
+            ),
+        )
     ),
 )

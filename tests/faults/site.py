@@ -51,14 +51,14 @@ _SMALL_PAGES = {
     "alibaba_pai.client.PAGE_SIZE": 2,
     "alibaba_pai.usage.cloudmonitor.CATALOGUE_PAGE": 5,
     "alibaba_pai.usage.cloudmonitor.POINTS": 20,
-    "aws_sagemaker.client.PAGE_SIZE": 2,
+    "aws_sagemaker.calls.PAGE_SIZE": 2,
     "huawei_modelarts.client.JOBS_PAGE": 2,
     "huawei_modelarts.client.V1_PAGE": 2,
     "huawei_modelarts.client._POOL_PAGE": 2,
     "huawei_modelarts.client._WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
-_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "providers.aws_sagemaker.client._MAX_PAGES": 200}
+_SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "fleet.lists.MOST_PAGES": 200}
 """What the daemon does every second, and has nothing to do for most of them: a fifth of the time that cells take. And
 how many pages of a list that does not end are read."""
 _BYTES = 2 * 2**20
@@ -241,6 +241,7 @@ async def open_site(
         environ = {
             name: value.format(**{api: door.url for api, door in doors.items()}) for name, value in row.environ.items()
         }
+        stack.enter_context(mock.patch.dict("os.environ", environ))  # which botocore reads
         loaded = load_config(path, environ=environ, platforms=configs)
         with (
             mock.patch("random.SystemRandom", return_value=random.Random(1)),  # the same jitter always

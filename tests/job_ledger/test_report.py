@@ -20,8 +20,8 @@ from trainfleet_exporter.job_ledger.report import ReportRow, as_csv, as_text, re
 WEEK = timedelta(days=7)
 COLUMNS = (
     "by,name,jobs,failed_jobs,accelerator_hours,lost_accelerator_hours,idle_accelerator_hours,queued_hours,"
-    "preparing_hours,running_hours,recovering_hours,checking_hours,accelerator_faults,node_faults,process_faults,"
-    "hang_faults,degraded_faults,preempted_faults,other_faults,median_wait_seconds,longest_wait_seconds"
+    "preparing_hours,running_hours,recovering_hours,checking_hours,finishing_hours,accelerator_faults,node_faults,"
+    "process_faults,hang_faults,degraded_faults,preempted_faults,other_faults,median_wait_seconds,longest_wait_seconds"
 )
 
 
@@ -115,6 +115,21 @@ def test_days_cut_by_the_end(tmp_path: Path) -> None:
     _write(path, ended("a"), ended("b", ended=before), ended("c", ended=None, seen=unknown), ended("d", seen=before))
     jobs, invalid = read_ledger(path, END - WEEK)
     assert ([job.job_id for job in jobs], invalid) == (["a", "c", "d"], [])
+
+
+def test_an_id_that_is_used_again_is_a_new_job(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    lives = [END - timedelta(days=2), END - timedelta(days=1)]
+    _write(path, *(ended("nightly", created=created) for created in (*lives, lives[1])))
+    jobs, _ = read_ledger(path, END - WEEK)
+    assert [job.created for job in jobs] == lives
+
+
+def test_time_of_finishing_is_lost() -> None:
+    job = whole(phase_seconds={"running": 3600.0, "finishing": 900.0})
+    row = _table(job)["all", ""]
+    held = sum(each.count for each in job.accelerators)
+    assert (float(row["lost_accelerator_hours"]), row["finishing_hours"]) == (held / 4, "0.25")
 
 
 def test_the_latest_line_of_a_job_counts(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ DAYS = 2
 INTERVALS = {"jobs": {"pai": 1800, "modelarts": 120}, "pools": {"pai": 21600, "modelarts": 21600}}
 """Seconds between polls. PAI lists what ended; on ModelArts a job has to be seen while it lives."""
 CAUSES = ("accelerator", "node", "process", "hang", "degraded", "preempted", "other")
-PHASES = ("queued", "preparing", "running", "recovering", "checking")
+PHASES = ("queued", "preparing", "running", "recovering", "checking", "finishing")
 SEEN = {workspace.workspace_id for workspace in WORKSPACES if workspace.member}
 
 
@@ -45,7 +45,7 @@ class Sums:
         self.figures["jobs"] += 1
         self.figures["failed_jobs"] += job.status == "Failed"
         self.figures["accelerator_hours"] += cards * truth.held(job) / 3600
-        lost = sum(phases.get(phase, 0) for phase in ("preparing", "checking", "recovering"))
+        lost = sum(phases.get(phase, 0) for phase in ("preparing", "checking", "recovering", "finishing"))
         self.figures["lost_accelerator_hours"] += cards * lost / 3600
         for phase in PHASES:
             self.figures[f"{phase}_hours"] += phases.get(phase, 0) / 3600

@@ -16,11 +16,10 @@ from tests.simulator.modelarts.client import Caller as ModelArts
 from tests.support import enumerations as sdk
 from tests.support.enumerations import DLC, STUDIO, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
-from trainfleet_exporter.model import PoolStatus, Status
-from trainfleet_exporter.providers.alibaba_pai import payloads as pai_payloads
-from trainfleet_exporter.providers.alibaba_pai import translate as pai
-from trainfleet_exporter.providers.alibaba_pai import translate_history as pai_history
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
+from trainfleet_exporter.model import Pod, PoolStatus, Status
+from trainfleet_exporter.providers.alibaba_pai import history as pai_history
+from trainfleet_exporter.providers.alibaba_pai import jobs as pai
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
 from trainfleet_exporter.providers.huawei_modelarts import translate_history as huawei_history
@@ -58,13 +57,13 @@ _OTHER_POOLS = {
 def _evicting() -> list[str]:
     words = ("Normal", "Evicted", "Preempted", "Failed", "Other")
     pods = [{"PodId": word, "SubStatus": word} for word in words]
-    _, found, _ = pai.pods(payload({"JobId": "j", "Pods": pods}, pai_payloads.JobPods))
-    return [pod.pod_id for pod in found if pod.evicted]
+    found, _ = pai.pods(payload({"JobId": "j", "Pods": pods}, pai.JobRow))
+    return [pod.pod_id for pod in found if isinstance(pod, Pod) and pod.evicted]
 
 
 def _payment_types() -> list[str]:
     rows: list[dict[str, Any]] = [{}, {"ResourceId": "quota"}, {"JobSpecs": [{"UseSpotInstance": True}]}]
-    return [job.payment_type for row in rows if (job := pai.job(payload({"JobId": "j", **row}, pai_payloads.Job)))]
+    return [job.payment_type for row in rows if (job := pai.job(payload({"JobId": "j", **row}, pai.JobRow)))]
 
 
 ENUMERATIONS = (
@@ -77,7 +76,7 @@ ENUMERATIONS = (
     Enumeration(
         "DLC ListJobs, Status, as it is asked for",
         lambda: alibaba(DLC, "_list_jobs_request", "ListJobsRequest", "status"),
-        (*pai.LIVE_STATUSES, *pai.TERMINAL_STATUSES),
+        (*pai.LIVE, *pai.TERMINAL),
     ),
     Enumeration(
         "DLC GetJob, Status",
@@ -428,7 +427,9 @@ def test_simulated_clouds_have_words_that_we_know() -> None:
     assert {name: words - known[name] for name, words in recovered.items() if words - known[name]} == {}
     causes = set()
     for job in Pai().world.jobs.values():
-        answer = payload(detail(job, job.modified), pai_payloads.JobRecords)
-        causes |= {fault.cause for fault in pai_history.detail_records(answer).faults or ()}
+        answer = payload(detail(job, job.modified), pai.JobRow)
+        causes |= {
+            fault.cause for fault in pai_history.details_of(answer.status_history, answer.restart_record).faults or ()
+        }
     assert causes >= {"accelerator", "node", "process", "hang", "degraded", "preempted"}
     assert "other" not in causes

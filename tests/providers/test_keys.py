@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +17,9 @@ from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Global, Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, RequestTimedOut, Throttled, Unreachable
 from trainfleet_exporter.providers.key_search import KeyHttp, OpenDialect
-from trainfleet_exporter.providers.keys import FetchedKeys, GivenKeys, Keys, described, in_thread
+from trainfleet_exporter.providers.keys import FetchedKeys, GivenKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import Account, Attempt, Call, CallLimits, HttpSettings, Transport
+from trainfleet_exporter.transport import Account, Call, CallLimits, HttpSettings, Transport
 
 HOUR = 3600.0
 
@@ -302,61 +300,6 @@ def test_files_rotate_together(name: str, rotating: tuple[Callable[..., None], G
 def test_refused_keys_without_a_change_are_final(rotating: tuple[Callable[..., None], GivenKeys]) -> None:
     _, credential = rotating
     assert not credential.refused(credential.current())
-
-
-# Libraries, which block.
-
-
-def _library(work: Callable[[], Keys], timeout: float = 20) -> tuple[Callable[[float], Awaitable[Keys]], list[Attempt]]:
-    attempts: list[Attempt] = []
-    explain = lambda error: AccessDenied(described(error, str(error)))  # noqa: E731
-    return in_thread(work, explain, attempts.append, timeout=timeout), attempts
-
-
-def test_hanging_library_costs_no_second_thread() -> None:
-    release, running = threading.Event(), threading.active_count()
-
-    def hang() -> Keys:
-        release.wait(60)
-        return Keys("late", "s")
-
-    async def main() -> None:
-        fetch, attempts = _library(hang, timeout=0.05)
-        for _ in range(3):
-            with pytest.raises(RequestTimedOut):
-                await fetch(_soon())
-        assert threading.active_count() == running + 1
-        assert [attempt.outcome for attempt in attempts] == ["timeout"] * 3
-        release.set()
-        assert (await fetch(_soon())).access_key_id == "late"
-
-    asyncio.run(main())
-
-
-def test_error_of_a_library_brings_no_frames_and_no_secret() -> None:
-    class Frame:
-        """What a frame of the library would keep."""
-
-    def fail() -> Keys:
-        kept = Frame()
-        raise ValueError(f"bad 'planted-secret' in /home/planted and (planted {kept!r})")
-
-    async def main() -> None:
-        fetch, attempts = _library(fail)
-        with pytest.raises(AccessDenied) as caught:
-            await fetch(_soon())
-        assert "planted" not in str(caught.value)
-        assert str(caught.value).startswith("ValueError: bad …")
-        assert caught.value.__cause__ is None
-        assert attempts[0].outcome == "auth"
-        del caught
-        gc.collect()
-        assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
-
-    asyncio.run(main())
-
-
-# Calls for keys.
 
 
 def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:

@@ -12,14 +12,14 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.model import Accelerators, PoolUser
-from trainfleet_exporter.providers.alibaba_pai.payloads import (
-    QuotaUser,
+from trainfleet_exporter.providers.alibaba_pai.pools import (
     ResourceAmount,
     UserResources,
     WorkloadResource,
 )
-from trainfleet_exporter.providers.alibaba_pai.payloads import Workload as QuotaWorkload
-from trainfleet_exporter.providers.alibaba_pai.translate_pools import users as pai_users
+from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
+from trainfleet_exporter.providers.alibaba_pai.pools import WorkloadRow as QuotaWorkload
+from trainfleet_exporter.providers.alibaba_pai.pools import users as pai_users
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Workload
 from trainfleet_exporter.providers.huawei_modelarts.translate_pools import users as modelarts_users
 from trainfleet_exporter.providers.registry import installed_platforms

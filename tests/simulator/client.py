@@ -11,6 +11,8 @@ import httpx
 
 from trainfleet_exporter.providers.alibaba_pai.api import sign
 from trainfleet_exporter.providers.canonical import canonical_query
+from trainfleet_exporter.providers.keys import Keys
+from trainfleet_exporter.transport import Call
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
@@ -33,19 +35,12 @@ class Clock:
 
 def signed_headers(path: str, query: Mapping[str, str], **changes: Any) -> dict[str, str]:
     """Headers of a GET as the exporter would send them; `changes` replace what is signed."""
-    arguments: dict[str, Any] = {
-        "method": "GET",
-        "path": path,
-        "query": query,
-        "host": HOST,
-        "action": "ListJobs",
-        "version": VERSIONS["dlc"],
-        "access_key_id": ACCESS_KEY_ID,
-        "access_key_secret": ACCESS_KEY_SECRET,
-        "now": START,
-        "nonce": f"nonce-{next(_nonces)}",
-    }
-    return sign(**arguments | changes).headers
+    given = {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET, "security_token": None}
+    keys = Keys(**{name: changes.pop(name, value) for name, value in given.items()})
+    named = {"operation": changes.pop("action", "ListJobs"), "method": changes.pop("method", "GET")}
+    call = Call(path=path, query=query, body=changes.pop("body", b""), **named)
+    usual: dict[str, Any] = {"host": HOST, "version": VERSIONS["dlc"], "now": START, "nonce": f"nonce-{next(_nonces)}"}
+    return dict(sign(keys, call, **usual | changes).headers)
 
 
 def send(

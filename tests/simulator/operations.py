@@ -66,9 +66,8 @@ class Asking:
                 self.path, self.query, action=self.operation, version=version, method=self.method, host=host, now=now
             )
         else:
-            kind = {"content_type": JSON, "body": self.body} if self.body else {}
             pairs = list(self.query.items())
-            made = modelarts_headers(self.path, pairs, method=self.method, host=host, now=now, **kind)
+            made = modelarts_headers(self.path, pairs, method=self.method, host=host, now=now, body=self.body)
         return {**made, **self.headers}
 
     def at(self, **query: str) -> Asking:

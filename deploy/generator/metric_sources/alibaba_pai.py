@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import FAMILIES
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
+from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES
 from trainfleet_exporter.providers.usage.table import Family
 
 _LIST = "PAI-DLC ListJobs, Jobs[]"
@@ -36,7 +36,7 @@ def _usage_sources(family: Family) -> list[str]:
     found = [
         f"{_JOB_METRICS}, MetricType {metric.name}"
         for metric in METRIC_TYPES
-        if family.level in ("job", "pod") and metric.pod.path == family.path
+        if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
     name = family.names[0] if family.names else "only if usage.metrics of the config names a metric"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from trainfleet_exporter.providers.aws_sagemaker.usage.metrics import METRICS
+from trainfleet_exporter.providers.aws_sagemaker.usage import METRICS
 
 _JOB = "SageMaker Search, Results[].TrainingJob"
 _CONFIG = f"{_JOB}.ResourceConfig"

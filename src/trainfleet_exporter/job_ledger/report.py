@@ -25,17 +25,17 @@ from trainfleet_exporter.model import Cause, Phase
 
 _PHASE_NAMES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
-_LOST = ("preparing", "checking", "recovering")
+_LOST = ("preparing", "checking", "recovering", "finishing")
 """Phases in which a job holds its accelerators and trains nothing."""
 _NAME_WIDTH = 31
 
 
 def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]:
-    """Return the jobs that ended at `since` or later, each by its latest line; and the numbers of invalid lines.
+    """Return the jobs (by id and creation) that ended at `since` or later; and the numbers of invalid lines.
 
     Raises StartError if the file cannot be read.
     """
-    jobs: dict[tuple[str, str], EndedJob] = {}
+    jobs: dict[tuple[str, str, datetime | None], EndedJob] = {}
     invalid: list[int] = []
     decoder = msgspec.json.Decoder(EndedJob)
     try:
@@ -49,7 +49,7 @@ def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]
                     invalid.append(number)
                     continue
                 if job.end >= since:
-                    jobs[job.provider, job.job_id] = job
+                    jobs[job.provider, job.job_id, job.created] = job
     except OSError as error:
         raise StartError(
             f"cannot read the ledger {path}: {error.strerror or error}; "
@@ -70,7 +70,7 @@ class ReportRow:
     failed: int = 0
     accelerator_hours: float | None = None
     lost_hours: float | None = None
-    """Accelerator-hours of preparing, checking and recovering."""
+    """Accelerator-hours of preparing, checking, recovering and finishing."""
     idle_hours: float | None = None
     """Accelerator-hours of running times what the mean utilization lacks to 1."""
     phase_hours: dict[str, float] = field(default_factory=dict)
@@ -175,8 +175,8 @@ _FORMULAS = ("=", "+", "-", "@")
 """Beginnings of texts that spreadsheets run."""
 _ENDS = ("median", "longest", "faults")
 _LEGEND = (
-    "acc-hours: accelerator-hours held; of these, lost: preparing, checking or recovering; idle: running x (1 - mean",
-    "utilization). running and queued: hours of jobs. median and longest: time in the queue of a job. -: not known.",
+    "acc-hours: accelerator-hours held; of these, lost: preparing, checking, recovering, finishing; idle: running x",
+    "(1 - mean utilization). running, queued: hours of jobs. median, longest: time of a job in the queue. -: unknown.",
 )
 
 

@@ -8,20 +8,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
 Query: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | str
 """Decoded names and values, pairs if a name is sent more than once; or what `canonical_query` made of them."""
-
-
-class Signed(NamedTuple):
-    """A signed request: its headers, and the parts of them that no log may show."""
-
-    headers: dict[str, str]
-    """Sent as they are, `Authorization` included."""
-    proofs: tuple[str, str]
-    """The signature, and the hash in the string to sign."""
 
 
 def canonical_query(query: Query) -> str:

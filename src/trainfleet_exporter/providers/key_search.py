@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidator, model_serializer
@@ -27,11 +27,12 @@ from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.config.urls import is_link_local, is_loopback
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
+from trainfleet_exporter.providers.judging import error_of, kind_of
 from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_direct_transport
 from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, SignedRequest, TextForm, Transport
-from trainfleet_exporter.transport.json_fields import utc_time
+from trainfleet_exporter.transport.json_fields import number, utc_time
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Keys)
@@ -177,18 +178,29 @@ def in_words(source: str) -> str:
 
 
 async def open_session(
-    http: SearchHttp, operation: str, path: str, headers: Mapping[str, str], judge: Judge, *, without: Collection[int]
-) -> str:
-    """A token of the metadata service; empty if that has no sessions, by the HTTP statuses `without`."""
-    call = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN)
+    http: SearchHttp, operation: str, path: str, ttl: Mapping[str, str], carrier: str, *, without: Collection[int]
+) -> OpenDialect:
+    """The metadata service with a token of a session in the header `carrier`.
+
+    An old service has no sessions: it answers with one of the HTTP statuses `without`, and is asked without a token.
+    """
+    headers: dict[str, str] = {}
     try:
-        return str(await http.call(call, dict, OpenDialect(METADATA, judge, lambda call: headers)))
+        call = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN)
+        headers[carrier] = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda call: ttl)))
     except CloudError as error:
-        if error.status in without:
-            return ""
         if isinstance(error, RequestTimedOut | Unreachable):
             error.message += " (in a container, the hop limit of the metadata service must be 2 or more)"
-        raise
+        if error.status not in without:
+            raise
+    return OpenDialect(METADATA, judge_metadata, lambda call: headers, tuple(headers.values()))
+
+
+def judge_metadata(answer: HttpAnswer) -> CloudError | None:
+    """None for a good answer; else what went wrong, by its HTTP status alone: the bodies of errors are pages."""
+    kind = kind_of(answer.status)
+    wait = number({"s": answer.headers.get("retry-after", "")}, "s")
+    return None if kind is None else error_of(kind, "", status=answer.status, retry_after=wait)
 
 
 def issued_keys(answer: KeysAnswer | None, operation: str, origin: str, project_id: str = "") -> Keys:
@@ -280,12 +292,19 @@ class Environment:
             raise AccessDenied(f"the environment sets {there} without {' and '.join(missing)}")
         return not missing
 
+    def keys(self, key_id: str, secret: str, token: str, project_id: str = "") -> Keys | None:
+        """The keys of three variables, of which the token is optional; None if none of them is set."""
+        if self.all_or_none(key_id, secret):
+            parts = [self.secret(name) for name in (key_id, secret, token)]
+            return Keys(parts[0], parts[1], parts[2] or None, origin="environment", project_id=project_id)
+        if self.get(token):
+            raise AccessDenied(f"the environment sets {token} without {key_id} and {secret}")
+        return None
+
     def secret(self, name: str) -> str:
         """The value of a variable; empty if it is not set."""
         value = self.get(name)
-        if value and (reason := unusable_secret(value)):
-            raise AccessDenied(f"{name} cannot be used: {reason}")
-        return value
+        return usable(value, name) if value else ""
 
     def secret_file(self, name: str) -> Secret:
         """The secret in the file that a variable names."""
@@ -300,6 +319,13 @@ class Environment:
                 raise AccessDenied(f"{variable} cannot be used: there is no such home directory") from None
         home = self.get("HOME")
         return (Path(home, *default) if home else None), "/".join(("~", *default))
+
+
+def usable(value: str, name: str) -> str:
+    """The value. AccessDenied if it cannot be a secret, or a part of one."""
+    if reason := unusable_secret(value):
+        raise AccessDenied(f"{name} cannot be used: {reason}")
+    return value
 
 
 def secret_of(path: Path, shown: str) -> Secret:
@@ -344,9 +370,14 @@ def parse_ini(text: str, *, comments: tuple[str, ...] = ()) -> dict[str, dict[st
 class CredentialsSection(Section):
     """The credentials in one of several forms; without the section, the vendor's default chain."""
 
+    key_names: ClassVar[tuple[str, ...]] = ()
+    """The keys of the section for the key id, its secret and its token."""
+
     def given_keys(self) -> tuple[Secret, ...]:
         """The key id, its secret and its token, if the section has keys that sign calls as they are; else nothing."""
-        raise NotImplementedError
+        if getattr(self, "role_arn", None) is not None:
+            return ()
+        return tuple(part for name in self.key_names if (part := getattr(self, name)) is not None)
 
     def check_form(self, allowed: str, *forms: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
         """Return the given keys. ValueError if they are not one form: its keys, and then those that it may have."""

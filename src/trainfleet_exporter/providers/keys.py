@@ -15,6 +15,7 @@ import logging
 import math
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -26,12 +27,11 @@ from trainfleet_exporter.errors import (
     CloudError,
     NotFound,
     RequestRefused,
-    RequestTimedOut,
 )
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets, redact, remember
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
-from trainfleet_exporter.transport import Attempt, Call
+from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import iso_time, printable
 from trainfleet_exporter.transport.retry import wait_hint
 
@@ -49,8 +49,6 @@ ROTATION = 60.0
 """Seconds after which changed files are used even if other files of the same credential have not changed."""
 _KEY_ID = re.compile(r"LTAI[A-Za-z0-9]{12,26}|STS\.[A-Za-z0-9]{10,}|[A-Z0-9]{20}")
 """Key ids of the clouds. Their secrets have 30 characters or more, of both cases."""
-_REFUSALS = (AccessDenied, NotFound, RequestRefused)
-_THREADS = DaemonThreadExecutor()
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
 
 
@@ -95,6 +93,7 @@ class Keys(HoldsSecrets):
         return (self.access_key_id, self.access_key_secret, *([self.security_token] if self.security_token else []))
 
 
+T = TypeVar("T")
 K = TypeVar("K", bound=Keys)
 K_co = TypeVar("K_co", bound=Keys, covariant=True)
 Fetch: TypeAlias = Callable[[float], Awaitable[K]]
@@ -317,8 +316,8 @@ class BackOff:
         """Begin the pause of a failure, unless it is the noted one. Without an attempt there is no pause."""
         if not error.attempted or (self._error is not None and self._is_pause(basis)):
             return
-        hint = wait_hint(error.retry_after) or 0.0
-        pause = REFUSAL_PAUSE if isinstance(error, _REFUSALS) else max(FAILURE_PAUSE, hint)
+        is_refused = isinstance(error, AccessDenied | NotFound | RequestRefused)
+        pause = REFUSAL_PAUSE if is_refused else max(FAILURE_PAUSE, wait_hint(error.retry_after) or 0.0)
         # A copy, because ApiClient writes the name of the caller's operation into the error that it gets.
         self._error, self._basis, self._pause = copy.copy(error), basis, (time.time(), time.time() + pause)
 
@@ -330,47 +329,9 @@ class BackOff:
         return basis == self._basis and self._pause[0] <= time.time() < self._pause[1]
 
 
-def in_thread(
-    fetch: Callable[[], K],
-    explain: Callable[[Exception], CloudError],
-    observe: Callable[[Attempt], None],
-    *,
-    timeout: float,
-) -> Fetch[K]:
-    """Return a fetch by a library, which blocks and may hang: in a daemon thread, and never in two at a time.
-
-    `explain` returns the error to raise for one of the library's. `timeout` in seconds.
-    """
-    running: asyncio.Future[K | CloudError] | None = None
-
-    def guarded() -> K | CloudError:
-        try:
-            return fetch()
-        except CloudError as error:
-            return error.with_traceback(None)
-        except Exception as error:  # noqa: BLE001 - libraries raise anything; their frames hold secrets
-            return explain(error)
-
-    async def run(deadline: float) -> K:
-        nonlocal running
-        began = asyncio.get_running_loop().time()
-        if running is None:
-            running = asyncio.wrap_future(_THREADS.submit(guarded))
-        outcome = RequestTimedOut.outcome
-        try:
-            done, _ = await asyncio.wait({running}, timeout=max(0.0, min(timeout, deadline - began)))
-            if not done:
-                raise RequestTimedOut("the credentials did not come in time", operation="GetCredentials")
-            found, running = running.result(), None
-            if isinstance(found, CloudError):
-                outcome = found.outcome
-                raise found
-            outcome = "ok"
-            return found
-        finally:
-            observe(Attempt("credentials", "GetCredentials", outcome, asyncio.get_running_loop().time() - began))
-
-    return run
+def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Start a call that blocks and may hang, in a daemon thread of its own."""
+    return asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), work)
 
 
 def described(error: Exception, said: str = "") -> str:
@@ -379,7 +340,7 @@ def described(error: Exception, said: str = "") -> str:
     return printable(redact(f"{type(error).__name__}: {said}" if said else type(error).__name__), 300)
 
 
-class SignedDialect(Generic[K]):
+class SignedDialect(ABC, Generic[K]):
     """Base of the dialects (transport.Dialect) that sign with a credential."""
 
     def __init__(self, api: str, credential: Credential[K]) -> None:
@@ -395,6 +356,6 @@ class SignedDialect(Generic[K]):
         # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
         return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
 
+    @abstractmethod
     def blames_credential(self, error: AccessDenied) -> bool:
         """Return whether other keys might be accepted: not if a permission is missing or a clock is wrong."""
-        raise NotImplementedError

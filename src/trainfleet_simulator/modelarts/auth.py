@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from trainfleet_exporter.providers.huawei_modelarts.api import (
-    ALGORITHM,
-    DATE_FORMAT,
-    UNSIGNED_PAYLOAD,
-    signature,
-)
+from trainfleet_exporter.providers.canonical import canonical_request, hmac_sha256, sha256
+from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, canonical_path, string_to_sign
 from trainfleet_simulator.exchange import ApiError, ApiRequest
 from trainfleet_simulator.keys import Keys, Tokens
 
 MAX_SKEW = 900  # seconds
+UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 _AUTHORIZATION = re.compile(
     re.escape(ALGORITHM) + r" Access=([^,\s]+), SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})"
 )
@@ -50,15 +46,14 @@ class Gatekeeper:
         must = {"x-sdk-date", "x-security-token"} & set(headers)
         if signed != sorted(set(signed)) or not must <= set(signed) <= set(headers):
             raise _refused("verify aksk signature fail, signed headers are incomplete")
-        expected = signature(
+        canonical = canonical_request(
             method=request.method,
-            path=request.path,
+            path=canonical_path(request.path),
             query=request.query,
             headers={name: headers[name] for name in signed},
-            date=headers["x-sdk-date"],
             body_sha256=_body_sha256(headers, request.body),
-            secret=secret,
         )
+        expected = hmac_sha256(secret, string_to_sign(sha256(canonical), headers["x-sdk-date"]))
         if not hmac.compare_digest(expected, received):
             raise _refused("verify aksk signature fail")
 
@@ -81,12 +76,12 @@ def _body_sha256(headers: Mapping[str, str], body: bytes) -> str:
         if headers.get("content-type", "").startswith(("application/json", "application/bson")):
             raise _refused("verify aksk signature fail, the body is not signed")
         return UNSIGNED_PAYLOAD
-    return hashlib.sha256(body).hexdigest()
+    return sha256(body)
 
 
 def _check_date(text: str, now: float) -> None:
     try:
-        sent = datetime.strptime(text, DATE_FORMAT).replace(tzinfo=UTC).timestamp()
+        sent = datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     except ValueError:
         raise _refused("x-sdk-date is missing or malformed") from None
     if abs(now - sent) > MAX_SKEW:

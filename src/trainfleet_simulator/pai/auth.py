@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 from datetime import UTC, datetime
 
-from trainfleet_exporter.providers.alibaba_pai.api import ALGORITHM, signature
+from trainfleet_exporter.providers.alibaba_pai.api import ALGORITHM, string_to_sign
+from trainfleet_exporter.providers.canonical import canonical_request, hmac_sha256, sha256
 from trainfleet_simulator.exchange import ApiError, ApiRequest
 from trainfleet_simulator.keys import Key, Keys
 
@@ -45,15 +45,15 @@ class Verifier:
         missing = sorted(must - set(signed_names)) + sorted(set(signed_names) - set(headers))
         if missing:
             raise ApiError(400, "IncompleteSignature", f"Not among the signed headers: {', '.join(missing)}.")
-        body_sha256 = hashlib.sha256(request.body).hexdigest()
-        expected = signature(
+        body_sha256 = sha256(request.body)
+        canonical = canonical_request(
             method=request.method,
             path=request.path,
             query=dict(request.query),
             headers={name: headers[name] for name in signed_names},
             body_sha256=body_sha256,
-            secret=key.access_key_secret,
         )
+        expected = hmac_sha256(key.access_key_secret, string_to_sign(sha256(canonical)))
         if headers["x-acs-content-sha256"] != body_sha256 or not hmac.compare_digest(expected, received):
             raise ApiError(400, "SignatureDoesNotMatch", "The signature does not conform to Aliyun standards.")
         self._check_nonce(headers["x-acs-signature-nonce"], now)

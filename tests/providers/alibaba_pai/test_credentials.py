@@ -17,8 +17,7 @@ from tests.providers.key_rig import Found, find
 from tests.support.hang import at_most
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.providers import key_search
-from trainfleet_exporter.providers.alibaba_pai.api import load
-from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Oidc
+from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Oidc, load
 
 ROLE, PROVIDER = "acs:ram::1234567890123456:role/r", "acs:ram::1234567890123456:oidc-provider/p"
 ENV = {"ALIBABA_CLOUD_ACCESS_KEY_ID": "env-id", "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "planted-env"}
@@ -75,6 +74,12 @@ ENVIRONMENTS = {
         ["AssumeRole"],
         {},
         cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE)),
+    ),
+    "CLI, RamRoleArn for the longest time": Env(
+        f"STS role {ROLE}",
+        ["AssumeRole"],
+        {},
+        cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, expired_seconds=43200)),
     ),
     "CLI, chained role": Env(
         f"STS role {ROLE}",
@@ -167,7 +172,10 @@ BROKEN = {
         refusal=(f"access_key_secret of {SHOWN_INI.format('default')}",),
     ),
     "session that is too long": Env(
-        files=cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, expired_seconds=99999)), refusal=("expired_seconds",)
+        files=cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, expired_seconds=43201)), refusal=("expired_seconds",)
+    ),
+    "session that is too short": Env(
+        files=cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, expired_seconds=899)), refusal=("expired_seconds",)
     ),
     "swapped keys": Env(
         files=cli(profile("AK", access_key_id="planted" * 5, access_key_secret="LTAI1234567890123456")),
@@ -282,7 +290,7 @@ def test_requests_of_roles_say_role_session_and_external_id(tmp_path: Path) -> N
 
 ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {
     "no role": (lambda request: httpx.Response(404), "this machine has no RAM role"),
-    "refused": (lambda request: httpx.Response(401), "the service refuses to answer"),
+    "refused": (lambda request: httpx.Response(401), "HTTP 401 access denied"),
     "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "no keys, but"),
     "incomplete": (lambda request: httpx.Response(200, json={"Code": "Success"}), "the answer lacks keys"),
     "broken": (lambda request: httpx.Response(500), "the service failed"),

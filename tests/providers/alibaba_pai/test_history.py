@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
-from trainfleet_exporter.providers.alibaba_pai import payloads, translate, translate_history
+from trainfleet_exporter.providers.alibaba_pai import jobs
+from trainfleet_exporter.providers.alibaba_pai.history import cause, details_of, records_of
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.values import utc_time
 from trainfleet_exporter.transport.json_fields import UNUSABLE, iso_time
@@ -67,13 +68,13 @@ def _poll(
 ) -> Shown:
     histories = histories or JobHistories(T + began)
     given = {"JobId": "j", "ResourceId": "quota", "Status": status, "StatusHistory": history}
-    row = payload(given, payloads.Job)
-    job = translate.job(row)
+    row = payload(given, jobs.JobRow)
+    job = jobs.job(row)
     assert job is not None
     if detail:
-        answer = payload({**given, "RestartRecord": restarts}, payloads.JobRecords)
-        histories.note_detail("j", translate_history.detail_records(answer))
-    elif (records := translate_history.row_records(row)) is not None:
+        answer = payload({**given, "RestartRecord": restarts}, jobs.JobRow)
+        histories.note_detail("j", details_of(answer.status_history, answer.restart_record))
+    elif (records := records_of(row.status_history)) is not None:
         histories.note("j", records)
     return shown(histories, job, T + now, since=T + began)
 
@@ -357,7 +358,7 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
         UNUSABLE.reset(token)
     assert found.phases == {"queued": 65, "preparing": 30, "running": 35, "recovering": 5}
     assert found.faults == {("hang", "Hang"): 1}
-    assert lost == {"out_of_range": 1, "malformed": 5}  # the 7 counts in the row and in the detail
+    assert lost == {"out_of_range": 1, "malformed": 4}
 
 
 def test_job_without_a_history_has_no_phases() -> None:
@@ -387,7 +388,7 @@ def test_job_without_a_history_has_no_phases() -> None:
     ],
 )
 def test_causes_by_parts_of_codes(words: tuple[str | None, ...], expected: str) -> None:
-    assert translate_history.cause(*words) == expected
+    assert cause(*words) == expected
 
 
 def test_texts_are_never_shown() -> None:

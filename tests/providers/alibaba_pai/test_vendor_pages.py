@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES, add
-from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
+from trainfleet_exporter.providers.alibaba_pai import jobs
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, JobMetrics, job_columns, take
+from trainfleet_exporter.providers.alibaba_pai.usage import sources
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
@@ -27,37 +29,42 @@ SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp(
     cases("alibaba-pai-dlc-get-job-metrics.txt", GET_JOB_METRICS, "JSONformat", "Error codes"),
 )
 def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
-    metrics, now = payload(answer, payloads.JobMetrics), SAMPLE_TIME + 30
-    sheet = Sheet(answer["JobId"], now=now, max_age=900)
-    for metric in METRIC_TYPES:  # the page shows one answer; each of the eight types has this shape
-        add(sheet, metrics, metric, job_id=answer["JobId"], now=now)
-    assert not sheet.dropped
-    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(sheet.of_job("job_metrics")))
+    shown, dropped = _shown(answer, SAMPLE_TIME + 30)
+    assert not +dropped
+    check_golden(GOLDEN / "page_get_job_metrics.txt", lines(shown))
 
 
 def test_get_job_metrics_page_a_day_later_is_stale() -> None:
-    metrics = payload(GET_JOB_METRICS, payloads.JobMetrics)
-    job_id, now = GET_JOB_METRICS["JobId"], SAMPLE_TIME + 86400
-    sheet = Sheet(job_id, now=now, max_age=900)
-    add(sheet, metrics, METRIC_TYPES[0], job_id=job_id, now=now)
-    assert sheet.of_job("job_metrics") == []
-    assert sheet.dropped == {"stale": 1}
+    shown, dropped = _shown(GET_JOB_METRICS, SAMPLE_TIME + 86400)
+    assert shown == []
+    assert +dropped == {"stale": len(METRIC_TYPES)}
+
+
+def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[str]]:
+    """What is shown of the page's answer, and what is dropped; each of the eight types has this shape."""
+    job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[str, NewestReadings]()
+    for metric in METRIC_TYPES:
+        found[metric.name] = NewestReadings("pod", {job_id: 0.0}, now=now, max_age=900)
+        take(metrics, found[metric.name], job_id, now)
+    columns = job_columns(found)
+    dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
+    return [*Subjects().readings(columns), *sources(columns, "job_metrics")], dropped
 
 
 @pytest.mark.parametrize(
     "answer", cases("alibaba-pai-dlc-get-job.zh.txt", GET_JOB, "正常返回示例\n\nJSON格式", "错误码")
 )
 def test_get_job_page(answer: dict[str, Any]) -> None:
-    job = translate.job(payload(answer, payloads.Job))
+    job = jobs.job(payload(answer, jobs.JobRow))
     assert job is not None
-    detail, pods, dropped = translate.pods(payload(answer, payloads.JobPods))
-    assert not dropped
-    text = lines([job, detail, *pods], job_labels=("key",))
+    found, dropped = jobs.pods(payload(answer, jobs.JobRow))
+    assert not +dropped
+    text = lines([job, *found], job_labels=("key",))
     check_golden(GOLDEN / "page_get_job.txt", text)
 
 
 def test_get_job_page_while_it_ran() -> None:
     # The page's job has ended, so what it asked for is gone; its SubStatus says how it was before.
-    job = translate.job(payload({**GET_JOB, "Status": "Running", "GmtFinishTime": None}, payloads.Job))
+    job = jobs.job(payload({**GET_JOB, "Status": "Running", "GmtFinishTime": None}, jobs.JobRow))
     assert job is not None
     check_golden(GOLDEN / "page_get_job_running.txt", lines([replace(job, tags=())]))

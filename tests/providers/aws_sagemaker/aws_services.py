@@ -106,7 +106,9 @@ class _Handler(BaseHTTPRequestHandler):
         signer = re.search("Credential=([^/]*)/", self.headers.get("Authorization", ""))
         asker = signer[1] if signer else form.get("WebIdentityToken", ["nobody"])[0]
         operation, role = form["Action"][0], form["RoleArn"][0].rpartition("/")[2]
-        if self.server.denied:
+        if "json" in self.headers.get("Accept", ""):  # as STS does it, which botocore cannot read
+            self._send(json.dumps({f"{operation}Response": {}}))
+        elif self.server.denied:
             self._send(_DENIED, 403, "text/xml")
         else:
             self._send(_STS.format(operation, f"STS.{role}.{asker}", _end()), 200, "text/xml")

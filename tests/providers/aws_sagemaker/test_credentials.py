@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import os
@@ -10,24 +11,28 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import botocore.configloader
 import pytest
 from botocore.session import Session
 
 from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
 from tests.support.certificates import Authority
 from trainfleet_exporter.config import Global, load_config
-from trainfleet_exporter.errors import CloudError, ConfigError
-from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
+from trainfleet_exporter.errors import AccessDenied, CloudError, ConfigError, RequestTimedOut
+from trainfleet_exporter.process.threads import THREAD_NAME
+from trainfleet_exporter.providers.aws_sagemaker.api import ServerClock, public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KeyFetch, Place, search
 from trainfleet_exporter.providers.aws_sagemaker.provider import AwsSageMaker
 from trainfleet_exporter.providers.registry import BuildContext, installed_platforms
-from trainfleet_exporter.transport import Account, Attempt, CallLimits
+from trainfleet_exporter.transport import Account, Attempt, CallLimits, HttpSettings, Transport
 
 KEYS = "aws_access_key_id = AKIA{0}\naws_secret_access_key = planted-secret-{0}\n"
 ROLE_OF = "role_arn = " + ROLE.format("{0}") + "\nsource_profile = {1}\n"
@@ -250,9 +255,11 @@ def ours(home: Path, section: str = "", region: str = "us-east-1") -> Ours:
             provider = AwsSageMaker(config, context)
             credential = provider.identity
             found.at_start = credential.origin
-            keys = await credential.keys(asyncio.get_running_loop().time() + 20)
-            found.key, found.origin = keys.access_key_id, credential.origin
-            await provider.aclose()
+            try:
+                keys = await credential.keys(asyncio.get_running_loop().time() + 20)
+                found.key, found.origin = keys.access_key_id, credential.origin
+            finally:
+                await provider.aclose()
 
         asyncio.run(use())
     except (ConfigError, CloudError) as error:
@@ -306,24 +313,34 @@ def test_broken_profile_never_becomes_the_machines_role(
 
 
 ORIGINS = {
-    "environment": ("environment", "environment"),
-    "keys in credentials": ('profile "default" of ~/.aws/credentials',) * 2,
-    "role": (f'STS role {ROLE.format("a")}, by profile "default" of ~/.aws/config',) * 2,
-    "web identity of the environment": (f"web identity role {ROLE.format('pod')}, by the environment",) * 2,
-    "process": ('profile "default" of ~/.aws/config',) * 2,
-    "container": ("container credentials endpoint",) * 2,
-    "nothing": ("EC2 metadata", "EC2 metadata, role machine"),
+    "environment": ("environment", "environment", []),
+    "keys in credentials": (*('profile "default" of ~/.aws/credentials',) * 2, []),
+    "role": (*(f'STS role {ROLE.format("a")}, by profile "default" of ~/.aws/config',) * 2, ["AssumeRole"]),
+    "role of a role": (
+        *(f'STS role {ROLE.format("a")}, by profile "default" of ~/.aws/config',) * 2,
+        ["AssumeRole", "AssumeRole"],
+    ),
+    "web identity of the environment": (
+        *(f"web identity role {ROLE.format('pod')}, by the environment",) * 2,
+        ["AssumeRoleWithWebIdentity"],
+    ),
+    "process": (*('profile "default" of ~/.aws/config',) * 2, []),
+    "byte order mark": (*('profile "default" of ~/.aws/credentials',) * 2, []),
+    "sso session, refreshed": (*('profile "default" of ~/.aws/config',) * 2, ["CreateToken", "GetRoleCredentials"]),
+    "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
+    "nothing": ("EC2 metadata", "EC2 metadata, role machine", ["PutToken", "ListRoles", "GetRoleKeys"]),
 }
 
 
 @pytest.mark.parametrize("name", ORIGINS)
-def test_the_identity_is_named_at_the_start(
+def test_the_identity_is_named_and_its_calls_are_counted(
     name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrange(ENVIRONMENTS[name], home, services, monkeypatch)
     found = ours(home)
-    assert (found.at_start, found.origin) == ORIGINS[name]
-    assert [(each.api, each.outcome) for each in found.attempts] == [("credentials", "ok")]
+    assert (found.at_start, found.origin, [each.operation for each in found.attempts]) == ORIGINS[name]
+    assert {each.outcome for each in found.attempts} <= {"ok"}
+    assert {form["RoleSessionName"][0] for form in services.forms} <= {"trainfleet-exporter"}
 
 
 SECTIONS = {
@@ -364,12 +381,16 @@ def test_refusal_of_sts_names_the_code_and_the_permission(home: Path, services: 
     (home / ".aws" / "credentials").write_text("[default]\n" + KEYS.format("D"))
     found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
     assert found.refusal.startswith("AssumeRole: HTTP 403 AccessDenied")
-    assert [(each.api, each.outcome) for each in found.attempts] == [("credentials", "auth")]
+    assert "not authorized to perform: sts:AssumeRole" in found.refusal
+    assert [(each.api, each.outcome) for each in found.attempts] == [("sts", "auth")]
 
 
-def test_machine_without_a_role_names_the_hop_limit(home: Path, services: AwsServices) -> None:
+def test_machine_without_a_role_is_named(home: Path, services: AwsServices) -> None:
     services.machine_role = None
-    assert "hop limit of the metadata service must be 2 or more" in ours(home).refusal
+    assert ours(home).refusal == (
+        'ListRoles: HTTP 404 no credentials found in the environment or in profile "default" of ~/.aws/config '
+        "and ~/.aws/credentials, and EC2 metadata has none: this machine has no role"
+    )
 
 
 METADATA = {
@@ -395,6 +416,20 @@ def test_no_proxy_gets_a_call_to_metadata(
     assert {"imds", "container"} & set(services.asked)
     assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
     assert not [path for path in proxy.paths if path.endswith("/container")]
+
+
+def test_no_proxy_gets_a_call_to_metadata_elsewhere(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*args: Any, **given: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    for variable in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(variable, services.url)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://metadata.test")
+    assert HOPS in ours(home).refusal
+    assert services.paths == []
 
 
 PROXIED = {
@@ -431,7 +466,7 @@ def test_sts_uses_the_proxies_of_all_other_calls(
         found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
     assert bool(found.key) == (by != "nowhere"), found
     assert (len(services.forms), len(proxy.forms)) == (int(by == "direct"), int(by == "proxy"))
-    assert by != "nowhere" or [each.outcome for each in found.attempts] == ["network"]
+    assert by != "nowhere" or {each.outcome for each in found.attempts} == {"network"}
     assert "planted" not in found.refusal
 
 
@@ -450,49 +485,59 @@ def test_session_keys_of_sts_are_not_written(
 
 V1 = {"AWS_EC2_METADATA_V1_DISABLED": "true"}
 CLOSED = "http://127.0.0.1:1"
+HOPS = "the hop limit of the metadata service must be 2 or more"
 AWAY = {
-    "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
-    "no connection, v1 disabled": (Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
-    "it fails": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": "{url}/500"}), "network"),
-    "source": (Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), "network"),
-    "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), "network"),
-    "container fails": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/500/planted"}), "network"),
+    "no connection": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
+    "no connection, v1 disabled": (Env(env=V1 | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}), {"network"}, HOPS),
+    "it fails": (Env(env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": "{url}/500"}), {"ok", "server"}, "HTTP 500"),
+    "source": (
+        Env("[default]\n" + MACHINE_ROLE, env={"AWS_EC2_METADATA_SERVICE_ENDPOINT": CLOSED}),
+        {"network"},
+        HOPS,
+    ),
+    "container": (Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{CLOSED}/planted"}), {"network"}, "container"),
+    "container fails": (
+        Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/500/planted"}),
+        {"server"},
+        "GetContainerKeys: HTTP 500 the container credentials endpoint cannot be used",
+    ),
     "container source": (
         Env(
             f"[default]\nrole_arn = {ROLE.format('r')}\ncredential_source = EcsContainer\n",
             env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": CLOSED},
         ),
-        "network",
+        {"network"},
+        "credential_source",
     ),
-    "no role": (Env(machine=False), "auth"),
-    "no role for the source": (Env("[default]\n" + MACHINE_ROLE, machine=False), "auth"),
-    "disabled": (Env(env={"AWS_EC2_METADATA_DISABLED": "true"}), ""),
+    "no role": (Env(machine=False), {"ok", "not_found"}, "this machine has no role"),
+    "no role for the source": (
+        Env("[default]\n" + MACHINE_ROLE, machine=False),
+        {"ok", "not_found"},
+        "this machine has no role",
+    ),
+    "disabled": (Env(env={"AWS_EC2_METADATA_DISABLED": "true"}), set(), "EC2 metadata is switched off"),
 }
 
 
 @pytest.mark.parametrize("name", AWAY)
-def test_metadata_that_is_away_is_a_short_pause(
+def test_metadata_that_is_away_is_named_and_counted(
     name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, outcome = AWAY[name]
-    monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    given, outcomes, words = AWAY[name]
     arrange(given, home, services, monkeypatch)
     found = ours(home)
-    assert [each.outcome for each in found.attempts] == ([] if name == "disabled" else [outcome]), found
-    assert "no credentials found in" in found.refusal or name != "disabled"
+    assert {each.outcome for each in found.attempts} == outcomes, found
+    assert words in found.refusal
     assert "planted" not in found.refusal
-    words = "container credentials endpoint gave no" if "container" in name else "metadata"
-    assert outcome != "network" or words in found.refusal
-    assert ("HTTP 500" in found.refusal) == (name == "container fails")
 
 
-def test_sts_that_cannot_be_reached_is_a_short_pause(
+def test_sts_that_cannot_be_reached_is_tried_again(
     home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", CLOSED)
     found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
-    assert [each.outcome for each in found.attempts] == ["network"], found
+    assert [each.outcome for each in found.attempts] == ["network"] * 3, found
 
 
 PROGRAMS = {
@@ -514,6 +559,91 @@ def test_error_never_quotes_output_of_a_program(
     assert "planted" not in refusal
     assert 'profile "default" of ~/.aws/config cannot be used' in refusal
     assert program == "no JSON" or "the program of credential_process failed" in refusal
+
+
+ENDLESS = """
+import os, pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+pathlib.Path(sys.argv[0]).with_name("pids").write_text(f"{os.getpid()} {child.pid}")
+time.sleep(30)
+"""
+
+
+def test_endless_program_is_killed_with_its_children(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env("[default]\n" + PROCESS), home, services, monkeypatch)
+    (home / "process.py").write_text(ENDLESS)
+    found = ours(home, "{profile: default}, http: {connect_timeout: 1s, request_timeout: 2s}")
+    assert found.refusal == (
+        'profile "default" of ~/.aws/config cannot be used (credential_process): '
+        "the program of credential_process did not end within 2 s (http.request_timeout) and was killed"
+    )
+    for pid in (home / "pids").read_text().split():
+        assert not is_running(pid)
+
+
+def is_running(pid: str) -> bool:
+    """Return whether a process lives. One that its parent has not waited for does not."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_program_that_writes_too_much_is_refused(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(Env("[default]\n" + PROCESS), home, services, monkeypatch)
+    (home / "process.py").write_text("while True: print('x' * 65536)")
+    assert "the program of credential_process writes too much" in ours(home).refusal
+
+
+def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
+    release, read = threading.Event(), botocore.configloader.raw_config_parse
+
+    def hang(*args: Any, **given: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            release.wait(60)
+        return read(*args, **given)
+
+    async def use() -> None:
+        context = BuildContext(settings=Global(), account=Account("test", CallLimits()), observe=print)
+        place = Place(region="us-east-1", fips=False, sts=None, metadata=None)
+        transport = Transport(account=context.account, http=HttpSettings(), observe=print)
+        fetch = KeyFetch(None, place, transport, context, clock=ServerClock(), endpoints={})
+        running = threading.active_count()
+        for _ in range(3):
+            with pytest.raises(RequestTimedOut, match="the search for credentials hangs"):
+                await fetch(asyncio.get_running_loop().time() + 0.05)
+        assert threading.active_count() == running + 1
+        release.set()
+        (late,) = [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
+        await asyncio.to_thread(late.join)
+        assert (await fetch(asyncio.get_running_loop().time() + 20)).access_key_id == "AKIAD"
+        await fetch.aclose()
+        await transport.aclose()
+
+    monkeypatch.setattr("botocore.configloader.raw_config_parse", hang)
+    asyncio.run(use())
+
+
+def test_errors_of_botocore_bring_no_frames(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Frame:
+        """What a frame of the library would keep."""
+
+    def fail(*args: Any, **given: Any) -> Any:
+        kept = Frame()
+        raise ValueError(f"bad 'planted-secret' in /home/planted and (planted {kept!r})")
+
+    monkeypatch.setattr("botocore.credentials.EnvProvider.load", fail)
+    found = search(None, None, {})
+    assert isinstance(found, AccessDenied)
+    assert "planted" not in str(found)
+    assert (found.__traceback__, found.__cause__) == (None, None)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
 
 
 def test_sso_works_in_a_home_that_cannot_be_written(

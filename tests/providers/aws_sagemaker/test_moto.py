@@ -132,7 +132,7 @@ def test_jobs_of_boto3_have_their_status_times_and_instances(moto: str, tmp_path
 
 def test_metrics_of_boto3_come_out_as_ratios(moto: str, tmp_path: Path) -> None:
     _create(moto, "one")
-    _set("one", "InProgress", "Training")
+    _set("one", "InProgress", "Training").creation_time = datetime.fromtimestamp(time.time() - 600, UTC)
     monitor = boto3.client("cloudwatch", REGION, endpoint_url=moto)
     given = {"CPUUtilization": 4800.0, "MemoryUtilization": 30.0, "GPUUtilization": 600.0, "GPUMemoryUtilization": 80.0}
     for host, factor in (("one/algo-1", 1.0), ("one/algo-2", 0.5)):

@@ -13,7 +13,7 @@ from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed,
 from tests.providers.aws_sagemaker.models import enumeration
 from tests.support.clock import START
 from tests.support.fleet import Fleet
-from trainfleet_exporter.providers.aws_sagemaker import payloads, translate_pools
+from trainfleet_exporter.providers.aws_sagemaker import pools
 
 
 def _group(name: str, kind: str = "ml.p5.48xlarge", count: int = 4, status: str = "InService", **fields: Any) -> Row:
@@ -104,22 +104,6 @@ def test_nodes_have_their_health(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_plans_that_are_refused_take_no_cluster_along(run: Run) -> None:
-    cloud = _cloud()
-    answers = {"AccessDeniedException": 0, "UnknownOperationException": 1}
-
-    async def steps(fleet: Fleet) -> None:
-        for code, success in answers.items():
-            cloud.answer = lambda operation, asked, code=code: (
-                failed(code) if operation == "ListTrainingPlans" else None
-            )  # type: ignore[misc]
-            await fleet.runner("pools").tick()
-            assert fleet.own("collector_success", collector="pools") == success
-            assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 2
-
-    run(cloud, steps)
-
-
 @pytest.mark.parametrize(
     ("answer", "success"),
     [
@@ -147,22 +131,9 @@ def test_what_a_region_does_not_serve_fails_nothing(
     run(cloud, steps)
 
 
-def test_a_refused_list_of_clusters_keeps_the_last_good_one(run: Run) -> None:
-    cloud = _cloud()
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.runner("pools").tick()
-        cloud.answer = lambda operation, asked: failed("ValidationException") if operation == "ListClusters" else None
-        await fleet.runner("pools").tick()
-        assert fleet.own("collector_success", collector="pools") == 0
-        assert len(await fleet.lines("pool_info")) == 3
-
-    run(cloud, steps)
-
-
 @pytest.mark.parametrize("status", enumeration("TrainingPlanStatus"))
 def test_only_an_active_plan_has_capacity(status: str) -> None:
-    found = translate_pools.plan_pool(convert(_plan("p", status), payloads.TrainingPlan))
+    found = pools.plan_pool(convert(_plan("p", status), pools.TrainingPlan))
     assert found is not None
     assert bool(found[1].capacity_accelerators) == (status == "Active")
 
@@ -232,6 +203,6 @@ def test_only_the_configured_clusters_are_read(run: Run) -> None:
 
 
 def test_every_status_of_the_models_has_a_word() -> None:
-    assert translate_pools.GROUP_STATUS.keys() == set(enumeration("InstanceGroupStatus"))
-    assert translate_pools.NODE_STATUS.keys() | {"NotFound"} == set(enumeration("ClusterInstanceStatus"))
-    assert translate_pools.PLAN_STATUS.keys() | {translate_pools.EXPIRED} == set(enumeration("TrainingPlanStatus"))
+    assert pools.GROUP_STATUS.keys() == set(enumeration("InstanceGroupStatus"))
+    assert pools.NODE_STATUS.keys() | {"NotFound"} == set(enumeration("ClusterInstanceStatus"))
+    assert pools.PLAN_STATUS.keys() | {pools.EXPIRED} == set(enumeration("TrainingPlanStatus"))

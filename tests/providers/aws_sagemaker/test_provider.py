@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
-import httpx
-import pytest
-
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Run, job
+from tests.providers.aws_sagemaker.cloud import CONFIG, Run
 from tests.providers.aws_sagemaker.models import service
-from tests.support.fleet import Fleet
 from trainfleet_exporter.backfill.command import Wish, fault_in
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.providers.aws_sagemaker.provider import PLATFORM
 from trainfleet_exporter.providers.history import Range
-
-
-def test_no_collector_succeeds_while_the_cloud_is_out_of_reach(run: Run) -> None:
-    def unreachable(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused")
-
-    async def steps(fleet: Fleet) -> None:
-        for _ in range(3):
-            assert not await fleet.exporter.poll_once()
-            await asyncio.sleep(60)
-        assert [runner.state.collector for runner in fleet.exporter.runners if runner.state.success] == []
-        up = fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"})
-        assert up == 0
-
-    run(unreachable, steps)
-
-
-@pytest.mark.parametrize("jobs", [10, 90])
-def test_calls_of_a_whole_poll_do_not_grow_with_the_jobs(run: Run, jobs: int) -> None:
-    cloud = Cloud()
-    cloud.jobs = [
-        job(f"j{number}", ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1}) for number in range(jobs)
-    ]
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        # Two live lists, one of what ended, three counts; 360 metrics; plans and clusters.
-        assert len(cloud.calls) == 3 + 3 + 1 + 2
-
-    run(cloud, steps)
 
 
 def test_every_operation_has_its_action(run: Run) -> None:

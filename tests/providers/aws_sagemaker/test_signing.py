@@ -138,10 +138,12 @@ def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) ->
         there = time.time() + hours * 3600
         dates.append(request.headers["x-amz-date"])
         signed = datetime.strptime(dates[-1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+        date = format_datetime(datetime.fromtimestamp(there, UTC), usegmt=True)
         if abs(signed - there) > 300:
-            date = format_datetime(datetime.fromtimestamp(there, UTC), usegmt=True)
             return failed(code, "Signature not yet current", 403, Date=date)
-        return cloud(request)
+        answer = cloud(request)
+        answer.headers["date"] = date
+        return answer
 
     async def steps(fleet: Fleet) -> None:
         await fleet.runner("jobs").tick()

@@ -212,25 +212,3 @@ def test_readings_that_cannot_be_true_are_dropped(run: Run) -> None:
         assert await fleet.lines("pod_memory_utilization_ratio") == []
 
     run(cloud, steps)
-
-
-def test_pages_of_points_are_read_to_the_end(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 2})]
-
-    def paged(operation: str, asked: Row) -> httpx.Response | None:
-        if operation != "GetMetricData":
-            return None
-        number = int(asked.get("NextToken", 0))
-        row = {"Id": asked["MetricDataQueries"][number]["Id"], "Timestamps": [START - 60], "Values": [50.0]}
-        more = {"NextToken": str(number + 1)} if number < 3 else {}
-        return httpx.Response(200, json={"MetricDataResults": [row, {"Id": 5}, None], **more})
-
-    cloud.answer = paged
-
-    async def steps(fleet: Fleet) -> None:
-        await _poll(fleet)
-        assert fleet.own("collector_success", collector="usage") == 1
-        assert len(await fleet.lines("pod_cpu_utilization_ratio", "pod_memory_utilization_ratio")) == 4
-
-    run(cloud, steps)

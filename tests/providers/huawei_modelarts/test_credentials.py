@@ -15,8 +15,8 @@ from tests.providers.key_rig import Found, find
 from tests.support.hang import at_most
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.providers.huawei_modelarts.api import Token, load, public_endpoint
-from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, Oidc
+from trainfleet_exporter.providers.huawei_modelarts.api import Token, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, Oidc, load
 
 ENV = {"HUAWEICLOUD_SDK_AK": "env-ak", "HUAWEICLOUD_SDK_SK": "planted-sk"}
 OIDC = {
@@ -73,6 +73,9 @@ ENVIRONMENTS = {
     "half of OIDC": Env(env={"HUAWEICLOUD_OIDC_AGENCY_URN": "a"}, refusal=("without HUAWEICLOUD_OIDC_PROVIDER_URN",)),
     "OIDC without its file": Env(
         env=OIDC | {"HUAWEICLOUD_OIDC_TOKEN_FILE": "/planted"}, refusal=("the file of HUAWEICLOUD_OIDC_TOKEN_FILE",)
+    ),
+    "pod identity on a machine with an agency": Env(
+        "ECS metadata", MACHINE, {"HC_CONTAINER_CREDENTIALS_FULL_URI": "http://planted.test"}
     ),
     "federated": Env(env={"HUAWEICLOUD_SDK_IDP_ID": "x"}, refusal=("HUAWEICLOUD_SDK_IDP_ID",)),
     "wrong project": Env(env={"HUAWEICLOUD_SDK_PROJECT_ID": "a b"}, refusal=("HUAWEICLOUD_SDK_PROJECT_ID",)),
@@ -199,6 +202,13 @@ def test_password_becomes_a_token_of_the_project(tmp_path: Path) -> None:
     use(Env(), tmp_path, BY_OIDC, note)
     assert json.loads(requests[1].content)["id_token"] == "planted-token"
     assert not {"authorization", "x-auth-token"} & set(requests[1].headers)
+
+
+def test_pod_identity_is_refused_by_name(tmp_path: Path) -> None:
+    given = Env(env={"HC_CONTAINER_CREDENTIALS_FULL_URI": "http://planted.test"})
+    found = use(given, tmp_path, answer=lambda request: httpx.Response(404))
+    assert "HC_CONTAINER_CREDENTIALS_FULL_URI is not supported" in found.refusal
+    assert "planted" not in found.refusal
 
 
 ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {

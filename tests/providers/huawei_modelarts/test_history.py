@@ -9,7 +9,6 @@ from typing import Any
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
-from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 
@@ -307,26 +306,3 @@ def test_exit_codes_of_tasks() -> None:
     ]
     found = _poll(_row("Failed", _run(0, 10), task_statuses=statuses), 20)
     assert found.exits == {"worker-0": 137, "worker-1": 0, "worker-2": -9}
-
-
-def test_history_is_made_again_when_anything_in_it_changes() -> None:
-    """Else a poll repeats the history of the poll before."""
-    retry = _attempt(10, None, "npu_step_retry", "chip_fault", "recovering", "worker-0")
-
-    def row(phase: str = "Running", end: float | None = None, **status: Any) -> payloads.Job:
-        return _row(phase, _run(0, None, recover_records=[retry | {"recover_end_at": end or 0}]), **status)
-
-    reader = object.__new__(ModelArtsJobReader)
-    assert reader.has_history_of(row(duration=5), row(duration=9))
-    later = row()
-    assert later.metadata is not None
-    later.metadata.create_time = T * 1000 + 1
-    for changed in (
-        row("Failed"),
-        row(end=T + 20),
-        row(start_time=T * 1000),
-        row(task_statuses=[{"task": "worker-0", "exit_code": 1}]),
-        later,
-        payload({"metadata": {"id": "j"}}, payloads.Job),
-    ):
-        assert not reader.has_history_of(changed, row())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from email.utils import formatdate
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 import time_machine
 
 from tests.support.clock import START
-from trainfleet_exporter.errors import AccessDenied, CloudError
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, judge
 from trainfleet_exporter.providers.keys import FixedKeys, Keys
 from trainfleet_exporter.transport import HttpAnswer
@@ -33,9 +34,11 @@ def refusal(
 def test_a_refusal_from_another_time_is_about_the_clock(seconds: int, status: int) -> None:
     error = refusal(status, "verify aksk signature fail", date=formatdate(START + seconds, usegmt=True))
     assert isinstance(error, AccessDenied)
-    minutes = abs(seconds) // 60
-    assert error.message.startswith(
-        f"the clock of this machine is off by {minutes} minutes: here it is 2026-01-02T03:04:05Z, there it is 2026-01-0"
+    minutes, side = abs(seconds) // 60, "behind" if seconds > 0 else "ahead"
+    there = datetime.fromtimestamp(START + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert error.message == (
+        f"the clock of this machine is off by {minutes} minutes ({side}): "
+        f"here it is 2026-01-02T03:04:05Z, there it is {there}"
     )
 
 
@@ -56,6 +59,21 @@ def test_a_gateway_that_says_so_is_believed() -> None:
 
 def test_the_access_key_that_a_refusal_names_is_not_repeated() -> None:
     assert refusal(message="ak HSTA44319FA276FD6647 not exist").message == "ak <secret> not exist"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (404, "ModelArts.2775", NotFound),
+        (400, "ModelArts.2775", NotFound),
+        (404, "ModelArts.0109", NotFound),
+        (404, "APIGW.0101", RequestRefused),  # an address that the gateway does not know is no lost job
+        (403, "APIGW.0308", Throttled),
+        (503, "", ServerTrouble),
+    ],
+)
+def test_code_decides_before_the_status(status: int, code: str, kind: type[CloudError]) -> None:
+    assert type(refusal(status, code=code)) is kind
 
 
 class _Keys(FixedKeys):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
 from tests.simulator.client import HOST, START, Clock, send
 from trainfleet_exporter.providers.canonical import canonical_query
 from trainfleet_exporter.providers.huawei_modelarts.api import sign
+from trainfleet_exporter.providers.keys import Keys
+from trainfleet_exporter.transport import Call
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, DEFAULT, PROJECT_ID, SECRET_KEY
 
@@ -23,17 +25,12 @@ POOLS = f"{V2}/pools"
 
 def signed_headers(path: str, query: Sequence[tuple[str, str]] = (), **changes: Any) -> dict[str, str]:
     """Headers of a GET as the exporter would send them; `changes` replace what is signed."""
-    arguments: dict[str, Any] = {
-        "method": "GET",
-        "path": path,
-        "query": query,
-        "host": HOST,
-        "access_key": ACCESS_KEY,
-        "secret_key": SECRET_KEY,
-        "project_id": PROJECT_ID,
-        "now": START,
-    }
-    return sign(**arguments | changes).headers
+    given = (changes.pop("access_key", ACCESS_KEY), changes.pop("secret_key", SECRET_KEY))
+    keys = Keys(*given, changes.pop("security_token", None))
+    method, body = changes.pop("method", "GET"), changes.pop("body", b"")
+    call = Call(operation="", path=path, method=method, query=cast("Any", query), body=body)
+    usual: dict[str, Any] = {"host": HOST, "project_id": PROJECT_ID, "now": START}
+    return dict(sign(keys, call, **usual | changes).headers)
 
 
 class Caller:
@@ -54,7 +51,7 @@ class Caller:
     def post(self, path: str, body: Any) -> httpx.Response:
         """A signed POST of JSON."""
         content = json.dumps(body).encode()
-        headers = signed_headers(path, method="POST", content_type=JSON, body=content, now=self.clock.now)
+        headers = signed_headers(path, method="POST", body=content, now=self.clock.now)
         return send(self.simulator, path, headers=headers, method="POST", content=content)
 
     def body(self, path: str, *pairs: tuple[str, str], **query: str) -> dict[str, Any]:

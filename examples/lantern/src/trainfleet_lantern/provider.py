@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
+from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.collectors import WorkspacesCollector
-from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
-from trainfleet_lantern import translate
 from trainfleet_lantern.auth import LanternDialect
 from trainfleet_lantern.client import LanternClient
-from trainfleet_lantern.collectors import JobCounts, LanternJobReader, LanternShared, Pools, Usage
+from trainfleet_lantern.collectors import JobCounts, Jobs, LanternShared, Pools, Usage
 from trainfleet_lantern.config import LanternConfig
 
 
@@ -48,9 +45,7 @@ class Lantern:
 
 def _collectors(config: LanternConfig, shared: LanternShared, every: float) -> Iterator[Collector]:
     chosen = config.collectors
-    yield WorkspacesCollector(shared, every, list_all=shared.client.list_workspaces, translate=translate.workspace)
-    if chosen.jobs.enabled:
-        yield JobsCollector(shared, chosen.jobs.effective_interval(every), partial(LanternJobReader, shared))
+    yield from collectors_of([Jobs(shared)], chosen, every)
     if chosen.job_counts.enabled:
         yield JobCounts("job_counts", shared, chosen.job_counts.effective_interval(every))
     if chosen.usage.enabled:

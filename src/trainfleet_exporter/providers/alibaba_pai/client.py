@@ -1,172 +1,133 @@
-"""PAI's APIs as this exporter calls them, paging through lists until they are whole."""
+"""PAI's APIs: their clients, lists page by page, and what each operation needs to be allowed.
+
+https://www.alibabacloud.com/help/en/pai/developer-reference/api-pai-dlc-2020-12-03-overview
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.alibaba_pai import payloads
-from trainfleet_exporter.providers.alibaba_pai.translate_pools import ENQUEUED
-from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
-from trainfleet_exporter.providers.values import whole
-from trainfleet_exporter.transport import BULK, PAGE, ApiClient, BodyLimits, Call
-from trainfleet_exporter.transport.json_fields import iso_time
+from msgspec import Struct
 
+from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.credentials import load
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.providers.values import whole
+from trainfleet_exporter.transport import Call
+
+T = TypeVar("T")
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
+# If there are two, the vendor's own pages disagree on which one counts: grant both.
+PERMISSIONS = {
+    "ListWorkspaces": "paiworkspace:ListWorkspaces",
+    "ListJobs": "paidlc:ListJobs and pai:ListJobs",
+    "ListEcsSpecs": "paidlc:ListEcsSpecs and pai:ListEcsSpecs",
+    "GetJob": "paidlc:GetJob and pai:GetJob",
+    "GetJobMetrics": "paidlc:GetJobMetrics and pai:GetJobMetrics",
+    "ListQuotas": "pai:ListQuotas",
+    "ListQuotaWorkloads": "pai:ListQuotaWorkloads",
+    "ListQuotaActiveUserUsages": "pai:ListQuotaActiveUserUsages",
+    "ListNodes": "pai:ListNodes",
+    "DescribeMetricList": "cms:DescribeMetricList and cms:QueryMetricList",
+    "DescribeMetricLast": "cms:DescribeMetricLast and cms:QueryMetricLast",
+    "AssumeRole": "sts:AssumeRole",
+    "DescribeMetricMetaList": "cms:DescribeMetricMetaList and cms:QueryMetricMeta",
+}
 
 
-class _Page(Protocol[T_co]):
-    """A page of a list as it is answered."""
-
-    @property
-    def total_count(self) -> float | None: ...
-    @property
-    def rows(self) -> Sequence[T_co | None] | None: ...
+class Row(Struct, rename="pascal", gc=False):
+    """Base of all answers."""
 
 
-class _OfJob(Protocol):
-    """An answer about one job."""
+class Total(Row):
+    """Any list, only its length."""
 
-    @property
-    def job_id(self) -> str | None: ...
-
-
-J = TypeVar("J", bound=_OfJob)
+    total_count: float | None = None
 
 
-class PaiClient:
-    """The calls that the collectors make. Every one raises CloudError, and ends by its deadline (loop time)."""
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[T]):
+    """A list of an API: the struct of its pages, with `total_count` and `rows`, and the field with the id of a row."""
 
-    def __init__(self, *, dlc: ApiClient, paistudio: ApiClient, aiworkspace: ApiClient) -> None:
-        self._dlc = dlc
-        self._paistudio = paistudio
-        self._aiworkspace = aiworkspace
+    api: str
+    operation: str
+    page: type[Any]
+    row_id: str
 
-    async def list_workspaces(self, deadline: float) -> Listing[payloads.Workspace]:
-        """AIWorkSpace ListWorkspaces: those that the identity is a member of. Others are silently left out."""
-        call = Call(operation="ListWorkspaces", path="/api/v1/workspaces")
-        return await _whole_list(self._aiworkspace, call, payloads.WorkspacesPage, attrgetter("workspace_id"), deadline)
 
-    async def list_jobs(self, query: Mapping[str, str], *, deadline: float, kind: str = "") -> Listing[payloads.Job]:
-        """DLC ListJobs, oldest first, all pages. `query` must hold StartTime: without it only 7 days are seen.
+class Api:
+    """The clients of one account and region. Every call raises CloudError, and ends by its deadline (loop time)."""
 
-        `kind` as in Call.
-        """
-        call = Call(
-            operation="ListJobs",
-            path="/api/v1/jobs",
-            query={**query, "SortBy": "GmtCreateTime", "Order": "asc"},
-            limits=PAGE,
-            kind=kind,
-        )
-        return await _whole_list(self._dlc, call, payloads.JobsPage, attrgetter("job_id"), deadline)
+    def __init__(self, config: AlibabaPaiConfig, context: BuildContext, *, cloudmonitor: bool) -> None:
+        self._transport = open_transport(config, context)
+        asked = {api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or cloudmonitor}
+        self.endpoints: Mapping[str, str] = asked
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, asked)
+        self.identity = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
+        self._clients = {
+            api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
+            for api, url in asked.items()
+        }
 
-    async def count_jobs(self, query: Mapping[str, str], *, deadline: float) -> int:
-        """DLC ListJobs for its TotalCount alone: one call however many jobs there are."""
-        return await _total(self._dlc, Call(operation="ListJobs", path="/api/v1/jobs", query=query), deadline)
-
-    async def list_ecs_specs(self, *, deadline: float) -> Listing[payloads.EcsSpec]:
-        """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it. So is ResourceType:
-        spot jobs run on machine types of ECS and of Lingjun."""
-        call = Call(operation="ListEcsSpecs", path="/api/v1/ecsspecs")
-        return await _whole_list(self._dlc, call, payloads.EcsSpecsPage, attrgetter("instance_type"), deadline)
-
-    async def get_job(self, job_id: str, into: type[J], *, deadline: float) -> J:
-        """DLC GetJob: one job with its pods, with the fields of `into`."""
-        call = Call(operation="GetJob", path=f"/api/v1/jobs/{_segment(job_id)}")
-        found = await self._dlc.call(call, into, deadline=deadline)
-        if found.job_id != job_id:
-            raise BadAnswer("the answer is about another job", operation=call.operation)
-        return found
-
-    async def get_job_metrics(
+    async def get(
         self,
-        job_id: str,
-        metric_type: str,
+        api: str,
+        operation: str,
+        path: str,
+        into: type[T],
+        query: Mapping[str, str] | None = None,
         *,
-        start: float,
-        end: float,
         deadline: float,
-        limits: BodyLimits = BULK,
-    ) -> payloads.JobMetrics:
-        """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
-        call = Call(
-            operation="GetJobMetrics",
-            path=f"/api/v1/jobs/{_segment(job_id)}/metrics",
-            query={
-                "MetricType": metric_type,
-                "StartTime": iso_time(start),
-                "EndTime": iso_time(end),
-                "TimeStep": "1m",
-            },
-            no_data=lambda found: not found.pod_metrics,
-            limits=limits,
-        )
-        return await self._dlc.call(call, payloads.JobMetrics, deadline=deadline)
+        **options: Any,
+    ) -> T:
+        """Make one call. CloudMonitor is an RPC API: a POST of nothing to `/`. `options` are those of Call."""
+        method = "POST" if api == "cloudmonitor" else "GET"
+        call = Call(operation=operation, path=path, method=method, query=query or {}, **options)
+        return await self._clients[api].call(call, into, deadline=deadline)
 
-    async def list_quotas(self, *, deadline: float) -> Listing[payloads.Quota]:
-        """PaiStudio ListQuotas, verbose. ResourceType is left out: that answers all types, and naming ACS fails."""
-        call = Call(operation="ListQuotas", path="/api/v1/quotas/", query={"Verbose": "true"})
-        return await _whole_list(self._paistudio, call, payloads.QuotasPage, attrgetter("quota_id"), deadline)
+    async def list_all(
+        self,
+        of: ListOf[T],
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        deadline: float,
+        page_size: int = PAGE_SIZE,
+        **options: Any,
+    ) -> Listing[T]:
+        """Read all pages of a list."""
 
-    async def list_queue(self, quota_id: str, *, deadline: float) -> Listing[payloads.Workload]:
-        """PaiStudio ListQuotaWorkloads: what waits in the queue of a quota and of its descendants, all products."""
-        call = _workloads(quota_id, {"Status": ENQUEUED})
-        return await _whole_list(self._paistudio, call, payloads.WorkloadsPage, attrgetter("workload_id"), deadline)
+        async def read_page(number: int) -> Page[T]:
+            asked = {**(query or {}), "PageNumber": str(number + 1), "PageSize": str(page_size)}
+            page = await self.get(of.api, of.operation, path, of.page, asked, deadline=deadline, **options)
+            return Page(whole(page.total_count), page.rows)
 
-    async def count_running(self, quota_id: str, workload_type: str, *, deadline: float) -> int:
-        """PaiStudio ListQuotaWorkloads for its TotalCount alone: how much of one type runs in a quota."""
-        call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running"})
-        return await _total(self._paistudio, call, deadline)
+        return await read_whole_list(read_page, id_of=attrgetter(of.row_id), operation=of.operation)
 
-    async def list_running(self, quota_id: str, workload_type: str, *, deadline: float) -> Listing[payloads.Workload]:
-        """PaiStudio ListQuotaWorkloads: workloads of one type that run in a quota itself."""
-        call = _workloads(quota_id, {"WorkloadType": workload_type, "WorkloadStatuses": "Running", "ShowOwn": "true"})
-        return await _whole_list(self._paistudio, call, payloads.WorkloadsPage, attrgetter("workload_id"), deadline)
+    async def count(self, api: str, operation: str, path: str, query: Mapping[str, str], *, deadline: float) -> int:
+        """The TotalCount of a list: one call however long it is."""
+        asked = {**query, "PageNumber": "1", "PageSize": "1"}
+        total = whole((await self.get(api, operation, path, Total, asked, deadline=deadline)).total_count)
+        if total is None:
+            raise BadAnswer("the answer has no TotalCount", operation=operation)
+        return total
 
-    async def list_users(self, quota_id: str, *, deadline: float) -> Listing[payloads.QuotaUser]:
-        """PaiStudio ListQuotaActiveUserUsages: what each user holds in a quota itself, all products."""
-        path = f"/api/v1/quotas/{_segment(quota_id)}/activeuserusages"
-        call = Call(operation="ListQuotaActiveUserUsages", path=path, query={"SelfOnly": "true"})
-        return await _whole_list(self._paistudio, call, payloads.QuotaUsersPage, attrgetter("user_id"), deadline)
-
-    async def list_nodes(self, quota_id: str, *, deadline: float) -> Listing[payloads.Node]:
-        """PaiStudio ListNodes of one quota, verbose: only this response has the requests of a node."""
-        call = Call(operation="ListNodes", path="/api/v1/nodes", query={"QuotaId": quota_id, "Verbose": "true"})
-        return await _whole_list(self._paistudio, call, payloads.NodesPage, attrgetter("node_name"), deadline)
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._key_http.aclose()
+        await self._transport.aclose()
 
 
-def _workloads(quota_id: str, query: Mapping[str, str]) -> Call:
-    return Call(operation="ListQuotaWorkloads", path=f"/api/v1/quotas/{_segment(quota_id)}/workloads", query=query)
-
-
-async def _total(client: ApiClient, call: Call, deadline: float) -> int:
-    """The TotalCount of a list: one call however long it is."""
-    call = replace(call, query={**call.query, "PageNumber": "1", "PageSize": "1"})
-    total = whole((await client.call(call, payloads.Total, deadline=deadline)).total_count)
-    if total is None:
-        raise BadAnswer("the answer has no TotalCount", operation=call.operation)
-    return total
-
-
-async def _whole_list(
-    client: ApiClient, call: Call, into: type[_Page[T]], id_of: Callable[[T], str | None], deadline: float
-) -> Listing[T]:
-    async def read_page(number: int) -> Page[T]:
-        query = {**call.query, "PageNumber": str(number + 1), "PageSize": str(PAGE_SIZE)}
-        found = await client.call(replace(call, query=query), into, deadline=deadline)
-        return Page(whole(found.total_count), found.rows)
-
-    return await read_whole_list(read_page, id_of=id_of, operation=call.operation)
-
-
-def _segment(any_id: str) -> str:
-    # Ids are opaque and come from the cloud: no slash, and no half of a surrogate pair, may reach the path as it is.
+def segment(any_id: str) -> str:
+    """An id as a part of a path. Ids are opaque and come from the cloud: none may reach the path as it is."""
     return quote(any_id, safe="", errors="replace")

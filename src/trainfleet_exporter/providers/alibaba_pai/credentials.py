@@ -1,15 +1,57 @@
-"""The keys of the section `credentials` of a provider of platform `alibaba_pai`."""
+"""The section `credentials` of a provider of platform `alibaba_pai`, and how its keys are found.
+
+Without a section, keys are found in the order of the vendor's clients. The first source that says something is used,
+even if a service rejects it later: the exporter must not become another user because STS was busy.
+
+    environment ──► OIDC variables ──► CLI profile ──► SDK profile ──► ECS metadata ──► credentials URI
+
+https://www.alibabacloud.com/help/en/sdk/developer-reference/v2-manage-python-access-credentials
+https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerole
+https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerolewithoidc
+https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
+https://www.alibabacloud.com/help/en/cli/configure-credentials
+"""
 
 from __future__ import annotations
 
 import re
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
+from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
 from pydantic import AfterValidator, PlainValidator, model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text
-from trainfleet_exporter.providers.key_search import CredentialsSection
+from trainfleet_exporter.config.plain import show
+from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestTimedOut, Unreachable
+from trainfleet_exporter.providers.alibaba_pai import payloads
+from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
+from trainfleet_exporter.providers.key_search import (
+    METADATA,
+    CredentialsSection,
+    Environment,
+    OpenDialect,
+    SearchHttp,
+    in_words,
+    issued_keys,
+    judge_metadata,
+    open_session,
+    parse_ini,
+    read_file,
+    secret_of,
+    usable,
+)
+from trainfleet_exporter.providers.keys import FixedKeys, GivenKeys, Keys
+from trainfleet_exporter.transport import Call, TextForm
+from trainfleet_exporter.transport.json_fields import iso_time
 
 _ALLOWED = (
     "allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
@@ -19,17 +61,19 @@ _ALLOWED = (
 _ROLE = ("role_arn", "external_id")
 
 
-def arn_form(kind: str) -> re.Pattern[str]:
-    """Return the pattern of an ARN of RAM, of kind `role` or `oidc-provider`."""
-    return re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
+def _arn_form(kind: str, what: str) -> tuple[re.Pattern[str], str]:
+    form = re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
+    return form, f"{what}'s ARN, such as acs:ram::1234567890123456:{kind}/name"
 
 
-def _arn(kind: str, what: str) -> AfterValidator:
-    form = arn_form(kind)
+_A_ROLE_ARN = _arn_form("role", "a RAM role")
+_A_PROVIDER_ARN = _arn_form("oidc-provider", "an OIDC provider")
 
+
+def _arn(form: re.Pattern[str], allowed: str) -> AfterValidator:
     def validate(text: str) -> str:
         if not form.fullmatch(text):
-            raise ValueError(f"allowed: {what}'s ARN, such as acs:ram::1234567890123456:{kind}/name")
+            raise ValueError(f"allowed: {allowed}")
         return text
 
     return AfterValidator(validate)
@@ -44,8 +88,8 @@ def _ram_role(value: object) -> Literal[True] | str:
     return text
 
 
-RoleArn: TypeAlias = Annotated[Text, _arn("role", "a RAM role")]
-ProviderArn: TypeAlias = Annotated[Text, _arn("oidc-provider", "an OIDC provider")]
+RoleArn: TypeAlias = Annotated[Text, _arn(*_A_ROLE_ARN)]
+ProviderArn: TypeAlias = Annotated[Text, _arn(*_A_PROVIDER_ARN)]
 RamRole: TypeAlias = Annotated[Literal[True] | str, PlainValidator(_ram_role)]
 
 
@@ -74,6 +118,7 @@ class Credentials(CredentialsSection):
         "session_token": "security_token",
         "ecs_agency": "ecs_ram_role",
     }
+    key_names = ("access_key_id", "access_key_secret", "security_token")
 
     access_key_id: SecretText | None = None
     """Access key id of a RAM user."""
@@ -92,12 +137,6 @@ class Credentials(CredentialsSection):
     profile: Text | None = None
     """Profile in `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
 
-    def given_keys(self) -> tuple[Secret, ...]:
-        """The keys, if no role is assumed with them."""
-        if self.access_key_id is None or self.access_key_secret is None or self.role_arn is not None:
-            return ()
-        return (self.access_key_id, self.access_key_secret, *([self.security_token] if self.security_token else []))
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         self.check_form(
@@ -111,3 +150,290 @@ class Credentials(CredentialsSection):
         if self.external_id is not None and self.role_arn is None:
             raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
         return self
+
+
+KEPT: Mapping[str, float] = {
+    **dict.fromkeys(("AssumeRole", "AssumeRoleWithOIDC", "GetCredentialsUri"), 2700.0),
+    **dict.fromkeys(("PutToken", "ListRamRoles", "GetRamRoleCredentials"), 6 * 3600 - 900.0),
+}
+"""Seconds for which the answer of an operation is used, as a rule."""
+_PREFIX = "ALIBABA_CLOUD_"
+_KEYS = (_PREFIX + "ACCESS_KEY_ID", _PREFIX + "ACCESS_KEY_SECRET", _PREFIX + "SECURITY_TOKEN")
+_OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "OIDC_TOKEN_FILE", _PREFIX + "ROLE_ARN")
+_STS_VERSION = "2015-04-01"
+_SESSION = {"RoleSessionName": "trainfleet-exporter", "DurationSeconds": "3600"}
+_A_ROLE_NAME = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._+=,@-]{1,64}"))
+
+
+async def load(section: Credentials | None, environ: Mapping[str, str], http: SearchHttp) -> Keys:
+    """The keys of a section, or of the vendor's chain without one. Raises CloudError."""
+    env = Environment(environ)
+    if section is None:
+        return await _chain(env, http)
+    if section.oidc is not None:
+        return await _assume_with_oidc(http, section.oidc.provider_arn, section.oidc.role_arn, section.oidc.token)
+    if section.ecs_ram_role is not None:
+        return await _machine(env, http, "" if section.ecs_ram_role is True else section.ecs_ram_role)
+    if section.profile is not None:
+        return await _chosen_profile(env, http, section.profile)
+    if section.access_key_id is not None and section.access_key_secret is not None:
+        keys = GivenKeys(section.access_key_id, section.access_key_secret, section.security_token).current()
+    else:
+        keys = await _chain(env, http)
+    if section.role_arn is None:
+        return keys
+    external_id = "" if section.external_id is None else section.external_id.reveal()
+    return await _assume(http, keys, section.role_arn, _SESSION, external_id)
+
+
+async def _chain(env: Environment, http: SearchHttp) -> Keys:
+    if (keys := env.keys(*_KEYS)) is not None:
+        return keys
+    if any(env.get(name) for name in _OIDC[:2]) and env.all_or_none(*_OIDC):  # a role alone says nothing
+        name = env.get(_PREFIX + "ROLE_SESSION_NAME") or _SESSION["RoleSessionName"]
+        provider, token, role = env.get(_OIDC[0]), env.secret_file(_OIDC[1]), env.get(_OIDC[2])
+        return await _assume_with_oidc(http, provider, role, token, {**_SESSION, "RoleSessionName": name})
+    if chosen := env.get(_PREFIX + "PROFILE"):
+        return await _chosen_profile(env, http, chosen, f", which {_PREFIX}PROFILE names,")
+    for file in _files(env):
+        if file.current:
+            return await _use(env, http, file.profile(file.current))
+        if file.profiles and not file.is_ini:
+            raise AccessDenied(f"{file.shown} cannot be used: it has profiles, and none is current")
+    kind: type[CloudError] = AccessDenied
+    operation, metadata = "", "ECS metadata is disabled"
+    if not env.is_true(_PREFIX + "ECS_METADATA_DISABLED"):
+        wanted = env.get(_PREFIX + "ECS_METADATA")
+        try:
+            return await _machine(env, http, wanted)
+        except (NotFound, Unreachable, RequestTimedOut) as error:  # this machine has none
+            if wanted:
+                raise
+            metadata, operation = f"ECS metadata: {error.message}", error.operation
+            kind = type(error) if error.transient else AccessDenied
+    if uri := env.get(_PREFIX + "CREDENTIALS_URI"):
+        return await _credentials_uri(http, uri)
+    passed = f"the environment sets no keys; {_shown_files(env)} have no profile; {metadata}"
+    instead = f"set {_KEYS[0]} or give the machine a RAM role"
+    raise kind(f"no credentials found: {passed}; {instead}", operation=operation)
+
+
+async def _assume(http: SearchHttp, keys: Keys, role: str, session: Mapping[str, str], external_id: str = "") -> Keys:
+    origin = f"STS role {role}, with keys of {in_words(keys.origin)}"
+    http.asks(origin)
+    query = {"RoleArn": role, **session, **({"ExternalId": external_id} if external_id else {})}
+    secrets = (external_id,) if external_id else ()
+    call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
+    answer = await http.call(call, payloads.StsAnswer, PaiDialect("sts", _STS_VERSION, FixedKeys(keys)))
+    return issued_keys(answer.credentials, call.operation, origin)
+
+
+async def _assume_with_oidc(
+    http: SearchHttp, provider: str, role: str, token: Secret, session: Mapping[str, str] = _SESSION
+) -> Keys:
+    origin, id_token = f"OIDC role {role}, with the token of {in_words(token.source)}", token.reveal()
+    http.asks(origin)
+    # In the body, because proxies log addresses.
+    body = urlencode({"OIDCProviderArn": provider, "RoleArn": role, "OIDCToken": id_token, **session}).encode()
+    call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=body, secrets=(id_token,))
+    answer = await http.call(call, payloads.StsAnswer, OpenDialect("sts", judge, _open_headers))
+    return issued_keys(answer.credentials, call.operation, origin)
+
+
+def _open_headers(call: Call) -> Mapping[str, str]:
+    """The headers that STS requires of a caller without keys."""
+    return {
+        "content-type": "application/x-www-form-urlencoded",
+        "x-acs-action": call.operation,
+        "x-acs-date": iso_time(time.time()),
+        "x-acs-signature-nonce": uuid.uuid4().hex,
+        "x-acs-version": _STS_VERSION,
+    }
+
+
+async def _machine(env: Environment, http: SearchHttp, wanted: str) -> Keys:
+    """The keys of the machine's RAM role. An old service has no sessions."""
+    http.asks(f"ECS metadata, role {wanted}" if wanted else "ECS metadata")
+    ttl, carrier = {"X-aliyun-ecs-metadata-token-ttl-seconds": "21600"}, "X-aliyun-ecs-metadata-token"
+    session = await open_session(http, "PutToken", "/latest/api/token", ttl, carrier, without=(403, 404))
+    if not session.secrets and env.is_true(_PREFIX + "IMDSV1_DISABLED"):
+        raise AccessDenied("the metadata service gives no tokens, and asking without one is disabled")
+    path, role = "/latest/meta-data/ram/security-credentials/", wanted
+    try:
+        if not role:
+            role = str(await http.call(Call(operation="ListRamRoles", path=path, text=_A_ROLE_NAME), dict, session))
+        call = Call(operation="GetRamRoleCredentials", path=path + quote(role, safe=""))
+        answer = await http.call(call, payloads.MachineKeys, session)
+    except NotFound as error:
+        error.message = f"this machine has no RAM role {wanted}".rstrip()
+        raise
+    return _machine_keys(answer, call.operation, f"ECS metadata, role {role}")
+
+
+async def _credentials_uri(http: SearchHttp, uri: str) -> Keys:
+    """The keys that an address answers. Its path and query can be secret."""
+    name = _PREFIX + "CREDENTIALS_URI"
+    try:
+        parts = urlsplit(uri)
+        base_url = parse_endpoint(f"{parts.scheme}://{parts.netloc}")
+        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+        if not re.fullmatch(r"/[!-~]*", target, re.ASCII):
+            raise ValueError
+    except ValueError:
+        raise AccessDenied(f"{name} is not an http or https address") from None
+    if parts.scheme == "http" and not is_loopback(base_url):
+        raise AccessDenied(f"{name} uses plain http to another machine")
+    origin, call = f"the credentials URI at {base_url}", Call(operation="GetCredentialsUri", path="/")
+    http.asks(origin)
+    dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target)
+    return _machine_keys(await http.call(call, payloads.MachineKeys, dialect, base_url), call.operation, origin)
+
+
+def _machine_keys(answer: payloads.MachineKeys, operation: str, origin: str) -> Keys:
+    if answer.code != "Success":
+        raise AccessDenied(f"no keys, but the code {show(answer.code)}", operation=operation)
+    return issued_keys(answer, operation, origin)
+
+
+# Profiles of the vendor's files: `~/.aliyun/config.json` of its CLI, and `~/.alibabacloud/credentials` of its SDKs. The
+# first is JSON with a list of profiles and the name of the current one. The second is INI, with other names.
+
+_MODES = {
+    "AK": "access_key",
+    "StsToken": "sts",
+    "RamRoleArn": "ram_role_arn",
+    "EcsRamRole": "ecs_ram_role",
+    "OIDC": "oidc_role_arn",
+    "ChainableRamRoleArn": "",
+}
+"""Modes of the CLI, and types of the INI file for them."""
+_INI_KEYS = {
+    "mode": "type",
+    "ram_role_arn": "role_arn",
+    "ram_session_name": "role_session_name",
+    "expired_seconds": "duration_seconds",
+    "sts_token": "security_token",
+    "ram_role_name": "role_name",
+    "oidc_token_file": "oidc_token_file_path",
+}
+"""Keys of the CLI, and keys of the INI file for them."""
+_A_NAME = (re.compile(r"[A-Za-z0-9.@_-]{2,64}", re.ASCII), "2 to 64 letters, digits and any of . @ _ -")
+_SECONDS = re.compile(r"9\d\d|[1-9]\d{3}|[1-3]\d{4}|4[0-2]\d{3}|43[01]\d\d|43200", re.ASCII)
+_FORMS = {
+    "ram_role_arn": _A_ROLE_ARN,
+    "oidc_provider_arn": _A_PROVIDER_ARN,
+    "ram_session_name": _A_NAME,
+    "role_session_name": _A_NAME,
+    "expired_seconds": (_SECONDS, "a whole number of seconds from 900 to 43200"),
+}
+"""By key: what STS accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The profiles of a file by name, and the name of the one that is used without a choice."""
+
+    path: Path
+    shown: str
+    profiles: Mapping[str, Mapping[str, object]]
+    current: str
+    is_ini: bool
+
+    def profile(self, name: str) -> _Profile:
+        if name not in self.profiles:
+            raise AccessDenied(f"{self.shown} cannot be used: no profile {show(name)}")
+        return _Profile(self, name, f"profile {show(name)} of {self.shown}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """A profile. What cannot be used is an AccessDenied that names file, profile and key, but never quotes a value."""
+
+    file: _File
+    name: str
+    shown: str
+
+    def get(self, key: str, default: str | None = None) -> str:
+        """A value by the CLI's key. Without a default, the profile must have it."""
+        written = _INI_KEYS.get(key, key) if self.file.is_ini else key
+        given = self.file.profiles[self.name].get(written)
+        value = str(given) if isinstance(given, str | int) else ""
+        if default is not None and value in ("", "0"):  # the CLI writes both where its user chose nothing
+            return default
+        if default is None:
+            usable(value, f"{written} of {self.shown}")
+        if key in _FORMS and not _FORMS[key][0].fullmatch(value):
+            raise AccessDenied(f"STS would refuse {written} of {self.shown}; allowed: {_FORMS[key][1]}")
+        return value
+
+    def session(self) -> dict[str, str]:
+        name = self.get("ram_session_name", "") or self.get("role_session_name", _SESSION["RoleSessionName"])
+        found = {"RoleSessionName": name, "DurationSeconds": self.get("expired_seconds", _SESSION["DurationSeconds"])}
+        return found | ({"Policy": policy} if (policy := self.get("policy", "")) else {})
+
+
+def _files(env: Environment) -> list[_File]:
+    """The files that exist, in their order. AccessDenied for one of no use."""
+    found = []
+    path, shown = env.file("", ".aliyun", "config.json")
+    if path is not None and not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED"):
+        config = read_file(path, shown, _parse_json, "a JSON file of the CLI", is_named=False)
+        found += [] if config is None else [_File(path, shown, *config, is_ini=False)]
+    variable, parse = _PREFIX + "CREDENTIALS_FILE", partial(parse_ini, comments=("#",))
+    # The vendor's documentation and its Python client differ in the name.
+    for name in ("credentials", "credentials.ini"):
+        path, shown = env.file(variable, ".alibabacloud", name)
+        is_named = bool(env.get(variable))
+        if (
+            path is not None
+            and (profiles := read_file(path, shown, parse, "an INI file", is_named=is_named)) is not None
+        ):
+            found.append(_File(path, shown, profiles, "default" if "default" in profiles else "", is_ini=True))
+            break
+    return found
+
+
+def _parse_json(raw: str) -> tuple[dict[str, dict[str, object]], str]:
+    config = msgspec.json.decode(raw, type=payloads.CliConfig)
+    return {str(profile.get("name")): profile for profile in config.profiles or ()}, config.current or ""
+
+
+def _shown_files(env: Environment) -> str:
+    return f"~/.aliyun/config.json and {env.file(_PREFIX + 'CREDENTIALS_FILE', '.alibabacloud', 'credentials')[1]}"
+
+
+async def _chosen_profile(env: Environment, http: SearchHttp, name: str, by: str = "") -> Keys:
+    """The keys of the first profile of that name."""
+    for file in _files(env):
+        if name in file.profiles:
+            return await _use(env, http, file.profile(name))
+    raise AccessDenied(f"no profile {show(name)}{by} in {_shown_files(env)}")
+
+
+async def _use(env: Environment, http: SearchHttp, profile: _Profile, seen: tuple[str, ...] = ()) -> Keys:
+    """The keys of a profile."""
+    get, mode = profile.get, profile.get("mode", "")
+    if profile.file.is_ini:
+        mode = {ini: cli for cli, ini in _MODES.items()}.get(mode, mode)
+    if mode in ("AK", "StsToken", "RamRoleArn"):
+        # Permanent keys may be next to the token of earlier keys, which does not belong to them.
+        token = get("sts_token") if mode == "StsToken" else None
+        keys = Keys(get("access_key_id"), get("access_key_secret"), token, origin=profile.shown)
+        if mode != "RamRoleArn":
+            return keys
+    elif mode == "ChainableRamRoleArn":
+        source = get("source_profile")
+        if source in (*seen, profile.name):
+            raise AccessDenied(f"{profile.shown} cannot be used: source_profile leads back to it")
+        keys = await _use(env, http, profile.file.profile(source), (*seen, profile.name))
+    elif mode == "EcsRamRole":
+        return await _machine(env, http, get("ram_role_name", ""))
+    elif mode == "OIDC":
+        provider, role = get("oidc_provider_arn"), get("ram_role_arn")
+        token_file = profile.file.path.parent / get("oidc_token_file")
+        id_token = secret_of(token_file, f"oidc_token_file of {profile.shown}")
+        return await _assume_with_oidc(http, provider, role, id_token, profile.session())
+    else:
+        reason = f"mode {show(mode)} is not supported; allowed: {', '.join(_MODES)}"
+        raise AccessDenied(f"{profile.shown} cannot be used: {reason}")
+    return await _assume(http, keys, get("ram_role_arn"), profile.session(), get("external_id", ""))

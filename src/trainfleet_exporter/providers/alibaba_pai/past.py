@@ -1,4 +1,4 @@
-"""PAI's past: jobs by ListJobs, statuses by GetJob, and their usage (usage/past.py).
+"""PAI's past: jobs by ListJobs, statuses by GetJob, and their usage (past_usage).
 
 A row describes a job as it is now. What it was while it ran is the same row with another word for its status, so that
 the past is translated by what translates the present.
@@ -21,26 +21,13 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.alibaba_pai import payloads, translate
-from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect, load
-from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import EVER, WITHOUT_JOBS
+from trainfleet_exporter.providers.alibaba_pai import jobs, usage
+from trainfleet_exporter.providers.alibaba_pai.client import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.translate import EcsSpec
-from trainfleet_exporter.providers.alibaba_pai.translate_pools import quota
-from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
-    DLC,
-    JOB_FAMILIES,
-    POOL_FAMILIES,
-    QUOTA,
-    Metric,
-    feeds,
-    log_unfed,
-    metric,
-)
-from trainfleet_exporter.providers.alibaba_pai.usage.past import (
+from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
+from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, MetricMeta, feeds
+from trainfleet_exporter.providers.alibaba_pai.past_usage import (
     CLOUDMONITOR,
     FIVES_KEPT,
     JOB_METRICS,
@@ -50,12 +37,11 @@ from trainfleet_exporter.providers.alibaba_pai.usage.past import (
     jobs_past,
     pools_past,
 )
+from trainfleet_exporter.providers.alibaba_pai.pools import list_quotas, quota
 from trainfleet_exporter.providers.history import DAY, Life, PastSource, Range, Sink, Spell, Unit
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
-from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.usage.table import Family, exposed
 from trainfleet_exporter.providers.values import utc_time, whole
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -72,36 +58,27 @@ class _Learned(msgspec.Struct):
     pool_models: dict[str, str] = msgspec.field(default_factory=dict)
     quotas: dict[str, str] = msgspec.field(default_factory=dict)
     """The names of quotas by id."""
-    ecs_specs: dict[str, EcsSpec] = msgspec.field(default_factory=dict)
-    metrics: dict[str, list[Metric]] = msgspec.field(default_factory=dict)
-    """The catalogues, by namespace."""
+    sizes: dict[str, jobs.Size] = msgspec.field(default_factory=dict)
+    metrics: dict[str, dict[str, MetricMeta]] = msgspec.field(default_factory=dict)
+    """The catalogues: by namespace and name."""
 
 
-class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
+class PaiHistory(ProviderHistory[Mapping[str, str], jobs.JobRow]):
     """One account and region of PAI."""
 
     list_api = "dlc"
 
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
         super().__init__(config, context)
-        self._transport = open_transport(config, context)
-        self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
         self._config = config
         self._usage = config.collectors.usage
-        credential = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
-        clients = {
-            api: self._transport.client(config.endpoint(api), PaiDialect(api, version, credential))
-            for api, version in VERSIONS.items()
-        }
-        self._api = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
-        self._monitor = CloudMonitor(clients["cloudmonitor"])
+        self._api = Api(config, context, cloudmonitor=True)
         self._known = _Learned()
         self._shown_tags = frozenset(self.settings.metrics.job_labels)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._key_http.aclose()
-        await self._transport.aclose()
+        await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         if not self._usage.enabled or self._usage.source == JOB_METRICS.source:
@@ -116,29 +93,25 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
     async def learn(self, deadline: float) -> bytes:
         config, found = self._config, _Learned()
         if config.workspaces == "all":
-            rows = (await self._api.list_workspaces(deadline=deadline)).rows
-            found.workspaces = sorted(key for key, row in rows.items() if row.status not in WITHOUT_JOBS)
+            listing = await self._api.list_all(jobs.WORKSPACES, "/api/v1/workspaces", deadline=deadline)
+            found.workspaces = sorted(key for key, row in listing.rows.items() if row.status not in jobs.WITHOUT_JOBS)
         else:
             found.workspaces = sorted(config.workspaces)
         try:
-            for quota_id, row in (await self._api.list_quotas(deadline=deadline)).rows.items():
+            for quota_id, row in (await list_quotas(self._api, deadline=deadline)).rows.items():
                 known = quota(row)
-                found.quotas[quota_id], found.pool_models[quota_id] = known.name, known.accelerator_model
+                found.quotas[quota_id], found.pool_models[quota_id] = known.name, known.model
         except CloudError as error:
             _may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
         try:
-            machines = (await self._api.list_ecs_specs(deadline=deadline)).rows
-            found.ecs_specs = {name: translate.ecs_spec(row) for name, row in machines.items()}
+            machines = (await self._api.list_all(jobs.ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)).rows
+            found.sizes = {name: jobs.ecs_size(row) for name, row in machines.items()}
         except CloudError as error:
             _may_lack("machine types: some jobs lack what they asked for", error)
         if self._usage.enabled and self._usage.source != JOB_METRICS.source:
             for namespace in (DLC, *((QUOTA,) if self._with_pools else ())):
-                found.metrics[namespace] = await self._catalogue(namespace, deadline)
+                found.metrics[namespace] = (await usage.list_metrics(self._api, namespace, deadline)).rows
         return msgspec.msgpack.encode(found)
-
-    async def _catalogue(self, namespace: str, deadline: float) -> list[Metric]:
-        listing = await self._monitor.describe_metric_meta_list(namespace, deadline=deadline)
-        return [metric(row) for _, row in sorted(listing.rows.items())]
 
     def recall(self, learned: bytes, job_id: str) -> None:
         self._known = msgspec.msgpack.decode(learned, type=_Learned)
@@ -155,29 +128,29 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
 
     def _sources(self) -> Iterator[PastSource]:
         choices = self._usage.metrics.choices()
-        catalogues = {name: {each.name: each for each in listed} for name, listed in self._known.metrics.items()}
+        catalogues = self._known.metrics
         of_jobs, unfed = feeds(catalogues.get(DLC, {}), self._families, choices)
         families = exposed(POOL_FAMILIES, self.settings.metrics.deny, self._usage.profiling)
         of_pools, unfed_pools = feeds(catalogues.get(QUOTA, {}), families, choices)
-        log_unfed("CloudMonitor", [*unfed, *unfed_pools] if catalogues else [], set())
+        usage.log_unfed([*unfed, *unfed_pools] if catalogues else [], set())
         if not self._usage.enabled:
             return
         shown = {family.suffix for family in self._families}
-        metrics = [each for each in METRIC_TYPES if any(target.family.suffix in shown for target in each.targets)]
+        metrics = [each for each in METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
         source_of = self._usage.source_of
         yield JobMetricsPast(self._api, metrics, source_of)
-        yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._monitor), source_of)
+        yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._api), source_of)
         if of_jobs and not self.job_id:
-            yield pools_past(self._monitor, of_pools, self._known.quotas)
+            yield pools_past(self._api, of_pools, self._known.quotas)
 
     def query_of(self, job_id: str) -> Mapping[str, str]:
-        return {"JobIds": job_id, "StartTime": EVER}
+        return {"JobIds": job_id, "StartTime": jobs.EVER}
 
     def queries(self, wanted: Range, now: float) -> Sequence[Sequence[tuple[str, Mapping[str, str]]]]:
         """Live jobs first, status after status in the order of a job's life; then those that ended since, by day."""
         living = [
-            [(status, {"Status": status, "StartTime": EVER, "EndTime": iso_time(wanted.end)})]
-            for status in translate.LIVE_STATUSES
+            [(status, {"Status": status, "StartTime": jobs.EVER, "EndTime": iso_time(wanted.end)})]
+            for status in jobs.LIVE
         ]
         ended = []
         for since in range(int(wanted.start - self.settings.finished_job_retention), int(now) + 1, DAY):
@@ -187,23 +160,23 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
             ended.append((str(since), query))
         return [*living, ended]
 
-    async def list_jobs(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> Listing[payloads.Job]:
+    async def list_jobs(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> Listing[jobs.JobRow]:
         if "EndTime" not in query and "TimeRangeField" in query:
             query = {**query, "EndTime": iso_time(time.time())}
-        return await self._api.list_jobs({"WorkspaceId": workspace_id, **query}, deadline=deadline)
+        return await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
 
-    def life(self, workspace_id: str, row: payloads.Job) -> Life | None:
+    def life(self, workspace_id: str, row: jobs.JobRow) -> Life | None:
         known = self._known
         return job_life(
             row,
             workspace_id=workspace_id,
-            pool_models=known.pool_models,
-            ecs_specs=known.ecs_specs,
+            models=known.pool_models,
+            sizes=known.sizes,
             shown_tags=self._shown_tags,
         )
 
     def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
-        """Each job whose row does not log_unfed its statuses."""
+        """Each job whose row does not say its statuses."""
         deny = self.settings.metrics.deny
         if all(any(fnmatchcase(f"trainfleet_job_{suffix}", pattern) for pattern in deny) for suffix in _STATUSES):
             return
@@ -214,7 +187,7 @@ class PaiHistory(ProviderHistory[Mapping[str, str], payloads.Job]):
     async def _detail(self, life: Life, sink: Sink, deadline: float) -> None:
         job_id = life.job.job_id
         try:
-            answer = await self._api.get_job(job_id, payloads.Job, deadline=deadline)
+            answer = await jobs.get_job(self._api, job_id, deadline=deadline)
         except NotFound:
             sink.gone(job_id)
             return
@@ -229,17 +202,17 @@ def _may_lack(what: str, error: CloudError) -> None:
 
 
 def job_life(
-    row: payloads.Job,
+    row: jobs.JobRow,
     *,
     workspace_id: str = "",
-    pool_models: Mapping[str, str],
-    ecs_specs: Mapping[str, EcsSpec],
+    models: Mapping[str, str],
+    sizes: Mapping[str, jobs.Size],
     shown_tags: Collection[str],
 ) -> Life | None:
     """The life of a job by its row; None without an id."""
 
-    def translated(given: payloads.Job) -> Job | None:
-        return translate.job(given, workspace_id=workspace_id, pool_models=pool_models, ecs_specs=ecs_specs)
+    def translated(given: jobs.JobRow) -> Job | None:
+        return jobs.job(given, workspace_id=workspace_id, models=models, sizes=sizes)
 
     now, then = translated(row), translated(replace(row, status="Running", sub_status=""))
     if now is None or then is None:
@@ -248,7 +221,7 @@ def job_life(
     gone = now.status in FINISHED and not now.holds_resources
     until = end_of_life(now, now.finished) if gone else None
     counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
-    end_of_work = utc_time(getattr(row, translate.END_TIMES[now.status])) if now.status in FINISHED else None
+    end_of_work = utc_time(getattr(row, jobs.END_TIMES[now.status])) if now.status in FINISHED else None
     known_of = Life(
         job=job,
         until=until,
@@ -261,7 +234,7 @@ def job_life(
     return with_spells(known_of, row.status_history)
 
 
-def with_spells(known: Life, history: Iterable[payloads.StatusTransition] | None) -> Life:
+def with_spells(known: Life, history: Iterable[StatusTransition | None] | None) -> Life:
     """The life with its history of statuses (GetJob has one)."""
     found = list(spells(history or ()))
     if not found:
@@ -282,10 +255,12 @@ def _until(spell: Spell, moment: float) -> Spell:
     return replace(spell, end=moment if spell.end is None else min(spell.end, moment))
 
 
-def spells(history: Iterable[payloads.StatusTransition]) -> Iterator[Spell]:
+def spells(history: Iterable[StatusTransition | None]) -> Iterator[Spell]:
     """StatusHistory: each status with its time. One without an end lasts until the next begins, or still."""
     found = []
     for item in history:
+        if item is None:
+            continue
         start = utc_time(item.start_time)
         if item.status and start is not None:
             found.append((start, utc_time(item.end_time), item.status))
@@ -298,6 +273,6 @@ def spells(history: Iterable[payloads.StatusTransition]) -> Iterator[Spell]:
 
 
 def _spell(word: str, start: float, end: float | None) -> Spell:
-    job = translate.job(payloads.Job(job_id="-", status=word))
+    job = jobs.job(jobs.JobRow(job_id="-", status=word), workspace_id="", models={}, sizes={})
     assert job is not None  # it has an id
     return Spell(start, end, job.status, word, job.holds_resources)

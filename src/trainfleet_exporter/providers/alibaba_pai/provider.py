@@ -1,54 +1,28 @@
-"""Alibaba PAI as a platform: from its config to a provider with its collectors."""
+"""Alibaba PAI as a platform: one account and region, with the collectors of all topics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
-from trainfleet_exporter.model import ProviderFacts
+from trainfleet_exporter.fleet.collectors import collectors_of
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import Job, ProviderFacts, Status
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.api import KEPT, VERSIONS, PaiDialect, load
-from trainfleet_exporter.providers.alibaba_pai.client import PaiClient
-from trainfleet_exporter.providers.alibaba_pai.collectors.job_counts import JobCountsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.jobs import PaiJobReader
-from trainfleet_exporter.providers.alibaba_pai.collectors.pods import PodsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.pool_users import PoolUsersCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.pool_workloads import PoolWorkloadsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.pools import NodesCollector, PoolsCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared, PaiWorkspacesCollector
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage import SOURCE as CLOUDMONITOR
-from trainfleet_exporter.providers.alibaba_pai.collectors.usage import CloudMonitorCollector
+from trainfleet_exporter.providers.alibaba_pai import job_metrics, usage
+from trainfleet_exporter.providers.alibaba_pai.client import PERMISSIONS, Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import SOURCE as JOB_METRICS
-from trainfleet_exporter.providers.alibaba_pai.usage.job_metrics import JobMetricsCollector
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
+from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT
+from trainfleet_exporter.providers.alibaba_pai.jobs import STATES, Jobs
+from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
+from trainfleet_exporter.providers.alibaba_pai.pools import Pools
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.providers.jobs.collectors import JobsCollector
-from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.transport_factory import open_transport
-from trainfleet_exporter.providers.usage.arbitration import Decided
 from trainfleet_exporter.providers.usage.table import exposed
 
-# If there are two, the vendor's own pages disagree on which one counts: grant both.
-_PERMISSIONS = {
-    "ListWorkspaces": "paiworkspace:ListWorkspaces",
-    "ListJobs": "paidlc:ListJobs and pai:ListJobs",
-    "ListEcsSpecs": "paidlc:ListEcsSpecs and pai:ListEcsSpecs",
-    "GetJob": "paidlc:GetJob and pai:GetJob",
-    "GetJobMetrics": "paidlc:GetJobMetrics and pai:GetJobMetrics",
-    "ListQuotas": "pai:ListQuotas",
-    "ListQuotaWorkloads": "pai:ListQuotaWorkloads",
-    "ListQuotaActiveUserUsages": "pai:ListQuotaActiveUserUsages",
-    "ListNodes": "pai:ListNodes",
-    "DescribeMetricList": "cms:DescribeMetricList and cms:QueryMetricList",
-    "DescribeMetricLast": "cms:DescribeMetricLast and cms:QueryMetricLast",
-    "AssumeRole": "sts:AssumeRole",
-    "DescribeMetricMetaList": "cms:DescribeMetricMetaList and cms:QueryMetricMeta",
-}
 _FREE_CALLS = {"cloudmonitor": 1_000_000}
 """DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account."""
+_MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+"""Jobs in these states use something."""
 
 
 class AlibabaPai:
@@ -57,67 +31,62 @@ class AlibabaPai:
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
         self.name = config.name
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
-        self._settings = context.settings
-        self._transport = open_transport(config, context)
-        chosen = config.collectors.usage
-        asks_cloudmonitor = chosen.enabled and chosen.by_cloudmonitor
-        endpoints = {api: config.endpoint(api) for api in VERSIONS if api != "cloudmonitor" or asks_cloudmonitor}
-        self.endpoints: Mapping[str, str] = endpoints
-        self._key_http = KeyHttp(self._transport, context, config.endpoint, endpoints)
-        self.identity = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
-        clients = {
-            api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
-            for api, url in endpoints.items()
-        }
-        client = PaiClient(dlc=clients["dlc"], paistudio=clients["paistudio"], aiworkspace=clients["aiworkspace"])
-        shared = PaiShared(config, context, client)
-        monitor = CloudMonitor(clients["cloudmonitor"]) if asks_cloudmonitor else None
+        chosen, every = config.collectors, context.settings.poll_interval
+        by_cloudmonitor = chosen.usage.enabled and chosen.usage.by_cloudmonitor
+        self._api = Api(config, context, cloudmonitor=by_cloudmonitor)
+        self.identity, self.endpoints = self._api.identity, self._api.endpoints
+        self._config, self._deny = config, context.settings.metrics.deny
+        self._fleet = Workspaces(config, context, STATES)
+        self._sources: dict[str, str] = {}
+        """By job, the source of its usage. A job keeps it, whatever a later row lacks."""
+        self._fleet.watchers.append(self._forget_sources)
+        self._pools = Pools(self._api, config, self._fleet)
+        jobs = Jobs(self._api, config, self._fleet, self._pools.models)
+        topics = [jobs, self._pools, *([self._usage()] if by_cloudmonitor else [])]
         self.collectors: Sequence[Collector] = (
-            *self._collectors(config, shared),
-            *self._usage(config, shared, monitor),
+            *collectors_of(topics, chosen, every),
+            *self._of_each_job(jobs, every),
         )
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._key_http.aclose()
-        await self._transport.aclose()
+        await self._api.aclose()
 
-    def _collectors(self, config: AlibabaPaiConfig, shared: PaiShared) -> Iterator[Collector]:
-        """All but those of usage."""
-        chosen, every = config.collectors, self._settings.poll_interval
-        yield PaiWorkspacesCollector(shared, every)
-        if chosen.jobs.enabled:
-            yield JobsCollector(shared, chosen.jobs.effective_interval(every), partial(PaiJobReader, shared))
-        if chosen.job_counts.enabled:
-            interval = chosen.job_counts.effective_interval(every)
-            yield JobCountsCollector(shared, interval, window=config.job_window)
+    def _usage(self) -> usage.Usage:
+        chosen, has_pools = self._config.collectors.usage, self._config.collectors.pools.enabled
+        choices, denied = chosen.metrics.choices(), self._deny
+        return usage.Usage(
+            self._api,
+            self._fleet,
+            usage.Space(DLC, "jobId", exposed(JOB_FAMILIES, denied, chosen.profiling), choices),
+            usage.Space(QUOTA, "quotaId", exposed(POOL_FAMILIES, denied, chosen.profiling), choices)
+            if has_pools
+            else None,
+            quotas=self._pools.quotas,
+            serves=lambda job: self._serves(job, usage.SOURCE),
+        )
+
+    def _of_each_job(self, jobs: Jobs, every: float) -> Iterator[Collector]:
+        """The collectors that read jobs one by one."""
+        chosen = self._config.collectors
         if chosen.pods.enabled:
-            yield PodsCollector(shared, chosen.pods.effective_interval(every), max_jobs=chosen.pods.max_jobs)
-        if chosen.pools.enabled:
-            yield PoolsCollector(shared, chosen.pools.effective_interval(every))
-        if chosen.pool_workloads.enabled:
-            interval = chosen.pool_workloads.effective_interval(every)
-            yield PoolWorkloadsCollector(shared, interval, has_jobs=chosen.jobs.enabled)
-        if chosen.pool_users.enabled:
-            yield PoolUsersCollector("pool_users", shared, chosen.pool_users.effective_interval(every), shared.pools)
-        if chosen.nodes.enabled:
-            yield NodesCollector("nodes", shared, chosen.nodes.effective_interval(every), shared.pools)
+            yield jobs.pods(chosen.pods.effective_interval(every))
+        if chosen.usage.enabled and chosen.usage.source in ("auto", job_metrics.SOURCE):
+            yield job_metrics.collector_of_job_metrics(
+                self._api,
+                self._fleet,
+                chosen.usage.effective_interval(every),
+                serves=lambda job: self._serves(job, job_metrics.SOURCE),
+                max_jobs=chosen.usage.max_jobs,
+            )
 
-    def _usage(self, config: AlibabaPaiConfig, shared: PaiShared, monitor: CloudMonitor | None) -> Iterator[Collector]:
-        """The collectors that the configured source needs; `monitor` is None where CloudMonitor is not asked."""
-        chosen, deny = config.collectors.usage, self._settings.metrics.deny
-        if not chosen.enabled:
-            return
-        serving = Decided(chosen.source_of, shared.jobs.live, shared.jobs.watch).serving
-        interval = chosen.effective_interval(self._settings.poll_interval)
-        families, choices = exposed(JOB_FAMILIES, deny, chosen.profiling), chosen.metrics.choices()
-        if monitor is not None:
-            jobs = Feeds(monitor, DLC, families, choices)
-            pools = Feeds(monitor, QUOTA, exposed(POOL_FAMILIES, deny, chosen.profiling), choices)
-            with_pools = pools if config.collectors.pools.enabled else None
-            yield CloudMonitorCollector(shared, interval, monitor, jobs, with_pools, serves=serving(CLOUDMONITOR))
-        if chosen.source in ("auto", JOB_METRICS):
-            yield JobMetricsCollector(shared, interval, serves=serving(JOB_METRICS), max_jobs=chosen.max_jobs)
+    def _serves(self, job: Job, source: str) -> bool:
+        """Return whether a source has the job, and the job uses something now."""
+        chosen = self._sources.setdefault(job.job_id, self._config.collectors.usage.source_of(job))
+        return job.status in _MEASURED and chosen == source
+
+    def _forget_sources(self) -> None:
+        self._sources = {job_id: source for job_id, source in self._sources.items() if job_id in self._fleet.live}
 
 
 def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:
@@ -130,7 +99,7 @@ PLATFORM = Platform(
     name="alibaba_pai",
     config=AlibabaPaiConfig,
     build=AlibabaPai,
-    permissions=_PERMISSIONS,
+    permissions=PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
     history=_history,

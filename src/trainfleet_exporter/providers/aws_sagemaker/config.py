@@ -9,11 +9,11 @@ from pydantic import AfterValidator, Field
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, region
-from trainfleet_exporter.providers.aws_sagemaker.api import load, public_endpoint
-from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials
-from trainfleet_exporter.providers.aws_sagemaker.translate import DEFAULT_WORKSPACE
+from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, load
 from trainfleet_exporter.providers.key_search import checked
 
+WORKSPACE_ID = "default"
 _REGION = region(
     "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
     "|wulanchabu|zhangjiakou)(-.+)?|cn-(east|south|southwest)-[0-9]+|cn-north-([2-9]|1[0-9])"
@@ -33,7 +33,7 @@ _REGIONS = (
 
 
 def _only_workspace(value: Any) -> Any:
-    if value not in ("all", (DEFAULT_WORKSPACE,)):
+    if value not in ("all", (WORKSPACE_ID,)):
         raise ValueError("found others; allowed: all, or a list with default alone, because AWS has no workspaces")
     return value
 

@@ -6,11 +6,13 @@ https://docs.aws.amazon.com/AWSEC2/latest/InstanceTypes/ac.html
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from trainfleet_exporter.model import Accelerators
+from trainfleet_exporter.model import Accelerator, Accelerators
+from trainfleet_exporter.polling import Poll
 
 _SIZE = re.compile(r"ml\.[a-z0-9-]+\.([0-9]{0,3})xlarge", re.ASCII)
 _LARGE = re.compile(r"ml\.[a-z0-9-]+\.large", re.ASCII)
@@ -59,11 +61,11 @@ DEVICES: Mapping[str, Accelerators] = _devices()
 """Accelerators of one instance, by machine type."""
 
 
-def accelerators(instance_type: str) -> Accelerators | None:
-    """Return the accelerators of one instance: 0 for general types, None if unknown."""
+def accelerators(instance_type: str) -> tuple[Accelerators, ...] | None:
+    """Return the accelerators of one instance: empty for general types, None if unknown."""
     if instance_type in DEVICES:
-        return DEVICES[instance_type]
-    return Accelerators("gpu", "", 0.0) if _WITHOUT.fullmatch(instance_type) else None
+        return (DEVICES[instance_type],)
+    return () if _WITHOUT.fullmatch(instance_type) else None
 
 
 def cpu_cores(instance_type: str) -> float | None:
@@ -74,3 +76,50 @@ def cpu_cores(instance_type: str) -> float | None:
         return 2.0
     match = _SIZE.fullmatch(instance_type)
     return 4.0 * int(match[1] or 1) if match else None
+
+
+Group = tuple[str, float | None]
+"""Some instances: their type, empty if it is unknown, and their number."""
+
+
+def accelerators_of(groups: Iterable[Group]) -> tuple[Accelerators, ...]:
+    """Return the accelerators of all groups by kind and model; empty if there are none, or those of a group are
+    unknown."""
+    counts: dict[tuple[Accelerator, str], float] = {}
+    for instance_type, count in groups:
+        each = accelerators(instance_type)
+        if each is None or count is None:
+            return ()
+        for found in each:
+            counts[found.kind, found.model] = counts.get((found.kind, found.model), 0.0) + count * found.count
+    return tuple(Accelerators(kind, model, count) for (kind, model), count in counts.items())
+
+
+def cpu_cores_of(groups: Iterable[Group]) -> float | None:
+    """Return the vCPUs of all groups; None without groups, or if those of a group are unknown."""
+    return _sum([(count, cpu_cores(instance_type)) for instance_type, count in groups])
+
+
+def count_of(groups: Iterable[Group]) -> float | None:
+    """Return the number of instances of all groups; None without groups, or if that of a group is unknown."""
+    return _sum([(count, 1.0) for _, count in groups])
+
+
+def _sum(amounts: Sequence[tuple[float | None, float | None]]) -> float | None:
+    found = [count * each for count, each in amounts if count is not None and each is not None]
+    return math.fsum(found) if found and len(found) == len(amounts) else None
+
+
+class UnknownTypes:
+    """Counts instances whose type is unknown, so that low sums are seen; logs each type once for a provider."""
+
+    def __init__(self) -> None:
+        self._logged: set[str] = set()
+
+    def count(self, poll: Poll, used: Iterable[str]) -> None:
+        """Count the unknown types among those that jobs, groups or nodes have."""
+        unknown = [each for each in used if each and accelerators(each) is None]
+        poll.dropped("no_data", len(unknown))
+        for instance_type in sorted({*unknown} - self._logged):
+            self._logged.add(instance_type)
+            poll.warn("unknown instance type; its accelerators are not counted", instance_type=instance_type[:64])

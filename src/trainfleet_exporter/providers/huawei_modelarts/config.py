@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, model_validator
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
 from trainfleet_exporter.config.kinds import Endpoint, Region, region
-from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, load, public_endpoint
-from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials
+from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
 from trainfleet_exporter.providers.huawei_modelarts.usage.config import Usage
 from trainfleet_exporter.providers.key_search import checked
 

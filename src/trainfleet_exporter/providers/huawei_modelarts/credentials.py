@@ -1,14 +1,51 @@
-"""The keys of the section `credentials` of a provider of platform `huawei_modelarts`."""
+"""The section `credentials` of a provider of platform `huawei_modelarts`, and how its keys are found.
+
+Without a section, keys are found in the order of the vendor's clients; the first source that says something is used:
+
+    OIDC variables ──► access key variables ──► profile file ──► agency of the machine, by ECS metadata
+
+https://github.com/huaweicloud/huaweicloud-sdk-python-v3
+https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
+https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html (tokens)
+https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html (metadata)
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from pydantic import model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
-from trainfleet_exporter.providers.key_search import CredentialsSection
+from trainfleet_exporter.config.plain import is_plain, show
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
+from trainfleet_exporter.providers.huawei_modelarts import payloads
+from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Token, judge
+from trainfleet_exporter.providers.key_search import (
+    CredentialsSection,
+    Environment,
+    KeyHttp,
+    NoHttp,
+    OpenDialect,
+    SearchHttp,
+    in_words,
+    issued_keys,
+    open_credential,
+    open_session,
+    parse_ini,
+    read_file,
+    usable,
+    without_calls,
+)
+from trainfleet_exporter.providers.keys import GivenKeys, Keys
+from trainfleet_exporter.transport import Call
+from trainfleet_exporter.transport.json_fields import utc_time
 
 _ALLOWED = (
     "allowed: access_key and secret_key, perhaps with security_token; or username, password and "
@@ -41,6 +78,7 @@ class Credentials(CredentialsSection):
         "session_token": "security_token",
         "ecs_ram_role": "ecs_agency",
     }
+    key_names = ("access_key", "secret_key", "security_token")
 
     access_key: SecretText | None = None
     """Access key (AK) of an IAM user."""
@@ -61,12 +99,6 @@ class Credentials(CredentialsSection):
     profile: Text | None = None
     """Profile in `~/.huaweicloud/credentials`."""
 
-    def given_keys(self) -> tuple[Secret, ...]:
-        """The keys."""
-        if self.access_key is None or self.secret_key is None:
-            return ()
-        return (self.access_key, self.secret_key, *([self.security_token] if self.security_token else []))
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         self.check_form(
@@ -78,3 +110,192 @@ class Credentials(CredentialsSection):
             (("profile",), ()),
         )
         return self
+
+
+KEPT: Mapping[str, float] = {
+    "KeystoneCreateUserTokenByPassword": 23.5 * 3600,
+    "AssumeAgencyWithOIDC": 1800.0,
+    "GetMetadataToken": 23 * 3600.0,
+    "GetSecurityKey": 23 * 3600.0,
+    "KeystoneListProjects": float("inf"),
+}
+"""Seconds for which the answer of an operation is used, as a rule."""
+_KEYS_MARGIN, _TOKEN_MARGIN = 2400.0, 1800.0
+"""Seconds before their end at which keys are refreshed, as in the vendor's own clients, and tokens, which may also end
+up to half an hour early, when rights change."""
+_SDK, _BY_OIDC = "HUAWEICLOUD_SDK_", "HUAWEICLOUD_OIDC_"
+_KEYS, _PROJECT = (_SDK + "AK", _SDK + "SK", _SDK + "SECURITY_TOKEN"), _SDK + "PROJECT_ID"
+_FILE = (_SDK + "CREDENTIALS_FILE", ".huaweicloud", "credentials")
+_POD_IDENTITY = "HC_CONTAINER_CREDENTIALS_FULL_URI"
+
+
+async def load(
+    section: Credentials | None, environ: Mapping[str, str], http: SearchHttp, *, scope: Mapping[str, str] | None = None
+) -> Keys:
+    """The keys of a section, or of the vendor's chain without one. Raises CloudError. `scope` selects the project."""
+    env = Environment(environ)
+    if section is None:
+        return await _chain(env, http)
+    if section.oidc is not None:
+        urns, token = (section.oidc.provider_urn, section.oidc.agency_urn), section.oidc.token
+        return await _assume_with_oidc(http, urns, token.reveal(), token.source)
+    if section.ecs_agency:
+        return await _machine(http)
+    if section.profile is not None:
+        if (keys := _profile(env, section.profile)) is None:
+            raise AccessDenied(f"no profile {show(section.profile)} in {_shown_file(env)}")
+        return keys
+    if section.password is not None:
+        return await _token_of(http, section, section.password, scope or {})
+    return GivenKeys(*section.given_keys()).current()
+
+
+async def _chain(env: Environment, http: SearchHttp) -> Keys:
+    project_id = _checked_project(env.get(_PROJECT), _PROJECT)
+    given = _BY_OIDC + "ID_TOKEN"
+    token = given if env.get(given) else _BY_OIDC + "TOKEN_FILE"
+    names = (_BY_OIDC + "PROVIDER_URN", _BY_OIDC + "AGENCY_URN", token)
+    if env.all_or_none(*names):
+        id_token = env.secret(given) or env.secret_file(token).reveal()
+        source = "environment" if token == given else f"the file of {token}"
+        urns, session = (env.get(names[0]), env.get(names[1])), _session(env)
+        return await _assume_with_oidc(http, urns, id_token, source, session=session, project_id=project_id)
+    if env.get(_SDK + "IDP_ID"):
+        # The vendor's clients would use this way and no other: its author means another identity.
+        raise AccessDenied(f"the environment sets {_SDK}IDP_ID, which is not supported")
+    if (keys := env.keys(*_KEYS, project_id)) is not None:
+        return keys
+    if (keys := _profile(env, "basic")) is not None:
+        return keys
+    try:
+        return await _machine(http, project_id)
+    except CloudError as error:
+        passed = f"the environment sets no keys, {_shown_file(env)} has no section [basic]"
+        pods = f"; {_POD_IDENTITY} is not supported" if env.get(_POD_IDENTITY) else ""
+        message = f"no credentials found: {passed}, ECS metadata: {error.message}{pods}"
+        kind = type(error) if error.transient else AccessDenied
+        raise kind(message, operation=error.operation, status=error.status) from None
+
+
+def _session(env: Environment) -> dict[str, object]:
+    seconds = env.get(_BY_OIDC + "DURATION_SECONDS")
+    if seconds and not re.fullmatch("[0-9]{1,6}", seconds):
+        raise AccessDenied(f"{_BY_OIDC}DURATION_SECONDS is not a whole number of seconds")
+    ids = [part.strip() for part in env.get(_BY_OIDC + "POLICY_IDS").split(",")]
+    given = {
+        "agency_session_name": env.get(_BY_OIDC + "SESSION_NAME"),
+        "duration_seconds": int(seconds or 0),
+        "policy": env.get(_BY_OIDC + "POLICY"),
+        "policy_ids": [part for part in ids if part],
+    }
+    return {key: value for key, value in given.items() if value}
+
+
+async def _assume_with_oidc(
+    http: SearchHttp,
+    urns: tuple[str, str],
+    token: str,
+    source: str,
+    *,
+    session: Mapping[str, object] | None = None,
+    project_id: str = "",
+) -> Keys:
+    """Keys of an agency. Not signed: the ID token proves the identity."""
+    provider, agency = urns
+    origin = f"OIDC agency {agency}, with the token of {in_words(source)}"
+    http.asks(origin)
+    asked = {"provider_urn": provider, "agency_urn": agency, "id_token": token, "duration_seconds": 3600}
+    asked |= {"agency_session_name": "trainfleet-exporter", **(session or {})}
+    path, body = "/v5/agencies/assume-with-oidc", json.dumps(asked).encode()
+    call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(token,))
+    answer = await http.call(call, payloads.AgencyAnswer, _open("sts"))
+    return issued_keys(answer.credentials, call.operation, origin, project_id)
+
+
+async def _machine(http: SearchHttp, project_id: str = "") -> Keys:
+    """The keys of the server's agency. An old service has no sessions."""
+    http.asks("ECS metadata")
+    ttl, path = {"X-Metadata-Token-Ttl-Seconds": "21600"}, "/meta-data/latest/api/token"
+    without = (404, 405, 503)
+    session = await open_session(http, "GetMetadataToken", path, ttl, "X-Metadata-Token", without=without)
+    call = Call(operation="GetSecurityKey", path="/openstack/latest/securitykey")
+    try:
+        answer = await http.call(call, payloads.ServerAnswer, session)
+    except NotFound as error:
+        raise AccessDenied("this server has no agency", operation=call.operation, status=error.status) from None
+    return issued_keys(answer.credential, call.operation, "ECS metadata", project_id)
+
+
+async def _token_of(http: SearchHttp, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
+    """A token for a project. A HUAWEI ID account cannot have tokens this way."""
+    origin = f"IAM password of user {section.username}, from {in_words(secret.source)}"
+    http.asks(origin)
+    password = secret.reveal()
+    user = {"name": section.username, "password": password, "domain": {"name": section.domain_name}}
+    identity = {"methods": ["password"], "password": {"user": user}}
+    headers: dict[str, str] = {}
+    call = Call(
+        operation="KeystoneCreateUserTokenByPassword",
+        path="/v3/auth/tokens",
+        method="POST",
+        query={"nocatalog": "true"},
+        body=json.dumps({"auth": {"identity": identity, "scope": {"project": scope}}}).encode(),
+        secrets=(password,),
+        receive_headers=headers.update,
+    )
+    answer = (await http.call(call, payloads.TokenAnswer, _open("iam"))).token or payloads.IssuedToken()
+    token, expires = headers.get("x-subject-token", ""), utc_time({"at": answer.expires_at}, "at")
+    if not token or expires is None:
+        message = "IAM's answer has no token, or does not say when it expires"
+        raise BadAnswer(message, operation=call.operation)
+    return Token("", "", token, expires, origin, (answer.project or payloads.Project()).id or "")
+
+
+def _open(api: str) -> OpenDialect:
+    return OpenDialect(api, judge, lambda call: {"content-type": "application/json"})
+
+
+def _profile(env: Environment, name: str) -> Keys | None:
+    """The keys of a section as they are now; None without the section. AccessDenied names what cannot be used."""
+    path, shown = env.file(*_FILE)
+    sections = path and read_file(path, shown, parse_ini, "an INI file", is_named=bool(env.get(_FILE[0])))
+    if not sections or name not in sections:
+        return None
+    section, plain = sections[name], name if is_plain(name) else "…"
+    token = section.get("security_token", "")
+    parts = [
+        usable(section.get(key, ""), f"{key} of section [{plain}] of {shown}")
+        for key in ("ak", "sk", *(["security_token"] if token else []))
+    ]
+    project_id = _checked_project(section.get("project_id", ""), f"project_id of section [{plain}] of {shown}")
+    return Keys(parts[0], parts[1], token or None, origin=f"profile {plain} of {shown}", project_id=project_id)
+
+
+def _shown_file(env: Environment) -> str:
+    return env.file(*_FILE)[1]
+
+
+def _checked_project(text: str, name: str) -> str:
+    if text and not re.fullmatch("[A-Za-z0-9-]{1,64}", text):
+        raise AccessDenied(f"{name} is not 1 to 64 letters, digits and hyphens")
+    return text
+
+
+def open_identity(
+    provider: str,
+    section: Credentials | None,
+    http: KeyHttp,
+    environ: Mapping[str, str],
+    *,
+    region: str,
+    project_id: str,
+) -> Identity:
+    """The identity of a provider. An empty `project_id` is found out. Makes no call."""
+    find = partial(load, scope={"id": project_id} if project_id else {"name": region})
+    is_user = section is not None and section.password is not None
+    margin = _TOKEN_MARGIN if is_user else _KEYS_MARGIN
+    credential = open_credential(provider, section, find, http, environ, margin=margin)
+    with suppress(CloudError):  # the first poll reports it
+        known = without_calls(find(section, environ, NoHttp()))
+        project_id = project_id or ("" if isinstance(known, str) else known.project_id)
+    return Identity(credential, region=region, project_id=project_id)

@@ -22,10 +22,11 @@ from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Spell, Unit
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, open_identity
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
+from trainfleet_exporter.providers.huawei_modelarts.credentials import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi, AomDialect, is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Plan, Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import (

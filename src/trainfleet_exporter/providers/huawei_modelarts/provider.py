@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
+from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import History
-from trainfleet_exporter.providers.huawei_modelarts.api import KEPT, HuaweiDialect, open_identity
+from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import ModelArtsJobReader
+from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs import Jobs
 from trainfleet_exporter.providers.huawei_modelarts.collectors.jobs_v1 import JobsV1Collector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.maintenance import MaintenanceCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_users import PoolUsersCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pool_workloads import PoolWorkloadsCollector
 from trainfleet_exporter.providers.huawei_modelarts.collectors.pools import NodesCollector, PoolsCollector
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import (
-    ModelArtsShared,
-    ModelArtsWorkspacesCollector,
-)
+from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.collectors.usage import AomCollector
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
+from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT, open_identity
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import NAMES, QUERY, RANGE, AomApi, AomDialect, AomSource
 from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import PoolUsageCollector
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import TaskMetricsCollector
-from trainfleet_exporter.providers.jobs.collectors import JobsCollector
 from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
@@ -74,9 +71,7 @@ class HuaweiModelArts:
 
     def _collectors(self, config: HuaweiModelArtsConfig, shared: ModelArtsShared) -> Iterator[Collector]:
         chosen, every = config.collectors, self._settings.poll_interval
-        yield ModelArtsWorkspacesCollector(shared, every)
-        if chosen.jobs.enabled:
-            yield JobsCollector(shared, chosen.jobs.effective_interval(every), partial(ModelArtsJobReader, shared))
+        yield from collectors_of([Jobs(shared)], chosen, every)
         if chosen.job_counts.enabled:
             interval = chosen.job_counts.effective_interval(every)
             yield JobCountsCollector(shared, interval, window=config.job_window)

@@ -49,14 +49,15 @@ BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259
 _MAY_COME_BACK = 7 * 86400.0
 """Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
 _WHILE: Mapping[Phase, Collection[Status]] = {
-    "queued": (Status.QUEUED, Status.CREATING, Status.STARTING),
+    "queued": (Status.QUEUED, Status.CREATING, Status.STARTING, Status.RESTARTING),
     "preparing": (Status.STARTING,),
     "checking": (Status.STARTING,),
     "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
+    "finishing": (Status.RUNNING,),
     "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
 }
 """The statuses of a job in which a phase continues. In any other, the history is older than the status.
-A starting job of SageMaker may still wait for capacity."""
+A starting or interrupted job of SageMaker may still wait for capacity."""
 
 
 class _Waits:
@@ -84,8 +85,9 @@ class _Pool:
 
 @dataclass(slots=True)
 class _Known:
-    """The history of one job."""
+    """The history of one job, which was created at the Unix time `created`."""
 
+    created: float | None = None
     row: Records | None = None
     detail: Records | None = None
     is_new: bool = True
@@ -124,18 +126,19 @@ class JobHistories:
         self._known: dict[str, _Known] = {}
         self._held = HeldTimes(began)
         self._pools: dict[str, _Pool] = {}
-        self._waited: dict[str, float] = {}
-        """By job whose time in the queue was observed, when it started."""
-        self._prepared: dict[str, float] = {}
+        self._waited: dict[tuple[str, float | None], float] = {}
+        """By id and creation of a job whose time in the queue was observed, when it started."""
+        self._prepared: dict[tuple[str, float | None], float] = {}
         """The same of its time of preparation."""
         self._nodes: dict[tuple[str, str], Counter[Cause]] = {}
         self._blamed: dict[tuple[str, str, float], float] = {}
         """By job, node and date of the fault, that date: what has been counted for nodes."""
 
-    def note(self, job_id: str, records: Records) -> None:
-        """Take over what a row of a list says."""
-        known = self._known.setdefault(job_id, _Known())
-        if known.row is not records:
+    def note(self, job_id: str, records: Records, created: float | None = None) -> None:
+        """Take over what a row of a list says about a job, and the Unix time of its creation."""
+        self._forget_earlier_life(job_id, created)
+        known = self._known.setdefault(job_id, _Known(created))
+        if known.row is not records and known.row != records:
             known.row = records
             known.take(records)
 
@@ -147,6 +150,7 @@ class JobHistories:
 
     def count(self, job: Job, *, since: float) -> None:
         """Count what is new in a job's history. Its start is observed if it is later than `since`."""
+        self._forget_earlier_life(job.job_id, job.created)
         known = self._known.get(job.job_id)
         if known is None or not known.is_new:
             return
@@ -218,10 +222,18 @@ class JobHistories:
         if not self._known.keys() <= job_ids:
             self._known = {key: known for key, known in self._known.items() if key in job_ids}
         for observed in (self._waited, self._prepared):
-            for key in [key for key, at in observed.items() if at < horizon and key not in job_ids]:
+            for key in [key for key, at in observed.items() if at < horizon and key[0] not in job_ids]:
                 del observed[key]
         for blamed in [key for key, at in self._blamed.items() if at < horizon and key[0] not in job_ids]:
             del self._blamed[blamed]
+
+    def _forget_earlier_life(self, job_id: str, created: float | None) -> None:
+        """Forget the history of an earlier job with the same id."""
+        known = self._known.get(job_id)
+        if known is not None and created is not None:
+            known.created = known.created or created
+            if known.created != created:
+                del self._known[job_id]
 
     def _count_faults(self, job: Job, known: _Known, answers: list[Records]) -> None:
         known.counts_faults = known.counts_faults or any(records.faults is not None for records in answers)
@@ -250,12 +262,12 @@ class JobHistories:
 
     def _observe(self, job: Job, start: Start) -> None:
         pool = self._pools.setdefault(job.pool_id, _Pool())
-        if start.queued is not None and job.job_id not in self._waited:
-            self._waited[job.job_id] = start.at
-            pool.queued.observe(start.queued)
-        if start.prepared is not None and job.job_id not in self._prepared:
-            self._prepared[job.job_id] = start.at
-            pool.prepared.observe(start.prepared)
+        life = job.job_id, job.created
+        kinds = ((self._waited, start.queued, pool.queued), (self._prepared, start.prepared, pool.prepared))
+        for observed, seconds, waits in kinds:
+            if seconds is not None and life not in observed:
+                observed[life] = start.at
+                waits.observe(seconds)
 
 
 def _recovering(answers: Iterable[Records]) -> list[Interval]:

@@ -17,7 +17,7 @@ from trainfleet_exporter.transport.json_fields import unusable
 
 T = TypeVar("T")
 
-_PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recovering", "running")
+_PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recovering", "finishing", "running")
 """Of intervals that overlap, the first of these counts: a job that waits or prepares within a recovery, or recovers
 within a run, is not counted twice."""
 _RANK = {phase: rank for rank, phase in enumerate(_PRECEDENCE)}
@@ -127,7 +127,7 @@ def first_start(intervals: Sequence[Interval]) -> Start | None:
     ]
     seconds: dict[str, float] = {found.phase: found.seconds for found in elapsed(before).over}
     prepared = [seconds[phase] for phase in ("preparing", "checking") if phase in seconds]
-    return Start(at, seconds.get("queued"), sum(prepared) if prepared else None)
+    return Start(at, seconds.get("queued", 0.0 if before else None), sum(prepared) if prepared else None)
 
 
 def held(intervals: Sequence[Interval], finished: float | None) -> float:

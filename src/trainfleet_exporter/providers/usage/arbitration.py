@@ -1,7 +1,6 @@
 """Which source serves which job, so that the page never shows the usage of a job twice, not even between two parts.
 
-Either the job itself decides, once (`Decided`), or a bulk source serves all that it has, and a source that costs calls
-for each job serves the rest (`SourceArbitration`):
+A bulk source serves all that it has, and a source that costs calls for each job serves the rest:
 
     the new answer in bulk has a job   ► claim: the other source lets go of it at once  ► the parts are published
     the new answer in bulk lacks a job ► the parts are published without it             ► release: the other may have it
@@ -25,47 +24,6 @@ _POLLS_WAITED = 2
 _REMEMBERED = 6 * 3600.0
 """Seconds for which the source of a deleted job is remembered."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
-
-
-class Decided:
-    """The source of each live job, which `decide` chooses once. If the source changed with the job's row, two
-    collectors would show the job for a while. `listed` are
-    the live jobs by id; `watch` is given a function to call when these change.
-    """
-
-    def __init__(
-        self,
-        decide: Callable[[Job], str],
-        listed: Callable[[], Mapping[str, Job]],
-        watch: Callable[[Callable[[], None]], None],
-    ) -> None:
-        self._decide = decide
-        self._listed = listed
-        self._decided: dict[str, str] = {}
-        self._gone: dict[str, float] = {}
-        """By job that has a decision and is not live any more, since when (loop time)."""
-        watch(self._forget)
-
-    def serving(self, source: str) -> Callable[[Job], bool]:
-        """A test for the jobs that a source serves and that use something now."""
-
-        def serves(job: Job) -> bool:
-            return job.status in _MEASURED and self._of(job) == source
-
-        return serves
-
-    def _of(self, job: Job) -> str:
-        found = self._decided.get(job.job_id)
-        if found is None:
-            found = self._decided[job.job_id] = self._decide(job)
-        return found
-
-    def _forget(self) -> None:
-        # A job that ended may be started again, and its readings outlive it by a poll: it keeps its source for a while.
-        live, now = self._listed(), asyncio.get_running_loop().time()
-        self._gone = {job_id: self._gone.get(job_id, now) for job_id in self._decided if job_id not in live}
-        for job_id in [job_id for job_id, since in self._gone.items() if now - since > _REMEMBERED]:
-            del self._decided[job_id], self._gone[job_id]
 
 
 class SourceArbitration:

@@ -23,13 +23,18 @@ def max_age(part: Part, max_data_age: float) -> float:
     return max(max_data_age, 2 * part.interval)
 
 
-async def publish_until_stale(part: Part, build: Build, max_data_age: float, *, now: float | None = None) -> None:
-    """Show what `build` makes of the readings that are not too old now (Unix time), and again when some are."""
+async def publish_until_stale(
+    part: Part, build: Build, max_data_age: float, *, now: float | None = None, ahead: float = 0.0
+) -> None:
+    """Show what `build` makes of the readings that are not too old now (Unix time), and again when some are.
+
+    `ahead` is by how many seconds the clock of the readings is ahead of this machine's.
+    """
 
     async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
         oldest_shown = max_age(part, max_data_age)
-        objects, oldest = await build(moment - oldest_shown)
-        return objects, oldest + oldest_shown + _TOUCH if math.isfinite(oldest) else None
+        objects, oldest = await build(moment + ahead - oldest_shown)
+        return objects, oldest + oldest_shown + _TOUCH - ahead if math.isfinite(oldest) else None
 
     objects, stale_at = await rebuild(time.time() if now is None else now)
     await part.publish(objects, stale_at=stale_at, rebuild=rebuild)

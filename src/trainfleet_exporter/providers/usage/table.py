@@ -165,17 +165,13 @@ def families(
             yield replace(family, names=(names or {}).get(family.suffix.removeprefix(f"{level}_"), ()))
 
 
-def is_exposed(family: Family, deny: Sequence[str]) -> bool:
-    """Return whether no glob of `deny` matches: values that are not exposed need no call."""
-    return not any(fnmatchcase(f"trainfleet_{family.suffix}", glob) for glob in deny)
-
-
 def exposed(given: Iterable[Family], deny: Sequence[str], profiles: Container[str] = ()) -> list[Family]:
     """The families that no glob of `deny` matches, and of those of profilers the ones of `profiles`."""
     return [
         family
         for family in given
-        if is_exposed(family, deny) and (family.profile is None or family.profile in profiles)
+        if not any(fnmatchcase(f"trainfleet_{family.suffix}", glob) for glob in deny)
+        and (family.profile is None or family.profile in profiles)
     ]
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, Run, at, job, metric, point
 from tests.support.clock import START
 from tests.support.fleet import Fleet
-from trainfleet_exporter.providers.usage.entities import EntityIndex
+from trainfleet_exporter.fleet.usage import Subjects
 
 DAY = 86400.0
 CYCLE = 120.0
@@ -185,7 +185,6 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run) -> Non
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%"), metric("POD_CPU_UTIL", "%")]
-    before = {id(index) for index in _indexes()}
 
     async def steps(fleet: Fleet) -> None:
         most = 0
@@ -193,22 +192,25 @@ def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run) -> Non
             for name in ("CARD_GPU_DUTY_CYCLE", "POD_CPU_UTIL"):
                 cloud.points[name] = [point("a", 50, pod=f"a-{restart}-{pod}", gpuId="0") for pod in range(2)]
             assert await fleet.exporter.poll_once()
-            most = max([most, *(len(index) for index in _indexes() if id(index) not in before)])
-        assert 60 <= most <= 72
+            most = max(most, _subjects())
+        assert 0 < most <= 16
         families = ("pod_cpu_utilization_ratio", "job_cpu_utilization_ratio", "device_utilization_ratio")
         lines = await fleet.lines(*families)
         assert len(lines) == 5
         assert sum(f"a-{restart}-" in line for line in lines) == 4
         cloud.jobs = []
         assert await fleet.exporter.poll_once()
-        await fleet.runner("usage").tick()
-        assert sum(len(index) for index in _indexes() if id(index) not in before) == 0
+        for _ in range(2):
+            await fleet.runner("usage").tick()
+        assert _subjects() == 0
 
     run(cloud, steps)
 
 
-def _indexes() -> list[EntityIndex]:
-    return [found for found in gc.get_objects() if isinstance(found, EntityIndex)]
+def _subjects() -> int:
+    """How many jobs, pods and cards of the test are known anywhere."""
+    known = [found._known for found in gc.get_objects() if isinstance(found, Subjects)]
+    return sum(key[0] == "a" for levels in known for keys in levels.values() for key in keys)
 
 
 @pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,27 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
-from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
-from trainfleet_exporter.providers.alibaba_pai.payloads import MetricMeta
-from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import point_reader
-from trainfleet_exporter.providers.alibaba_pai.usage.metrics import (
+from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings
+from trainfleet_exporter.providers.alibaba_pai.metrics import (
     FAMILIES,
     JOB_FAMILIES,
     UNITS,
     Choice,
     Feed,
-    Metric,
+    MetricMeta,
     base_units,
     feeds,
     is_device_key,
-    metric,
 )
-from trainfleet_exporter.providers.usage.columns import Column, columns
-from trainfleet_exporter.providers.usage.entities import Entities, Key
-from trainfleet_exporter.providers.usage.newest import Newest, Scope
+from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
 from trainfleet_exporter.providers.usage.quantities import Quantity
-from trainfleet_exporter.transport.json_fields import counting_unusable
+from trainfleet_exporter.transport.payload import decode_value
 
 NOW = 1_767_323_045.0
 MIB = 2.0**20
@@ -105,45 +99,19 @@ def _feed(
     name: str, unit: str = "%", dimensions: str | None = None, choices: Mapping[str, Choice] | None = None
 ) -> Feed:
     given_ = row(name, unit) if dimensions is None else {"MetricName": name, "Unit": unit, "Dimensions": dimensions}
-    return feeds({name: _metric(given_)}, JOB_FAMILIES, choices or {})[0][name]
+    (feed,) = feeds({name: _metric(given_)}, JOB_FAMILIES, choices or {})[0].values()
+    return feed
 
 
-def _metric(given_: Mapping[str, object]) -> Metric:
-    return metric(msgspec.convert(given_, MetricMeta))
+def _metric(given_: Mapping[str, object]) -> MetricMeta:
+    return msgspec.convert(given_, MetricMeta)
 
 
-@pytest.mark.parametrize("given_", [None, "", "[]", [], " [ ] "])
-def test_no_points_are_no_error(given_: object) -> None:
-    assert point_reader(_feed("JOB_CPU_UTIL")).decode(given_) == []
-
-
-@pytest.mark.parametrize(
-    "given_", ["[", "{}", "null", "1", {"a": 1}, 7, False, "[" * 100_000, "[" + "9" * 5000 + "]", '[{"jobId":"a"},,{}]']
-)
-@pytest.mark.parametrize("dimensions", ["jobId,pod,gpuId", ""])
-def test_what_is_no_list_of_points_is_a_bad_answer(given_: object, dimensions: str) -> None:
-    with pytest.raises(BadAnswer):
-        point_reader(_feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions)).decode(given_)
-
-
-def test_one_spoilt_point_loses_only_itself() -> None:
-    """NaN and half a surrogate pair are no JSON, and a point may be anything."""
-    reader = point_reader(_feed("POD_CPU_UTIL"))
-    good = {"timestamp": 1767323000000, "jobId": "a", "pod": "a-0", "Average": 5}
-    odd = [{**good, "Average": math.nan}, {**good, "pod": "\ud800"}, {**good, "jobId": 7}, "text", None, 7]
-    points = reader.decode(json.dumps([good, *odd, {**good, "timestamp": "1767323000000", "Average": "5"}]))
-    assert points[0] == points[-1]
-    (batch,) = reader.batches(points)
-    assert repr(batch.values) == "[[5.0, nan, 5.0, 5.0, None, None, None, 5.0]]"
-    assert [key[:1] for key in batch.keys] == [("a",)] * 3 + [("7",)] + [("",)] * 3 + [("a",)]
-    texts = [(point.job_id, point.pod) for point in points if point is not None]
-    assert texts == [("a", "a-0")] * 2 + [("a", 3 * "\N{REPLACEMENT CHARACTER}"), ("7", "a-0"), ("a", "a-0")]
-
-
-def test_malformed_point_is_counted_once() -> None:
-    with counting_unusable() as unusable:
-        point_reader(_feed("JOB_CPU_UTIL")).decode('[{"timestamp": [], "Average": true}]')
-    assert unusable == {}
+def _decoded(points: Iterable[object]) -> list[object]:
+    """Points as an answer has them."""
+    found = decode_value(json.dumps(list(points)), list[object])
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
@@ -166,9 +134,8 @@ def test_malformed_point_is_counted_once() -> None:
     ],
 )
 def test_what_a_point_is_of(dimensions: str, point: dict[str, object], key: tuple[str, ...]) -> None:
-    reader = point_reader(_feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions, choices=CARDS_AS))
-    (batch,) = reader.batches(reader.decode(json.dumps([{"jobId": "a", "pod": "a-0", **point}])))
-    assert list(batch.keys) == [key]
+    feed = _feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions, choices=CARDS_AS)
+    assert [found for found, _, _ in readings(feed, [{"jobId": "a", "pod": "a-0", **point}], job_of)] == [key]
 
 
 CARDS_AS = {
@@ -184,7 +151,7 @@ def test_a_statistic_may_have_any_name(statistic: str) -> None:
     point = {"timestamp": int(NOW) * 1000, "jobId": "a", "pod": "a-0", "gpuId": "3", statistic: 50}
     collected = _collected(feed)
     _take(feed, collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
-    assert len(collected.subjects) == (statistic in ("class", "a-b", "P99"))
+    assert len(collected.found) == (statistic in ("podId", "class", "a-b", "P99"))
 
 
 JSON = st.recursive(
@@ -205,30 +172,18 @@ POINT = st.fixed_dictionaries(
 )
 
 
-def _collected(feed: Feed, *, entities: Entities | None = None) -> Newest:
+def _collected(feed: Feed) -> NewestReadings:
     """What is to be collected of the job a."""
-    index = (entities or Entities()).of(feed.level)
-    return Newest(index, Scope(frozenset("a")), now=NOW, max_age=900, statistics=len(feed.statistics))
+    return NewestReadings(feed.level, {"a": 0.0}, now=NOW, max_age=900, once=True)
 
 
-def _take(feed: Feed, newest: Newest, points: Iterable[object]) -> None:
-    """Points as an answer has them."""
-    reader = point_reader(feed)
-    for batch in reader.batches(reader.decode(json.dumps(list(points)))):
-        newest.take(batch)
+def _take(feed: Feed, newest: NewestReadings, points: Iterable[object]) -> None:
+    for reading in readings(feed, _decoded(points), job_of):
+        newest.put(*reading)
 
 
-def _columns(feed: Feed, newest: Newest) -> Sequence[Column]:
-    return asyncio.run(columns(newest, Entities(), feed.targets)).columns
-
-
-def _found(newest: Newest) -> dict[Key, tuple[float, list[float]]]:
-    """What was read: by key, the time and the values in the metric's unit."""
-    return {
-        key: (newest.times.get(subject, newest.time), [values[subject] for values in newest.values])
-        for key, subject in newest.index.subjects.items()
-        if subject in newest.subjects
-    }
+def _columns(feed: Feed, newest: NewestReadings) -> Sequence[FamilyReadings]:
+    return [column for column in newest.of_families(feed.targets, period=0) if column.rows]
 
 
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
@@ -237,89 +192,15 @@ def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> 
     feed = _feed(name)
     collected = _collected(feed)
     _take(feed, collected, points)
-    assert collected.rows == len(points)
-    found = _found(collected)
-    assert len(collected.subjects) == len(found)
+    assert collected.points == len(points)
     shown = _columns(feed, collected)
-    kept = sum(len(column.readings.subjects) for column in shown if column.level == feed.level)
-    levels = sum(target.family.level == feed.level for target in feed.targets)
+    kept = sum(len(column.rows) for column in shown if column.family.level == feed.level)
+    levels = sum(family.level == feed.level for family in feed.targets)
     assert kept / levels + sum(collected.dropped.values()) == len(points)
-    for key, (time, _) in found.items():
+    for key, (time, _) in collected.found.items():
         assert key[0] == "a"
         assert NOW - 900 <= time <= NOW + 900
-    for column in shown:
-        assert len(column.readings.subjects) == len(column.readings.values) == len(column.oldest) > 0
-        assert all(0 <= value < math.inf for value in column.readings.values)
-
-
-USUAL = st.fixed_dictionaries(
-    {
-        "timestamp": st.integers(-16, 16).map(lambda minutes: int(NOW + 60 * minutes) * 1000) | JSON,
-        "jobId": st.sampled_from(["a", "a", "a", "b"]),
-        "pod": st.sampled_from(["a-0", "a-1", "", "é"]) | JSON,
-        "gpuId": st.sampled_from(["0", "1", 1]),
-        "Average": st.floats(-1, 110)
-        | st.floats()
-        | st.integers()
-        | st.sampled_from([10**300, 10**400, True, "7", None]),
-    },
-    optional={"Value": st.integers(0, 9), "podId": st.sampled_from(["a-0", "a-2"])},
-)
-
-
-PLAIN = st.fixed_dictionaries(
-    {
-        "timestamp": st.integers(-16, 16).map(lambda minutes: int(NOW + 60 * minutes) * 1000),
-        "jobId": st.sampled_from(["a", "a", "a", "b"]),
-        "pod": st.sampled_from(["a-0", "a-1", "é"]),
-        "gpuId": st.sampled_from(["0", "1"]),
-        "Average": st.floats(-1, 110) | st.integers(-1, 110),
-    },
-    optional={"Value": st.integers(0, 9), "podId": st.sampled_from(["a-0", "a-2"])},
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "unit", "dimensions"),
-    [
-        ("JOB_CPU_UTIL", "%", "jobId"),
-        ("POD_MEMORY_UTIL", "%", "jobId,pod"),
-        ("POD_CPU_USED", "mCore", ""),
-        ("POD_MEMORY_USED", "MiB", "jobId,podId"),
-        ("CARD_GPU_DUTY_CYCLE", "%", "jobId,pod,gpuId"),
-        ("CARD_GPU_POWER_USAGE", "W", "jobId,pod,gpuId,cardIndex"),
-    ],
-)
-@given(pages=st.lists(st.lists(USUAL, max_size=8) | st.lists(PLAIN, max_size=8), max_size=3))
-def test_fast_path_for_points_gives_the_same_result(
-    name: str, unit: str, dimensions: str, pages: list[list[Any]]
-) -> None:
-    feed = _feed(name, unit, dimensions)
-    whole, usual = _collected(feed), _collected(feed)
-    entities = Entities()
-    for _ in range(2):  # only what was met before is known to the short way
-        usual = _collected(feed, entities=entities)
-        for page in pages:
-            _take(feed, usual, page)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Newest, "_take_usual", Newest._take_odd)
-        for point in [point for page in pages for point in page]:
-            _take(feed, whole, [point])
-    found = [{key: repr(reading) for key, reading in _found(each).items()} for each in (usual, whole)]  # as NaN is NaN
-    assert found[0] == found[1]
-    assert (usual.dropped, usual.rows, usual.spoiled) == (whole.dropped, whole.rows, whole.spoiled)
-    shown = [
-        [
-            {
-                subject.keys: value
-                for subject, value in zip(column.entity_list.subjects, column.readings.values, strict=True)
-            }
-            for column in _columns(feed, each)
-        ]
-        for each in (usual, whole)
-    ]
-    assert shown[0] == shown[1]
-    assert usual.dropped == whole.dropped
+    assert all(0 <= value < math.inf for column in shown for value, _, _ in column.rows.values())
 
 
 def test_newest_point_wins_in_any_order() -> None:
@@ -327,8 +208,8 @@ def test_newest_point_wins_in_any_order() -> None:
     feed = _feed("JOB_CPU_UTIL")
     collected = _collected(feed)
     _take(feed, collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
-    assert _found(collected) == {("a",): (NOW - 30, [30])}
-    assert collected.dropped == {"duplicate": 2}
+    assert collected.found == {("a",): (NOW - 30, 30)}
+    assert +collected.dropped == {"duplicate": 2}
 
 
 @pytest.mark.parametrize(
@@ -351,17 +232,18 @@ def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value:
     feed = _feed("JOB_CPU_UTIL")
     collected = _collected(feed)
     _take(feed, collected, [{"timestamp": NOW * 1000, "jobId": "a", **point}])
-    found = [list(column.readings.values) for column in _columns(feed, collected)]
+    found = [[value for value, _, _ in column.rows.values()] for column in _columns(feed, collected)]
     assert found == ([] if value is None else [[value]])
 
 
 def test_metric_without_default_statistic_needs_a_named_one() -> None:
-    only = {"POD_CPU_USED": Metric("POD_CPU_USED", "Core", ("jobId", "pod"), (60,), ("Sum",))}
+    only = {"POD_CPU_USED": MetricMeta("POD_CPU_USED", "Core", "jobId,pod", "60", "Sum")}
     found, unfed = feeds(only, JOB_FAMILIES, {})
     assert found == {}
-    assert [each.reason for each in unfed] == ["of Average and Value it has none"] * 2
+    assert [each.cause for each in unfed] == ["of Average and Value it has none"] * 2
     found, unfed = feeds(only, JOB_FAMILIES, {"pod_cpu_usage_cores": Choice(statistic="Sum")})
-    assert [target.family.suffix for target in found["POD_CPU_USED"].targets] == ["pod_cpu_usage_cores"]
+    (feed,) = found.values()
+    assert [family.suffix for family in feed.targets] == ["pod_cpu_usage_cores"]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class JobsV1Collector(PerObjectCollector):
         """Read the lists."""
         lists: dict[str, list[payloads.JobV1]] = {}
         live: dict[str, tuple[str, payloads.JobV1]] = {}
-        for workspace_id in await self._shared.workspaces.get():
+        for workspace_id in await self._shared.ids.get():
             key = _LIST + workspace_id
             try:
                 with counting_unusable() as lost:
@@ -89,7 +89,7 @@ class JobsV1Collector(PerObjectCollector):
             part.dropped("no_data", 0 if newest else 1)
             shown = v1.job(row, newest or payloads.VersionV1(), workspace_id=workspace_id)
             del versions, newest  # before the next call
-            if not self._shared.jobs.wanted(shown):
+            if not self._shared.wanted(shown):
                 await part.publish([])
                 return
             await part.publish([shown, *await self._pods(part, job, version, shown)])

@@ -36,7 +36,7 @@ class PoolWorkloadsCollector(BulkCollector):
         self._queued.clear()
         await self._counts.read_each(poll, pool_ids, self._read_counts, at_once=at_once)
         if self._has_jobs and any(self._queued.values()):
-            await self._shared.jobs.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
+            await self._shared.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
         counted = [_QUEUE + pool_id for pool_id in pool_ids if pool_id in self._queued]
         await self._queues.read_each(poll, counted, self._read_queue, at_once=at_once)
 
@@ -77,4 +77,4 @@ class PoolWorkloadsCollector(BulkCollector):
 
     def _jobs_of(self, pool_id: str) -> Collection[str]:
         # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
-        return {job.job_id for job in self._shared.jobs.live().values() if job.pool_id == pool_id}
+        return {job.job_id for job in self._shared.live.values() if job.pool_id == pool_id}

@@ -42,7 +42,7 @@ class PoolsCollector(BulkCollector):
     async def _read(self, poll: Poll) -> None:
         is_known = False
         try:
-            workspace_ids = await self._shared.workspaces.get()
+            workspace_ids = await self._shared.ids.get()
             poll.keep_only([*workspace_ids, _AMOUNTS])
             for gone in self._by_workspace.keys() - set(workspace_ids):
                 del self._by_workspace[gone]

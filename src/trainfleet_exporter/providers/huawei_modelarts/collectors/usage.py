@@ -96,8 +96,8 @@ class AomCollector(BulkCollector):
         held: Collection[str] = ()
         closed = False
         try:
-            await self._shared.jobs.wait(poll.deadline)
-            running = {job.job_id: job for job in self._shared.jobs.live_jobs() if job.status is Status.RUNNING}
+            await self._shared.listed.wait(poll.deadline)
+            running = {job.job_id: job for job in self._shared.live_jobs() if job.status is Status.RUNNING}
             if not running or not self._aom.everything:
                 poll.keep_only(())
                 self._arbitration.keep_only(())
@@ -138,7 +138,7 @@ class AomCollector(BulkCollector):
     async def _read(self, poll: Poll, wanted: list[Plan], names: Mapping[str, JobNames], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
-        self._seen |= dict.fromkeys(self._shared.jobs.live(), now)
+        self._seen |= dict.fromkeys(self._shared.live, now)
         self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
         window = min(_LONGEST, max(self._max_data_age, 2 * poll.interval))
         slots = asyncio.Semaphore(self._at_once)
@@ -221,7 +221,7 @@ class AomCollector(BulkCollector):
         columns = await kept_of(answer.columns, owners=job_ids)
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            kept = await kept_of(columns, owners=self._shared.jobs.live())
+            kept = await kept_of(columns, owners=self._shared.live)
             return [column.readings for column in kept], None
 
         objects, _ = await still_listed(time.time())
@@ -229,7 +229,7 @@ class AomCollector(BulkCollector):
 
     async def _publish_sources(self, part: Part, sources: Mapping[str, UsageSource]) -> None:
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            listed = self._shared.jobs.live()
+            listed = self._shared.live
             return [source for job_id, source in sources.items() if job_id in listed], None
 
         objects, _ = await still_listed(time.time())

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.model import Accelerator, Job, Status
 from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
-from trainfleet_exporter.providers.usage.per_job import Cap, UsageByJobCollector
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.providers.usage.staleness import count
 from trainfleet_exporter.providers.usage.table import MEASURES, Family
@@ -130,7 +130,7 @@ def _newest(values: Iterable[str | float | None]) -> float | None:
     return newest
 
 
-class TaskMetricsCollector(UsageByJobCollector):
+class TaskMetricsCollector(EachJob):
     """The running jobs: the last value of any other is from its end.
 
     `arbitration` leaves out the jobs that AOM serves.
@@ -139,17 +139,26 @@ class TaskMetricsCollector(UsageByJobCollector):
     def __init__(
         self, shared: ModelArtsShared, interval: float, *, max_jobs: int, arbitration: SourceArbitration | None = None
     ) -> None:
-        super().__init__(SOURCE, shared, interval, Cap("usage from task metrics", max_jobs))
+        super().__init__(
+            SOURCE,
+            shared,
+            interval,
+            self._read_tasks,
+            max_jobs=max_jobs,
+            need=lambda job: -(job.created or 0.0),
+            data="usage from task metrics",
+            wanted=self._serves,
+        )
         self._shared = shared
         self._arbitration = arbitration
 
     async def begin(self, poll: Poll) -> None:
         """Wait for the jobs, and for AOM."""
-        await self._jobs.wait(poll.deadline)
+        await super().begin(poll)
         if self._arbitration is not None:
             await self._arbitration.polled.wait()
 
-    def serves(self, job: Job) -> bool:
+    def _serves(self, job: Job) -> bool:
         """Return whether the job runs, and AOM does not serve it."""
         return job.status is Status.RUNNING and (self._arbitration is None or self._arbitration.left(job))
 
@@ -157,7 +166,7 @@ class TaskMetricsCollector(UsageByJobCollector):
         """The ids of the jobs to ask for."""
         found = super().objects()
         if self._arbitration is not None:
-            self._arbitration.left_out = self._cap.beyond
+            self._arbitration.left_out = self.beyond
         return found
 
     def watch(self, callback: Callable[[], None]) -> None:
@@ -170,7 +179,7 @@ class TaskMetricsCollector(UsageByJobCollector):
         """One for each task."""
         return len(self._shared.tasks_of(object_id))
 
-    async def poll(self, part: Part) -> None:
+    async def _read_tasks(self, part: Part) -> None:
         """Read all tasks of one job."""
         sheet = Sheet(part.key)
         missing: NotFound | None = None

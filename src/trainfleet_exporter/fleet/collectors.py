@@ -1,0 +1,117 @@
+"""Collectors that are async methods of a topic of a cloud: `@collector("pools")` on `async def pools(self, poll)`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import BulkCollector, Part, PerObjectCollector, Poll
+from trainfleet_exporter.process.logs import fields
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Callable[..., Awaitable[None]])
+_MARK = "__collector__"
+
+
+def collector(name: str) -> Callable[[T], T]:
+    """Mark a method that takes a Poll as the collector of this name, which is also its key in the config."""
+
+    def mark(method: T) -> T:
+        setattr(method, _MARK, name)
+        return method
+
+    return mark
+
+
+class MethodCollector(BulkCollector):
+    """A collector that is one method. `expired` gets the keys of parts that were kept long enough."""
+
+    def __init__(
+        self, name: str, interval: float, method: Callable[[Poll], Awaitable[None]], expired: Callable[[str], None]
+    ) -> None:
+        super().__init__(name, interval)
+        self._method = method
+        self._expired = expired
+
+    async def poll(self, poll: Poll) -> None:
+        """Call the method."""
+        await self._method(poll)
+
+    def expired(self, key: str) -> None:
+        """Forget what depends on a part."""
+        self._expired(key)
+
+
+def collectors_of(topics: Iterable[object], chosen: Any, every: float) -> Iterator[MethodCollector]:
+    """Yield the collectors of the topics of a cloud that the config section `chosen` enables.
+
+    `every` is the default interval in seconds. A method NAME_expired of a topic gets the expired parts of NAME.
+    """
+    for topic in topics:
+        for method in [getattr(topic, attribute) for attribute in vars(type(topic))]:
+            name = getattr(method, _MARK, "")
+            section = getattr(chosen, name or "-", None)  # workspaces have none: they are always listed
+            if name and (section is None or section.enabled):
+                expired = getattr(topic, f"{name}_expired", lambda key: None)
+                interval = every if section is None else section.effective_interval(every)
+                yield MethodCollector(name, interval, method, expired)
+
+
+class EachJob(PerObjectCollector):
+    """Reads live jobs one by one: those that are `wanted`, in the order of `need`, at most `max_jobs` of them.
+
+    `data` names in the log what is not polled of the others. `calls` is how many calls one job takes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fleet: Workspaces,
+        interval: float,
+        read: Callable[[Part], Awaitable[None]],
+        *,
+        max_jobs: int,
+        need: Callable[[Job], Any],
+        data: str,
+        wanted: Callable[[Job], bool] = lambda job: True,
+        calls: int = 1,
+    ) -> None:
+        super().__init__(name, interval, workers=fleet.at_once)
+        self._fleet, self._read, self._max_jobs, self._calls = fleet, read, max_jobs, calls
+        self._need, self._wanted, self._data = need, wanted, data
+        self.beyond = 0
+        """How many jobs were left out last."""
+
+    async def begin(self, poll: Poll) -> None:
+        """Wait for the live jobs."""
+        await self._fleet.listed.wait(poll.deadline)
+
+    def objects(self) -> Sequence[str]:
+        """The ids of the jobs to ask for. The log says once when there begin to be too many."""
+        ordered = sorted(filter(self._wanted, self._fleet.live_jobs()), key=self._need)
+        before, self.beyond = self.beyond, max(0, len(ordered) - self._max_jobs)
+        if self.beyond and not before:
+            facts = fields(data=self._data, jobs_left_out=self.beyond, max_jobs=self._max_jobs)
+            log.warning("more jobs than max_jobs; some are not polled", extra=facts)
+        return [job.job_id for job in ordered[: self._max_jobs]]
+
+    def is_current(self, object_id: str) -> bool:
+        """Return whether the job is live, and to be polled."""
+        job = self._fleet.live.get(object_id)
+        return job is not None and self._wanted(job)
+
+    async def poll(self, part: Part) -> None:
+        """Read one job."""
+        await self._read(part)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the live jobs changed."""
+        self._fleet.watchers.append(callback)
+
+    def calls(self, object_id: str) -> int:
+        """So many for each job."""
+        return self._calls

@@ -1,0 +1,231 @@
+"""The jobs of one provider: which live, which ended and which endings were counted; and what is shown of them.
+
+    found ──► live ──► missing ──look-up──► ended ──retention──► gone
+                          └──failed──► lost: looked up again
+
+A list of live jobs does not say how a job ended: the job is simply no longer in it. A job is (id, created): an id that
+is used again is a new job, and nothing of the earlier one is shown with it. Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from trainfleet_exporter.config import ProviderConfig
+from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
+from trainfleet_exporter.polling import Topic
+from trainfleet_exporter.process.yielding import yield_to_loop
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.providers.jobs.history import Records
+from trainfleet_exporter.providers.registry import BuildContext
+
+OVERLAP = 600.0
+"""Seconds that each list of ended jobs reaches back behind the last one: an end may be listed late."""
+LONGEST_GAP = 7 * 86400.0
+"""Seconds. How far back ends are looked for at most if the list of them always failed."""
+_JOBS_PER_SLICE = 100
+
+Found = dict[str, tuple[Job, Records | None]]
+"""Jobs by id, each with its history if the answer has one."""
+
+
+class JobTracker:
+    """Which jobs of a workspace live and which ended. Each poll hands over all that it found.
+
+    `began` is when the exporter started: what ended before is not counted. `retention` is how long ended jobs are shown
+    (seconds).
+    """
+
+    def __init__(self, workspace_id: str, *, began: float, retention: float) -> None:
+        self.workspace_id = workspace_id
+        self.live: dict[str, Job] = {}
+        """Not ended, or ended and still holding resources."""
+        self.ended: dict[str, tuple[Job, float]] = {}
+        """Ended and holding nothing, with the time since when."""
+        self.lost: dict[str, tuple[Job, float]] = {}
+        """Jobs in no list whose look-up failed, each as it was last, with the time since when. They are not shown."""
+        self.expired = False
+        """Whether polls have failed for so long that nothing is shown any more."""
+        self.first_read: float | None = None
+        """When jobs were read first: what ran by then was not seen to start."""
+        self.ends_until: float | None = None
+        """Up to when every end is known; None before the first list of them."""
+        self._began, self._retention = began, retention
+        self._kept: Collection[str] = ()
+        """Pending jobs that the latest update left as they were."""
+        self._counted: dict[str, float] = {}
+        """Ids of ended jobs that were counted, or ended before the exporter's start, with the time of their end."""
+        self._ending: dict[str, Job] = {}
+        """Jobs that were seen to end, until they hold nothing and `take_ended` returns them."""
+        self._counts = Counter(dict.fromkeys(sorted(FINISHED), 0))
+
+    def missing(self, found: Collection[str]) -> list[str]:
+        """Return the ids of jobs that lived at the last poll, or are lost, and that are in no list: to be looked up."""
+        return [job_id for known in (self.lost, self.live) for job_id in known if job_id not in found]
+
+    def shown(self, job_id: str) -> Job | None:
+        """Return a job as it is shown; None if it is not."""
+        return self.live.get(job_id) or self.ended.get(job_id, (None,))[0]
+
+    def jobs(self) -> list[Job]:
+        """Return all jobs that are shown: the live ones, then the ended ones."""
+        return [*self.live.values(), *(job for job, _ in self.ended.values())]
+
+    def ends_since(self, now: float) -> float:
+        """Return the time from which ends must be listed."""
+        if self.ends_until is None:
+            return min(now - self._retention, max(self._began, now - LONGEST_GAP), now - OVERLAP)
+        return max(min(self.ends_until, now), now - LONGEST_GAP) - OVERLAP
+
+    def update(
+        self, found: Mapping[str, Job], now: float, *, lost: Collection[str] = (), pending: Collection[str] = ()
+    ) -> None:
+        """Take over a complete poll: all live jobs, and those that ended. Others that lived are dropped.
+
+        `lost` are missing jobs whose look-up failed. `pending` are those that are looked up next: they are shown as
+        they were, but not in two polls.
+        """
+        for job in found.values():
+            self._forget_earlier_life(job)
+        live: dict[str, Job] = {}
+        for job_id, job in found.items():
+            self._count(job, now)
+            if job.status not in FINISHED or job.holds_resources:
+                live[job_id] = job
+                self.ended.pop(job_id, None)  # a platform may restart an ended job under its old id
+            else:
+                # A job that was seen to hold resources held them until now, whenever its work ended.
+                seen_live = self.last_known(job_id) is not None or job.finished is None
+                since = now if seen_live else min(job.finished or now, now)
+                self.ended[job_id] = job, self.ended.get(job_id, (job, since))[1]
+        kept = [job_id for job_id in pending if job_id in self.live and job_id not in self._kept and not self.expired]
+        unknown = [job_id for job_id in (*lost, *pending) if job_id not in kept and job_id not in found]
+        missed = {key: self.lost.get(key) or (self.live[key], now) for key in unknown if self.last_known(key)}
+        self.lost = {key: each for key, each in missed.items() if key in self.live or now - each[1] < self._retention}
+        self.live = live | {job_id: self.live[job_id] for job_id in kept}
+        self.ended = {key: each for key, each in self.ended.items() if now - each[1] < self._retention}
+        self._kept, self.expired = kept, False
+        self.first_read = now if self.first_read is None else self.first_read
+        known = self.live.keys() | self.ended.keys() | self.lost.keys()
+        horizon = self.ends_since(now) - 3600.0
+        self._counted = {key: end for key, end in self._counted.items() if end >= horizon or key in known}
+        self._ending = {key: job for key, job in self._ending.items() if not job.holds_resources or key in known}
+
+    def take_ended(self) -> list[Job]:
+        """Return each job that was seen to end, once, when it holds nothing any more."""
+        ready = [job for job in self._ending.values() if not job.holds_resources]
+        for job in ready:
+            del self._ending[job.job_id]
+        return ready
+
+    def counts(self, states: Collection[tuple[Status, str]]) -> list[object]:
+        """Return the live jobs by state, 0 included for `states`, and the counters of ends.
+
+        The total of ended jobs counts a job that has ended under any other word, such as one with a warm pool.
+        """
+        live = Counter(dict.fromkeys(states, 0))
+        for job in self.live.values():
+            state = job.status, job.platform_status
+            if state in live or job.status not in FINISHED:
+                live[state] += 1
+        counted = [JobCount(self.workspace_id, status, word, count) for (status, word), count in live.items()]
+        return [*counted, *(FinishedCount(self.workspace_id, key, count) for key, count in self._counts.items())]
+
+    def known_ids(self) -> set[str]:
+        """Return the ids of all jobs of which something is known."""
+        return {*self.live, *self.ended, *self.lost, *self._ending}
+
+    def last_known(self, job_id: str) -> Job | None:
+        return self.live.get(job_id) or self.lost.get(job_id, (None,))[0]
+
+    def _forget_earlier_life(self, job: Job) -> None:
+        key = job.job_id
+        before = self.last_known(key) or self.shown(key) or self._ending.get(key)
+        if before is not None and before.created != job.created and None not in (before.created, job.created):
+            for known in (self.live, self.ended, self.lost, self._counted, self._ending):
+                known.pop(key, None)
+
+    def _count(self, job: Job, now: float) -> None:
+        key, before = job.job_id, self.last_known(job.job_id)
+        if job.status not in FINISHED:
+            if job.status is not Status.UNKNOWN:  # an unknown word does not mean that it runs again
+                self._counted.pop(key, None)
+                self._ending.pop(key, None)
+            return
+        if key not in self._counted:
+            self._counted[key] = now if job.finished is None else job.finished
+            # What ended before the listed time was listed earlier, and has changed since in another way.
+            ended_now = job.finished is not None and job.finished >= max(self._began, self.ends_since(now))
+            is_new = ended_now or (before is not None and before.status not in FINISHED)
+            self._counts[job.status] += is_new
+            if is_new or job.holds_resources:
+                self._ending[key] = job
+        if key in self._ending:  # with the accelerators of when it was live: platforms leave them out afterwards
+            held = job.accelerators or (before.accelerators if before else ()) or self._ending[key].accelerators
+            self._ending[key] = replace(job, accelerators=held)
+
+
+class ProviderJobs:
+    """The jobs of a provider with one workspace: tracker, histories, and the live jobs that other collectors need."""
+
+    def __init__(self, config: ProviderConfig, context: BuildContext, workspace_id: str) -> None:
+        began, retention = time.time(), context.settings.finished_job_retention
+        self.tracker = JobTracker(workspace_id, began=began, retention=retention)
+        self.histories = JobHistories(began)
+        self.listed: Topic[bool] = Topic("jobs", value=False)
+        """Published by each poll that could list the live jobs."""
+        self.live: Mapping[str, Job] = {}
+        """The live jobs that have series: those that the config does not leave out."""
+        self._wanted = job_filter(config.jobs)
+        self._record_end = context.record_end
+
+    def live_jobs(self) -> Collection[Job]:
+        """Return the live jobs that have series. Raises NotReady if the latest poll could not list them."""
+        if not self.listed.is_known:
+            raise self.listed.not_ready()
+        return self.live.values()
+
+    def expire(self) -> None:
+        """Forget the live jobs: polls have failed for too long."""
+        self.tracker.expired = True
+        self.live = {}
+
+    async def objects(
+        self,
+        found: Found,
+        now: float,
+        *,
+        states: Collection[tuple[Status, str]],
+        details: Callable[[Job], Iterable[object]],
+    ) -> list[object]:
+        """Return what is shown after an update: counts, jobs, their histories, and `details` of live jobs."""
+        tracker, histories = self.tracker, self.histories
+        self.live = {job_id: job for job_id, job in tracker.live.items() if self._wanted(job)}
+        shown = tracker.counts(states)
+        for number, job in enumerate(tracker.jobs(), start=1):
+            if number % _JOBS_PER_SLICE == 0:
+                await yield_to_loop()
+            self._note(job, found, now)
+            if self._wanted(job):
+                shown += [job, *histories.objects(job, now)]
+                if job.job_id in self.live:
+                    shown += details(job)
+        return shown
+
+    def report_ends(self, found: Found, now: float) -> None:
+        """Report each job that ended to the ledger, once."""
+        for job in self.tracker.take_ended():
+            self._note(job, found, now)
+            if self._wanted(job):
+                self._record_end(self.histories.end(job, now))
+
+    def _note(self, job: Job, found: Found, now: float) -> None:
+        _, records = found.get(job.job_id, (job, None))
+        if records is not None:
+            self.histories.note(job.job_id, records, job.created)
+        self.histories.count(job, since=self.tracker.first_read or now)

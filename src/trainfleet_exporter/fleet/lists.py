@@ -1,0 +1,34 @@
+"""Lists, read page by page until they are complete: a list that lacks a page is an error."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from trainfleet_exporter.errors import BadAnswer
+
+T = TypeVar("T")
+MOST_PAGES = 2_000
+"""Pages of one list that are read at most. At the usual limits a poll has time for a few hundred."""
+
+
+async def pages_by_token(
+    read_page: Callable[[str], Awaitable[tuple[Sequence[T | None] | None, str | None]]], operation: str
+) -> AsyncIterator[Sequence[T | None]]:
+    """Yield the rows of each page. `read_page` gets a token, empty for the first page, and returns rows and next token.
+
+    Raises BadAnswer if a page has no list, if a token comes twice, or if the list does not end.
+    """
+    token, seen = "", set[str]()
+    while True:
+        rows, following = await read_page(token)
+        if rows is None:
+            raise BadAnswer("the answer has no list", operation=operation)
+        yield rows
+        del rows  # to free memory before the next call
+        if not following:
+            return
+        if following in seen or len(seen) == MOST_PAGES:
+            raise BadAnswer("the same page came twice, or the list does not end", operation=operation)
+        seen.add(following)
+        token = following

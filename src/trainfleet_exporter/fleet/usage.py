@@ -1,0 +1,205 @@
+"""Readings of usage: the newest of each thing, base units, wholes of parts, and how long they are shown.
+
+    points of an answer ──put──► NewestReadings (what counts, and why not) ──of_families──► FamilyReadings
+
+A reading is (key, time, value). Its key is the job (or pool), the pod, the device, down to its level.
+"""
+
+from __future__ import annotations
+
+import time as wall_clock
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainfleet_exporter.model import Readings, Subject
+from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.usage.quantities import convert, total
+from trainfleet_exporter.providers.usage.table import SHOWN_AS, Family, Level
+
+Key = tuple[str, ...]
+KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}
+SILENCE = 180.0
+"""A part without readings for so many seconds, while others have some, no longer counts for its whole."""
+FUTURE = 900.0
+"""A reading dated further ahead than a clock may be off is not believed (seconds)."""
+_TOUCH = 0.001
+"""A reading goes so much later than its limit, so that it is surely beyond it then (seconds)."""
+
+
+class NewestReadings:
+    """The newest reading of each thing, of one metric. `dropped` counts by reason what is not shown.
+
+    `begun` has, for each job (or pool) that is polled, the Unix time of its beginning: a reading from before it is of
+    an earlier thing with the same id. `is_known` returns whether another job exists all the same. `once`: a thing has
+    one reading, and others are duplicates.
+    """
+
+    def __init__(
+        self,
+        level: Level,
+        begun: Mapping[str, float],
+        *,
+        now: float,
+        max_age: float,
+        is_known: Callable[[str], bool] = lambda owner: False,
+        once: bool = False,
+    ) -> None:
+        """`now` is a Unix time, `max_age` is in seconds."""
+        self.level = level
+        self.found: dict[Key, tuple[float, float | None]] = {}
+        """Unix seconds, and the value in the metric's unit; None if it is unusable."""
+        self.dropped: Counter[str] = Counter()
+        self.spoiled: set[str] = set()
+        """Owners of readings of an unknown part or time, which have no sums; an empty text if any may be the owner."""
+        self.points = 0
+        """Readings so far, whether or not they are shown."""
+        self.since = now - max_age
+        """Readings from before this Unix time are too old to be shown, and need not be asked for."""
+        self._begun, self._until = begun, now + FUTURE
+        self._is_known, self._once = is_known, once
+
+    def put(self, key: Key, time: float, value: float | None) -> None:
+        """Take over a reading, if it is newer than the last one of its key."""
+        self.points += 1
+        begun = self._begun.get(key[0])
+        if not 0 <= time <= self._until or (begun is not None and len(key) < KEY_LENGTHS[self.level]):
+            self.spoil(key[0])
+        elif time < self.since:
+            self.dropped["stale"] += 1
+        elif begun is None or time < begun:
+            self.dropped["unlisted"] += begun is not None or not self._is_known(key[0])
+        else:
+            self.dropped["malformed"] += value is None
+            self.dropped["duplicate"] += self._once and key in self.found
+            if key not in self.found or self.found[key][0] < time:
+                self.found[key] = time, value
+
+    def spoil(self, owner: str) -> None:
+        """Note an unusable reading of a job (or pool) whose time or part is unknown."""
+        self.dropped["malformed"] += 1
+        if owner in self._begun or not self._is_known(owner):
+            self.spoiled.add(owner if owner in self._begun else "")
+
+    def of_families(self, targets: Mapping[Family, float], *, period: float) -> list[FamilyReadings]:
+        """Return the readings of each family. `targets` has how many base units a value counts. `period` is the time
+        between two points in seconds.
+
+        A whole has the mean of the ratios of its parts, and the sum of other values. A sum needs the values of all
+        parts. Parts without a reading for three minutes, or three periods, do not count.
+        """
+        result: list[FamilyReadings] = []
+        usable = set[Key]()
+        for family, factor in targets.items():
+            values: dict[Key, tuple[float, float | None]] = {}
+            for key, (time, raw) in self.found.items():
+                value = None if raw is None else convert(raw, factor, family.quantity)
+                values[key] = time, value
+                if value is not None:
+                    usable.add(key)
+            if family.level == self.level:
+                rows = {key: (value, time, time) for key, (time, value) in values.items() if value is not None}
+            else:
+                rows = wholes(values, family, max(SILENCE, 3 * period), self.spoiled)
+            result.append(FamilyReadings(family, rows))
+        self.dropped["out_of_range"] += sum(
+            key not in usable and value is not None for key, (_, value) in self.found.items()
+        )
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyReadings:
+    """The values of one family, each with the Unix times of its oldest and its newest reading."""
+
+    family: Family
+    rows: Mapping[Key, tuple[float, float, float]]
+
+    def since(self, since: float, begun: Mapping[str, float]) -> FamilyReadings:
+        """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
+        rows = {key: row for key, row in self.rows.items() if key[0] in begun and row[1] >= max(since, begun[key[0]])}
+        return FamilyReadings(self.family, rows)
+
+
+def wholes(
+    values: Mapping[Key, tuple[float, float | None]], family: Family, silence: float, spoiled: Collection[str] = ()
+) -> dict[Key, tuple[float, float, float]]:
+    """Return the values of the wholes of a family, made of the readings of their parts."""
+    groups: defaultdict[Key, list[tuple[float, float | None]]] = defaultdict(list)
+    for key, reading in values.items():
+        groups[key[: KEY_LENGTHS[family.level]]].append(reading)
+    found = {}
+    for key, group in groups.items():
+        newest = max(time for time, _ in group)
+        present = [(time, value) for time, value in group if time >= newest - silence]
+        whole = total([value for _, value in present], is_ratio=family.is_ratio)
+        is_spoiled = bool(spoiled) and not family.is_ratio and ("" in spoiled or key[0] in spoiled)
+        if whole is not None and not is_spoiled:
+            times = [time for time, value in present if value is not None]
+            found[key] = whole, min(times), max(times)
+    return found
+
+
+class Subjects:
+    """The subject of each key and level: one constant object each, so that its labels are written once."""
+
+    def __init__(self) -> None:
+        self._known: defaultdict[Level, dict[Key, Subject]] = defaultdict(dict)
+
+    def readings(self, given: Iterable[FamilyReadings]) -> list[Readings]:
+        """Return readings as the page takes them."""
+        return [Readings(SHOWN_AS[each.family.level], each.family.path, *self._columns(each)) for each in given]
+
+    def keep_only(self, used: Iterable[FamilyReadings]) -> None:
+        """Forget what these readings are not of."""
+        kept: defaultdict[Level, set[Key]] = defaultdict(set)
+        for each in used:
+            kept[each.family.level].update(each.rows)
+        for level, known in self._known.items():
+            self._known[level] = {key: subject for key, subject in known.items() if key in kept[level]}
+
+    def _columns(self, given: FamilyReadings) -> tuple[list[Subject], array[float]]:
+        known = self._known[given.family.level]
+        subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in given.rows]
+        return subjects, array("d", [value for value, _, _ in given.rows.values()])
+
+
+def newest_by_owner(columns: Sequence[FamilyReadings]) -> dict[str, float]:
+    """Return the Unix time of the newest reading of each job (or pool)."""
+    found: dict[str, float] = {}
+    for column in columns:
+        for key, (_, _, newest) in column.rows.items():
+            found[key[0]] = max(newest, found.get(key[0], 0.0))
+    return found
+
+
+async def publish_fresh(
+    part: Part,
+    columns: Sequence[FamilyReadings],
+    shown: Callable[[Sequence[FamilyReadings]], Sequence[object]],
+    *,
+    begun: Callable[[], Mapping[str, float]],
+    max_data_age: float,
+    ahead: float = 0.0,
+) -> None:
+    """Show what `shown` makes of the readings that are not too old now, and again when some are.
+
+    A reading is too old after `max_data_age` seconds, or two intervals if that is longer. `begun` as in NewestReadings.
+    `ahead` is by how many seconds the clock of the readings is ahead of this machine's.
+    """
+
+    async def build(now: float) -> tuple[Sequence[object], float | None]:
+        age, known = max(max_data_age, 2 * part.interval), begun()
+        fresh = [each for column in columns if (each := column.since(now + ahead - age, known)).rows]
+        oldest = min((row[1] for column in fresh for row in column.rows.values()), default=None)
+        return shown(fresh), None if oldest is None else oldest - ahead + age + _TOUCH
+
+    objects, stale_at = await build(wall_clock.time())
+    await part.publish(objects, stale_at=stale_at, rebuild=build)
+
+
+def count(part: Part, dropped: Counter[str]) -> None:
+    """Count what a part does not show, by reason."""
+    for reason, number in dropped.items():
+        part.dropped(reason, number)

@@ -1,0 +1,262 @@
+"""The workspaces of a provider and the jobs in them: each workspace is a part, and a job is shown once.
+
+workspaces ──► live jobs of each ──publish──► other collectors begin ──► ends, look-ups ──publish again if new──►
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from trainfleet_exporter.config import ProviderConfig
+from trainfleet_exporter.errors import DeadlineExceeded, NotFound
+from trainfleet_exporter.fleet.jobs import Found, JobTracker
+from trainfleet_exporter.model import FINISHED, Job, Status, Workspace
+from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
+from trainfleet_exporter.providers.registry import BuildContext
+
+Row = TypeVar("Row")
+_LIST = "workspaces"
+"""The part of the list of workspaces. A configured workspace that it lacks is a part of its own, which fails."""
+_HISTORIES = "histories"
+"""The part with counts over all workspaces: faults of nodes, and waits by pool."""
+_UNLISTED = "the cloud does not list this workspace; check its id in the config, and the membership of the identity"
+_BRIEFLY = 0.25
+"""The part of a poll's time that it waits for jobs that it can do without."""
+_FOR_LIVE, _FOR_ENDS = 0.8, 0.8
+"""The part of a poll's time in which live jobs are listed; and of the rest, that for how jobs ended."""
+
+
+@dataclass(slots=True)
+class WorkspaceRead:
+    """What one poll knows of one workspace so far."""
+
+    part: Part
+    tracker: JobTracker
+    now: float
+    """Unix seconds."""
+    found: Found = field(default_factory=dict)
+    pending: list[str] = field(default_factory=list)
+    """Jobs that lived at the last poll and are not listed as live."""
+    lost: list[str] = field(default_factory=list)
+    """Those of them whose look-up failed."""
+    until: float = 0.0
+    """Loop time by which ends must be known; the rest of the poll's time is for showing them."""
+
+    @property
+    def ends(self) -> str:
+        """The part that fails if the status of ended jobs is unknown."""
+        return f"ended jobs of {self.part.key}"
+
+
+class Workspaces:
+    """`states` are the status and platform status of live jobs; each has a count from the start, 0 included."""
+
+    def __init__(self, config: ProviderConfig, context: BuildContext, states: Collection[tuple[Status, str]]) -> None:
+        self.began = time.time()
+        """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
+        self.max_data_age = context.settings.max_data_age
+        self.at_once = config.limits.concurrency
+        """How many calls of one collector may be in flight."""
+        self.histories = JobHistories(self.began)
+        self.ids: Topic[tuple[str, ...]] = Topic("workspaces", ())
+        """The workspaces to poll."""
+        self.listed: Topic[frozenset[str]] = Topic("jobs", frozenset())
+        """The workspaces whose jobs the latest poll could read."""
+        self.live: Mapping[str, Job] = {}
+        """The live jobs that have series: those that the config does not leave out."""
+        self.watchers: list[Callable[[], None]] = []
+        """Called whenever the live jobs have changed."""
+        self._states = states
+        self._retention = context.settings.finished_job_retention
+        self.wanted = job_filter(config.jobs)
+        """Returns whether a job has series."""
+        self._record_end = context.record_end
+        self._configured = None if config.workspaces == "all" else config.workspaces
+        self._chosen = self._configured
+        """The configured workspaces without those that the latest complete list lacks."""
+        self._known: dict[str, Workspace] = {}
+        """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
+        self._trackers: dict[str, JobTracker] = {}
+        self._unknown: dict[str, float] = {}
+        """Jobs in an unknown state, and since when."""
+        self._turns = FairQueue()
+
+    async def read_list(
+        self, poll: Poll, read: Callable[[float], Awaitable[Listing[Row]]], translate: Callable[[Row], Workspace | None]
+    ) -> None:
+        """Show the listed workspaces. Those of the config are polled even if the list cannot be read.
+
+        `read` takes a deadline (loop time). `translate` returns None for a workspace that is not to be polled.
+        """
+        with self.ids.polling():
+            if self._chosen is not None:
+                self.ids.value = self._chosen
+            async with poll.part(_LIST) as part:
+                listing = await read(poll.deadline)
+                part.dropped("malformed", listing.malformed)
+                if self._configured is not None and not listing.malformed:  # else that row may be the missing one
+                    self._chosen = tuple(key for key in self._configured if key in listing.rows)
+                    unlisted = [key for key in self._configured if key not in self._chosen]
+                    poll.keep_only([_LIST, *unlisted])
+                    for workspace_id in unlisted:
+                        poll.failed(workspace_id, NotFound(_UNLISTED))
+                rows = [translate(row) for row in listing.rows.values()]
+                found = {each.workspace_id: each for each in rows if each is not None}
+                ids = self._chosen
+                if ids is None:
+                    ids = with_unread(found, self.ids.value, malformed=listing.malformed, named=listing.rows)
+                self.ids.publish(tuple(ids))
+                may_be_unread = listing.malformed and self._configured is not None
+                self._known = {**self._known, **found} if may_be_unread else found
+                await part.publish([self._known[key] for key in ids if key in self._known])
+
+    async def poll_jobs(
+        self,
+        poll: Poll,
+        read_live: Callable[[WorkspaceRead], Awaitable[None]],
+        read_ends: Callable[[WorkspaceRead], Awaitable[bool]],
+        details: Callable[[Job], Iterable[object]] = lambda job: (),
+    ) -> None:
+        """Publish the live jobs of all workspaces, then find out how others ended, so that no live job waits for it.
+
+        `read_live` and `read_ends` add to `found`. `read_ends` returns whether it read all ends up to `now`. `details`
+        returns what is shown with a live job.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + _FOR_LIVE * (poll.deadline - clock())
+        reads: dict[str, WorkspaceRead] = {}
+
+        async def live(part: Part) -> None:
+            if clock() > until:
+                raise DeadlineExceeded("not read before the poll's deadline")
+            read = WorkspaceRead(part, self._tracker(part.key), time.time())
+            await read_live(read)
+            read.pending = read.tracker.missing(read.found)
+            await self._publish(read, details, pending=read.pending)
+            reads[read.ends] = read
+
+        async def ends(part: Part) -> None:
+            read, until = reads[part.key], clock() + _FOR_ENDS * (part.deadline - clock())
+            listed, read.until, read.now = dict(read.found), until, time.time()
+            is_complete = await read_ends(read)
+            self._drop_taken(read)
+            if is_complete:
+                read.tracker.ends_until = read.now
+            if read.pending or any(listed.get(key) != each for key, each in read.found.items()):
+                await self._publish(read, details)
+            self._report_ends(read)
+
+        with self.listed.polling():
+            ids = await self.ids.get()
+            poll.keep_only([*ids, _HISTORIES])
+            if not self._trackers.keys() <= set(ids):
+                self._trackers = {key: each for key, each in self._trackers.items() if key in ids}
+                self._changed()
+            done = await self._turns.read_each(poll, ids, live, at_once=self.at_once)
+            is_whole = len(done) == len(ids)
+            self.listed.publish(frozenset(done), known=bool(done) or is_whole, whole=is_whole)
+        await poll.read_each(reads, ends, at_once=self.at_once)
+        now = time.time()
+        known = {key for each in self._trackers.values() for key in each.known_ids()}
+        self.histories.keep_only(known, now)
+        self._unknown = {key: since for key, since in self._unknown.items() if key in known}
+        if done and (counted := self.histories.fleet(now)):
+            async with poll.part(_HISTORIES) as part:
+                await part.publish(counted)
+
+    def expired(self, key: str) -> None:
+        """Forget a workspace's live jobs: its polls have failed for too long."""
+        if key in self._trackers:
+            self._trackers[key].expired = True
+            self._changed()
+
+    def live_jobs(self) -> Collection[Job]:
+        """Return the live jobs that have series. Raises NotReady if the latest poll of jobs read none."""
+        if not self.listed.is_known:
+            raise self.listed.not_ready()
+        return self.live.values()
+
+    async def wait_briefly(self, deadline: float) -> None:
+        """Wait for the jobs if something can be shown without them: even for their first poll at most a quarter of the
+        time until `deadline` (loop time)."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_BRIEFLY * (deadline - asyncio.get_running_loop().time())):
+                await self.listed.wait(deadline, needed=False)
+
+    def is_known(self, job_id: str) -> bool:
+        """Return whether a workspace has this live job, also if the config leaves it out."""
+        return any(job_id in each.live for each in self._trackers.values() if not each.expired)
+
+    def _tracker(self, workspace_id: str) -> JobTracker:
+        if workspace_id not in self._trackers:
+            self._trackers[workspace_id] = JobTracker(workspace_id, began=self.began, retention=self._retention)
+        return self._trackers[workspace_id]
+
+    async def _publish(
+        self, read: WorkspaceRead, details: Callable[[Job], Iterable[object]], *, pending: Sequence[str] = ()
+    ) -> None:
+        self._drop_taken(read)
+        tracker, now = read.tracker, read.now
+        tracker.update(self._not_forgotten(read), now, lost=read.lost, pending=pending)
+        self._changed()
+        shown = tracker.counts(self._states)
+        for job in tracker.jobs():
+            self._note(read, job)
+            if self.wanted(job):
+                shown += [job, *self.histories.objects(job, now)]
+                if job.job_id in tracker.live:
+                    shown += details(job)
+        await read.part.publish(shown)
+
+    def _not_forgotten(self, read: WorkspaceRead) -> dict[str, Job]:
+        """An unknown state may be an end: after the retention, such a job is not looked up any more."""
+        now, kept = read.now, {}
+        for job_id, (job, _) in read.found.items():
+            if job.status is not Status.UNKNOWN:
+                self._unknown.pop(job_id, None)
+                kept[job_id] = job
+            elif now - self._unknown.setdefault(job_id, now) <= self._retention:
+                kept[job_id] = job
+        return kept
+
+    def _report_ends(self, read: WorkspaceRead) -> None:
+        """Report each job that ended, once."""
+        for job in read.tracker.take_ended():
+            self._note(read, job)
+            if self.wanted(job):
+                self._record_end(self.histories.end(job, read.now))
+
+    def _note(self, read: WorkspaceRead, job: Job) -> None:
+        _, records = read.found.get(job.job_id, (job, None))
+        if records is not None:
+            self.histories.note(job.job_id, records, job.created)
+        self.histories.count(job, since=read.tracker.first_read or read.now)
+
+    def _drop_taken(self, read: WorkspaceRead) -> None:
+        """Drop jobs of another workspace, and those that another one shows. No await may follow until an update."""
+        others = [each for each in self._trackers.values() if each is not read.tracker and not each.expired]
+        for job_id, (job, _) in list(read.found.items()):
+            if job.workspace_id != read.part.key or any(job_id in each.live for each in others):
+                del read.found[job_id]
+                read.part.dropped("duplicate")
+
+    def _changed(self) -> None:
+        trackers = [each for each in self._trackers.values() if not each.expired]
+        self.live = {key: job for each in trackers for key, job in each.live.items() if self.wanted(job)}
+        for callback in self.watchers:
+            callback()
+
+
+def has_just_ended(job: Job, tracker: JobTracker, began: float) -> bool:
+    """Return whether a job ended since the last poll, and since the exporter's start."""
+    if job.status not in FINISHED or job.holds_resources or job.job_id in tracker.ended:
+        return False
+    return job.finished is None or job.finished >= began

@@ -1,1 +1,0 @@
-"""PAI's collectors, one module each, over what they share of one provider."""

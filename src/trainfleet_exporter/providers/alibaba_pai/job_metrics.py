@@ -1,0 +1,201 @@
+"""Usage by DLC GetJobMetrics: up to eight calls for each running job, of at most `max_jobs` jobs, the newest first.
+
+The platform keeps this call up for pay-as-you-go jobs on general computing only; `auto` asks for no others.
+
+Units: utilizations are percent; network and disk rates are taken as MB/s of 10^6 bytes, as the same names are in
+PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each pod, none for a single GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.fleet.collectors import EachJob
+from trainfleet_exporter.fleet.usage import (
+    FUTURE,
+    SILENCE,
+    FamilyReadings,
+    Key,
+    NewestReadings,
+    Subjects,
+    count,
+    publish_fresh,
+    wholes,
+)
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import Job
+from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.alibaba_pai.client import Api, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.usage import number_of, sources
+from trainfleet_exporter.providers.usage.table import MEASURES, Family
+from trainfleet_exporter.providers.values import whole
+from trainfleet_exporter.transport import BULK, BodyLimits
+from trainfleet_exporter.transport.json_fields import iso_time
+
+SOURCE = "job_metrics"
+
+
+class MetricPoint(Row):
+    """Percent, or MB/s."""
+
+    time: float | None = None
+    value: str | float | None = None
+
+
+class PodMetric(Row):
+    pod_id: str | None = None
+    metrics: list[MetricPoint | None] | None = None
+
+
+class JobMetrics(Row):
+    job_id: str | None = None
+    pod_metrics: list[PodMetric | None] | None = None
+
+
+class MetricType(Struct, frozen=True):
+    """A MetricType of GetJobMetrics, and what it feeds."""
+
+    name: str
+    suffix: str
+    needs_gpu: bool = False
+
+    @property
+    def targets(self) -> dict[Family, float]:
+        """The families of pods and of jobs, and how many base units a value counts."""
+        measure = MEASURES[self.suffix]
+        return {measure.of(level): 0.01 if measure.is_ratio else 1e6 for level in ("pod", "job")}
+
+
+METRIC_TYPES = (
+    MetricType("CpuCoreUsage", "cpu_utilization_ratio"),
+    MetricType("MemoryUsage", "memory_utilization_ratio"),
+    MetricType("GpuCoreUsage", "accelerator_utilization_ratio", needs_gpu=True),
+    MetricType("GpuMemoryUsage", "accelerator_memory_utilization_ratio", needs_gpu=True),
+    MetricType("NetworkInputRate", "network_receive_bytes_per_second"),
+    MetricType("NetworkOutputRate", "network_transmit_bytes_per_second"),
+    MetricType("DiskReadRate", "disk_read_bytes_per_second"),
+    MetricType("DiskWriteRate", "disk_write_bytes_per_second"),
+)
+
+
+async def get_job_metrics(
+    api: Api, job_id: str, metric: MetricType, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
+) -> JobMetrics:
+    """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
+    query = {"MetricType": metric.name, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
+    return await api.get(
+        "dlc",
+        "GetJobMetrics",
+        f"/api/v1/jobs/{segment(job_id)}/metrics",
+        JobMetrics,
+        query,
+        deadline=deadline,
+        no_data=lambda found: not found.pod_metrics,
+        limits=limits,
+    )
+
+
+def pods_of(payload: JobMetrics) -> Iterator[tuple[str, list[tuple[float | None, float | None]]]]:
+    """Yield each pod of an answer (empty if it is not named), with the Unix times and values of its points; None if
+    there is none."""
+    for item in payload.pod_metrics or ():
+        points = []
+        for point in (item.metrics if item else None) or ():
+            milliseconds = None if point is None else whole(point.time)
+            at = None if milliseconds is None else milliseconds / 1000
+            points.append((at, None if point is None else number_of(point.value)))
+        yield (item.pod_id if item else None) or "", points
+
+
+def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> None:
+    """Take over the newest usable value of each pod in one answer."""
+    if payload.job_id and payload.job_id != job_id:
+        into.dropped["unlisted"] += 1
+        return
+    into.dropped["no_data"] += not payload.pod_metrics
+    for pod_id, points in pods_of(payload):
+        usable = [(at, value) for at, value in points if at is not None and value is not None and at <= now + FUTURE]
+        if not pod_id:
+            into.spoil(job_id)
+        elif not usable:
+            into.dropped["no_data"] += 1
+        else:
+            at, value = max(usable)
+            into.put((job_id, pod_id), at, value)
+
+
+def job_columns(found: Mapping[str, NewestReadings]) -> list[FamilyReadings]:
+    """The columns of one job. A pod that has readings of some metrics counts for the sums of all: one that lacks its
+    reading leaves no sum."""
+    pods: dict[Key, float] = {}
+    for newest in found.values():
+        for key, (at, _) in newest.found.items():
+            pods[key] = max(at, pods.get(key, at))
+    last, shown = max(pods.values(), default=0.0), list[FamilyReadings]()
+    present = [key for key, at in pods.items() if at >= last - SILENCE]
+    for metric in METRIC_TYPES:
+        if metric.name not in found or not found[metric.name].found:
+            continue
+        newest = found[metric.name]
+        of_pods, of_job = metric.targets
+        (column,) = newest.of_families({of_pods: metric.targets[of_pods]}, period=0)
+        parts: dict[Key, tuple[float, float | None]] = {}
+        for key in present:
+            if key in column.rows:
+                parts[key] = column.rows[key][1], column.rows[key][0]
+            elif not of_job.is_ratio:
+                parts[key] = last, None
+        shown += [column, FamilyReadings(of_job, wholes(parts, of_job, math.inf, newest.spoiled))]
+    return shown
+
+
+def is_without_gpus(job: Job) -> bool:
+    """Return whether a job certainly has no accelerator."""
+    return bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
+
+
+def collector_of_job_metrics(
+    api: Api, fleet: Workspaces, interval: float, *, serves: Callable[[Job], bool], max_jobs: int
+) -> EachJob:
+    """The collector of the jobs that `serves` says are this source's."""
+
+    async def read(part: Part) -> None:
+        job, now, found = fleet.live[part.key], time.time(), dict[str, NewestReadings]()
+        age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}
+        for metric in METRIC_TYPES:
+            if metric.needs_gpu and is_without_gpus(job):
+                continue
+            try:
+                payload = await get_job_metrics(api, part.key, metric, now - age, now, deadline=part.deadline)
+            except NotFound as error:
+                await part.not_found(error)  # the next poll of jobs says what became of it
+                return
+            newest = found[metric.name] = NewestReadings("pod", begun, now=now, max_age=age)
+            take(payload, newest, part.key, now)
+            if not newest.found and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
+                break  # every running pod uses some CPU: a job without a CPU reading is not served at all
+        columns, subjects = job_columns(found), Subjects()
+        for newest in found.values():
+            count(part, newest.dropped)
+
+        def shown(fresh: Sequence[FamilyReadings]) -> Sequence[object]:
+            return [*subjects.readings(fresh), *sources(fresh, SOURCE)]
+
+        await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=fleet.max_data_age)
+
+    return EachJob(
+        SOURCE,
+        fleet,
+        interval,
+        read,
+        max_jobs=max_jobs,
+        need=lambda job: -(job.created or 0.0),
+        data="usage from GetJobMetrics",
+        wanted=serves,
+        calls=len(METRIC_TYPES),
+    )

@@ -1,0 +1,628 @@
+"""Jobs of DLC: ListJobs for live and ended ones, GetJob for pods and histories, ListEcsSpecs for sizes.
+
+Cost of a poll and workspace: one call for each of the ten live statuses and each further 100 jobs in it, one for what
+ended since the last poll, and a few for jobs that are in neither. GetJob: once for each live job and cycle of `pods`,
+and once for each job that ended.
+
+The same field comes in different types from list and detail: RequestGPU "8" and 8.0, RequestMemory "512Gi" and 512.0
+(GiB), RestartTimes "1" and "1/10". Every field may be absent or null. Times are ISO 8601 texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.fleet.collectors import EachJob, collector
+from trainfleet_exporter.fleet.jobs import Found
+from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces, has_just_ended
+from trainfleet_exporter.model import (
+    FINISHED,
+    Accelerators,
+    Job,
+    JobCount,
+    JobPods,
+    Pod,
+    RoleCount,
+    RoleStatusCount,
+    Status,
+    Workspace,
+)
+from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
+from trainfleet_exporter.providers.jobs.listing import Listing
+from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole
+from trainfleet_exporter.transport import PAGE
+from trainfleet_exporter.transport.json_fields import counting_unusable, iso_time, unusable
+
+# The answers, with the fields that are read.
+
+
+class ResourceConfig(Row):
+    """The requested resources of each pod of a role: cores, memory with its suffix, accelerators."""
+
+    cpu: str | float | None = field(name="CPU", default=None)
+    memory: str | float | None = None
+    gpu: str | float | None = field(name="GPU", default=None)
+    gpu_type: str | None = field(name="GPUType", default=None)
+
+
+class JobSpec(Row):
+    """One role of a job. `ecs_spec` is a machine type, on public resources."""
+
+    type: str | None = None
+    pod_count: float | None = None
+    ecs_spec: str | None = None
+    resource_config: ResourceConfig | None = None
+    use_spot_instance: bool | None = None
+
+
+class JobSettings(Row):
+    tags: dict[str, object] | None = None
+
+
+class EarlierPod(Row):
+    """An earlier incarnation of a pod."""
+
+    type: str | None = None
+    sub_status: str | None = None
+
+
+class PodRow(Row):
+    pod_id: str | None = None
+    type: str | None = None
+    node_name: str | None = None
+    ip: str | None = None
+    pod_ip: str | None = None
+    status: str | None = None
+    sub_status: str | None = None
+    gmt_create_time: str | None = None
+    gmt_start_time: str | None = None
+    gmt_finish_time: str | None = None
+    history_pods: list[EarlierPod] | None = None
+
+
+class JobRow(Row):
+    """A row of ListJobs, or the answer of GetJob, which alone has restarts and pods. The duration is in seconds."""
+
+    job_id: str | None = None
+    display_name: str | None = None
+    job_type: str | None = None
+    workspace_id: str | None = None
+    resource_id: str | None = None
+    user_id: str | None = None
+    username: str | None = None
+    resource_type: str | None = None
+    payment_type: str | None = None
+    status: str | None = None
+    sub_status: str | None = None
+    reason_code: str | None = None
+    priority: float | None = None
+    gmt_create_time: str | None = None
+    gmt_submitted_time: str | None = None
+    gmt_running_time: str | None = None
+    gmt_finish_time: str | None = None
+    gmt_successed_time: str | None = None
+    gmt_failed_time: str | None = None
+    gmt_stopped_time: str | None = None
+    duration: float | None = None
+    restart_times: str | None = None
+    request_cpu: str | float | None = field(name="RequestCPU", default=None)
+    request_memory: str | float | None = None
+    request_gpu: str | float | None = field(name="RequestGPU", default=None)
+    node_count: float | None = None
+    job_specs: list[JobSpec | None] | None = None
+    settings: JobSettings | None = None
+    status_history: list[StatusTransition | None] | None = None
+    restart_record: list[RestartRecord | None] | None = None
+    pods: list[PodRow | None] | UnsetType | None = UNSET
+    """Null is an empty list; without the field nothing is known of them."""
+
+
+class JobsPage(Row):
+    total_count: float | None = None
+    rows: list[JobRow | None] | None = field(name="Jobs", default=None)
+
+
+class EcsSpec(Row):
+    """A machine type. `memory` counts GiB by the documented sample (unproven)."""
+
+    instance_type: str | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    gpu: float | None = None
+    gpu_type: str | None = None
+
+
+class EcsSpecsPage(Row):
+    total_count: float | None = None
+    rows: list[EcsSpec | None] | None = field(name="EcsSpecs", default=None)
+
+
+class WorkspaceRow(Row):
+    workspace_id: str | None = None
+    workspace_name: str | None = None
+    status: str | None = None
+
+
+class WorkspacesPage(Row):
+    total_count: float | None = None
+    rows: list[WorkspaceRow | None] | None = field(name="Workspaces", default=None)
+
+
+JOBS: ListOf[JobRow] = ListOf("dlc", "ListJobs", JobsPage, "job_id")
+ECS_SPECS: ListOf[EcsSpec] = ListOf("dlc", "ListEcsSpecs", EcsSpecsPage, "instance_type")
+WORKSPACES: ListOf[WorkspaceRow] = ListOf("aiworkspace", "ListWorkspaces", WorkspacesPage, "workspace_id")
+
+# Words.
+
+JOB_STATUS = {
+    "Created": Status.CREATING,
+    "Creating": Status.CREATING,
+    "Queuing": Status.QUEUED,
+    "Bidding": Status.QUEUED,
+    "Dequeued": Status.STARTING,
+    "EnvPreparing": Status.STARTING,
+    "SanityChecking": Status.STARTING,
+    "Running": Status.RUNNING,
+    "Restarting": Status.RESTARTING,
+    "Stopping": Status.STOPPING,
+    "SucceededReserving": Status.SUCCEEDED,
+    "FailedReserving": Status.FAILED,
+    "Succeeded": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Stopped": Status.STOPPED,
+}
+OLD = ("Created", "Dequeued")
+"""Understood in answers and not asked for: ListJobs no longer documents them."""
+TERMINAL = ("Succeeded", "Failed", "Stopped")
+"""Words of jobs that have ended and hold nothing."""
+RESERVING = ("SucceededReserving", "FailedReserving")
+LIVE = tuple(word for word in JOB_STATUS if word not in (*OLD, *TERMINAL, *RESERVING)) + RESERVING
+"""In the order of a job's life, so that a job which moves on during a sweep is met again rather than missed."""
+STATES = (*((JOB_STATUS[word], word) for word in (*OLD, *LIVE)), (Status.RESTARTING, "Running"))
+HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+END_TIMES = {
+    Status.SUCCEEDED: "gmt_successed_time",
+    Status.FAILED: "gmt_failed_time",
+    Status.STOPPED: "gmt_stopped_time",
+}
+"""The field with the end of a job that ended so. Those of earlier attempts may be there next to it."""
+POD_STATUS = {
+    "Pending": Status.QUEUED,
+    "Running": Status.RUNNING,
+    "Succeeded": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Stopped": Status.STOPPED,
+}
+EVICTED = {"Normal": False, "Evicted": True, "Preempted": True}
+"""Whether a pod with this SubStatus was evicted; any other word does not say."""
+WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})
+"""Nothing runs in such workspaces, and asking for their jobs is refused."""
+# From answers to the model.
+
+
+def job_status(word: str, sub_status: str | None = None) -> Status:
+    """The common word for a DLC status. SubStatus refines Running only."""
+    if word == "Running" and sub_status == "Restarting":
+        return Status.RESTARTING
+    return JOB_STATUS.get(word, Status.UNKNOWN)
+
+
+class Size(Struct, frozen=True, gc=False):
+    """The resources of one machine, or of the pods of a role."""
+
+    cpu_cores: float | None = None
+    memory_bytes: float | None = None
+    gpus: float | None = None
+    gpu_model: str = ""
+
+
+NO_SIZE: Final = Size()
+NO_CONFIG: Final = ResourceConfig()
+NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def ecs_size(row: EcsSpec) -> Size:
+    """What a machine type has."""
+    return Size(amount(row.cpu), gibibytes(row.memory), amount(row.gpu), row.gpu_type or "")
+
+
+def needs_sizes(row: JobRow) -> bool:
+    """Return whether only its machine types say what a job asked for."""
+    specs = [spec for spec in row.job_specs or () if spec is not None and spec.ecs_spec]
+    return any(spec.resource_config is None or spec.resource_config == NO_CONFIG for spec in specs)
+
+
+def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
+    """The requested resources of a role's pods: its ResourceConfig, or else its machine type. If the role is
+    unreadable, the amounts are unknown, also those of its job."""
+    if spec is None:
+        unusable({}, "malformed")
+        return NO_SIZE
+    config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", NO_SIZE)
+    if config is not None and config != NO_CONFIG:
+        model = config.gpu_type or each.gpu_model
+        each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu), model)
+    count = whole(spec.pod_count)
+    if count is None:
+        return Size(gpu_model=each.gpu_model)
+    amounts = (each.cpu_cores, each.memory_bytes, each.gpus)
+    cpu_cores, memory_bytes, cards = (None if found is None else found * count for found in amounts)
+    return Size(cpu_cores, memory_bytes, cards, each.gpu_model)
+
+
+def job(
+    row: JobRow, *, workspace_id: str = "", models: Mapping[str, str] = NONE, sizes: Mapping[str, Size] = NONE
+) -> Job | None:
+    """A row of ListJobs, or the answer of GetJob; None without an id.
+
+    `workspace_id` is for rows that do not repeat it, `models` has the accelerator model of each quota, for jobs whose
+    specs do not name theirs, and `sizes` what each machine type has.
+    """
+    if not row.job_id:
+        return None
+    word, pool_id = row.status or "", row.resource_id or ""
+    status = job_status(word, row.sub_status)
+    specs = [spec for spec in row.job_specs or () if spec is not None]
+    cpu_cores = memory_bytes = nodes = None
+    accelerators: tuple[Accelerators, ...] = ()
+    if word not in TERMINAL:
+        roles = [role_size(spec, sizes) for spec in row.job_specs or ()]
+        cpu_cores = _or_sum(quantity(row.request_cpu), [role.cpu_cores for role in roles])
+        memory_bytes = _or_sum(_memory(row.request_memory), [role.memory_bytes for role in roles])
+        cards = _or_sum(quantity(row.request_gpu), [role.gpus for role in roles])
+        nodes = amount(row.node_count)
+        accelerators = gpus(cards, _model(roles, models.get(pool_id, "")) if cards else "")
+    payment_type = "Spot" if any(spec.use_spot_instance for spec in specs) else "PrePaid" if pool_id else "PostPaid"
+    tags = (row.settings.tags if row.settings else None) or {}
+    finished = None
+    if status in FINISHED:
+        finished = utc_time(row.gmt_finish_time) or utc_time(getattr(row, END_TIMES[status]))
+    return Job(
+        job_id=row.job_id,
+        name=row.display_name or "",
+        job_type=row.job_type or "",
+        workspace_id=row.workspace_id or workspace_id,
+        pool_id=pool_id,
+        user_id=row.user_id or "",
+        user_name=row.username or "",
+        resource_type=row.resource_type or "",
+        payment_type=row.payment_type or payment_type,  # ListJobs filters by it and does not return it
+        status=status,
+        platform_status=word,
+        reason=row.reason_code or "",
+        holds_resources=None if status is Status.UNKNOWN else status in HOLDING or word in RESERVING,
+        priority=whole(row.priority),
+        created=utc_time(row.gmt_create_time),
+        submitted=utc_time(row.gmt_submitted_time),
+        started=utc_time(row.gmt_running_time),
+        finished=finished,
+        duration=amount(row.duration),
+        restarts=restart_times(row.restart_times)[0],
+        cpu_cores=cpu_cores,
+        memory_bytes=memory_bytes,
+        nodes=nodes,
+        accelerators=accelerators,
+        tags=tuple((key, value) for key, value in tags.items() if isinstance(value, str)),
+    )
+
+
+def restart_times(given: str | None) -> tuple[int | None, int | None]:
+    """RestartTimes as (used, allowed): "1" in lists, "1/10" in GetJob."""
+    used, _, allowed = (given or "").partition("/")
+    return whole(number(used)), whole(number(allowed))
+
+
+def gpus(count: float | None, model: str) -> tuple[Accelerators, ...]:
+    """PAI reports only GPUs. Other accelerators would be under GPU, too, with a different GPUType."""
+    return () if count is None else (Accelerators("gpu", model, count),)
+
+
+def _or_sum(given: float | None, by_role: Sequence[float | None]) -> float | None:
+    """What is given, or the sum over the roles, if it is known for each."""
+    known = [each for each in by_role if each is not None]
+    return given if given is not None or not known or len(known) < len(by_role) else sum(known)
+
+
+def _memory(given: str | float | None) -> float | None:
+    """Lists give a quantity, GetJob a bare number that counts GiB (unproven)."""
+    return quantity(given) if isinstance(given, str) else gibibytes(given)
+
+
+def _model(roles: Sequence[Size], of_pool: str) -> str:
+    # A role without accelerators may run on a machine that has another role's model or none: it names nothing.
+    models = {role.gpu_model for role in roles if role.gpu_model and role.gpus != 0}
+    # The total of a job whose roles run on different models cannot be split by what a list row says.
+    return models.pop() if len(models) == 1 else "" if models else of_pool
+
+
+def pods(row: JobRow) -> tuple[list[object], Counter[str]]:
+    """The pods of a job, counted by role, and one by one; and what of it had to be dropped, by reason.
+
+    HistoryPods are earlier incarnations: they are counted as replaced, never as pods.
+    """
+    dropped, requested, found = Counter[str](), Counter[str](), dict[str, Pod]()
+    for spec in row.job_specs or ():
+        if spec is None:  # it may be of any role
+            dropped["malformed"] += 1
+            requested.clear()
+            break
+        if (wanted := whole(spec.pod_count)) is not None:
+            requested[spec.type or ""] += wanted
+    is_listed = not isinstance(row.pods, UnsetType)
+    dropped["no_data"] += not is_listed
+    replaced = Counter(dict.fromkeys(requested if is_listed else (), 0))
+    present = Counter(dict.fromkeys(replaced, 0))
+    for item in () if isinstance(row.pods, UnsetType) else row.pods or ():
+        if item is None or not item.pod_id:
+            dropped["malformed"] += 1
+        elif item.pod_id in found:
+            dropped["duplicate"] += 1
+        else:
+            pod = found[item.pod_id] = _pod(row.job_id or "", item.pod_id, item)
+            present[pod.role] += 1
+            replaced.update({pod.role: 0})
+            replaced.update(earlier.type or pod.role for earlier in item.history_pods or ())
+    states = Counter((pod.role, pod.status) for pod in found.values())
+    detail = JobPods(
+        job_id=row.job_id or "",
+        restarts_allowed=restart_times(row.restart_times)[1],
+        requested=tuple(RoleCount(role, count) for role, count in requested.items()),
+        replaced=tuple(RoleCount(role, count) for role, count in replaced.items()),
+        present=tuple(
+            RoleStatusCount(role, status, states[role, status])
+            for role in present
+            for status in (*POD_STATUS.values(), Status.UNKNOWN)
+        ),
+    )
+    return [detail, *found.values()], dropped
+
+
+def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
+    # A pod counts as evicted if an incarnation of it was.
+    said = [EVICTED.get(item.sub_status or "")]
+    said += [EVICTED.get(earlier.sub_status) for earlier in item.history_pods or () if earlier.sub_status]
+    is_unknown = None in said and True not in said
+    return Pod(
+        job_id=job_id,
+        pod_id=pod_id,
+        role=item.type or "",
+        node_name=item.node_name or "",
+        pod_ip=item.ip or item.pod_ip or "",
+        status=POD_STATUS.get(item.status or "", Status.UNKNOWN),
+        evicted=None if is_unknown else True in said,
+        evictions=None if is_unknown else said.count(True),
+        created=utc_time(item.gmt_create_time),
+        started=utc_time(item.gmt_start_time),
+        finished=utc_time(item.gmt_finish_time),
+    )
+
+
+# The collectors.
+
+EVER = "2000-01-01T00:00:00Z"
+"""A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
+_ONE_BY_ONE, _AT_ONCE = 10, 50
+"""Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
+_LAST_HISTORIES = 20
+"""Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
+_SIZES_KEPT, _SIZES_AGAIN, _SIZES_WAIT = 6 * 3600.0, 600.0, 10.0
+"""Seconds for which the machine types are kept; until they are read again after a failure; and they may take."""
+
+
+async def list_jobs(
+    api: Api, workspace_id: str, query: Mapping[str, str], *, deadline: float, kind: str = ""
+) -> Listing[JobRow]:
+    """DLC ListJobs, oldest first, all pages. `query` must hold StartTime, except for ids: without it only 7 days are
+    seen. `kind` as in Call."""
+    asked = {"WorkspaceId": workspace_id, **query, "SortBy": "GmtCreateTime", "Order": "asc"}
+    return await api.list_all(JOBS, "/api/v1/jobs", asked, deadline=deadline, limits=PAGE, kind=kind)
+
+
+async def get_job(api: Api, job_id: str, *, deadline: float) -> JobRow:
+    """DLC GetJob: one job with its pods and history."""
+    row = await api.get("dlc", "GetJob", f"/api/v1/jobs/{segment(job_id)}", JobRow, deadline=deadline)
+    if row.job_id != job_id:
+        raise BadAnswer("the answer is about another job", operation="GetJob")
+    return row
+
+
+class Jobs:
+    """The collectors of workspaces and jobs. `models` returns the accelerator model of each quota."""
+
+    def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, models: Callable[[], Mapping[str, str]]):
+        self._api, self._config, self._fleet, self._models = api, config, fleet, models
+        self._count_turns = FairQueue()
+        self._sizes: Mapping[str, Size] = {}
+        self._sizes_due = float("-inf")
+        self._sizes_lost = Counter[str]()
+        """The number of unusable machine types, by reason."""
+        self._reading_sizes = asyncio.Lock()
+
+    @collector("workspaces")
+    async def workspaces(self, poll: Poll) -> None:
+        """Those that the identity is a member of: AIWorkSpace ListWorkspaces leaves others out silently."""
+
+        async def read(deadline: float) -> Listing[WorkspaceRow]:
+            return await self._api.list_all(WORKSPACES, "/api/v1/workspaces", deadline=deadline)
+
+        def translate(row: WorkspaceRow) -> Workspace | None:
+            has_jobs = row.workspace_id and row.status not in WITHOUT_JOBS
+            return Workspace(row.workspace_id or "", row.workspace_name or "") if has_jobs else None
+
+        await self._fleet.read_list(poll, read, translate)
+
+    @collector("jobs")
+    async def jobs(self, poll: Poll) -> None:
+        """Live jobs by their statuses; then those that ended since the last poll, and those that are in neither."""
+        await self._fleet.poll_jobs(poll, self._read_live, self._read_ends)
+
+    def jobs_expired(self, key: str) -> None:
+        """Forget a workspace."""
+        self._fleet.expired(key)
+
+    async def _read_live(self, read: WorkspaceRead) -> None:
+        for word in LIVE:
+            rows = await self._list(read, {"Status": word, "StartTime": EVER}, read.part.deadline)
+            for row in rows.values():
+                row.status = row.status or word  # rows may lack the status that they were listed by
+            read.found |= await self._translate(read, rows.values())
+
+    async def _read_ends(self, read: WorkspaceRead) -> bool:
+        part, tracker = read.part, read.tracker
+        is_complete = await self._read_ended(read)
+        missing = [job_id for job_id in read.pending if job_id not in read.found]
+        size = 1 if len(missing) <= _ONE_BY_ONE else _AT_ONCE
+        is_read = set(missing) if size == 1 else set[str]()  # by GetJob, whose answer has the end of the history
+        for start in range(0, len(missing), size):
+            asked = missing[start : start + size]
+            try:
+                read.found |= await self._look_up(read, asked)
+            except CloudError as error:
+                part.failed(read.ends, error)
+                read.lost += asked
+        ended = [job.job_id for job, _ in read.found.values() if has_just_ended(job, tracker, self._fleet.began)]
+        await self._read_last(read, [job_id for job_id in ended if job_id not in is_read][:_LAST_HISTORIES])
+        return is_complete
+
+    async def _read_ended(self, read: WorkspaceRead) -> bool:
+        """Return whether the jobs that ended since the last such list could be read."""
+        since = iso_time(read.tracker.ends_since(read.now))
+        times = {"TimeRangeField": "GmtFinishTime", "StartTime": since, "EndTime": iso_time(read.now)}
+        try:
+            rows = await self._list(read, times, read.until, kind="finished")
+        except RequestRefused as error:  # the service may not know this query; ids can be looked up
+            read.part.lacks(read.ends, error)
+            return False
+        except CloudError as error:
+            read.part.failed(read.ends, error)
+            return False
+        # If the service takes the time range for that of creation, the list has other jobs as well.
+        read.found |= await self._translate(
+            read, (row for row in rows.values() if job_status(row.status or "") in FINISHED)
+        )
+        return True
+
+    async def _look_up(self, read: WorkspaceRead, asked: Sequence[str]) -> Found:
+        """Read jobs by id. Those that no longer exist are left out."""
+        if len(asked) > 1:
+            rows = await self._list(read, {"JobIds": ",".join(asked), "StartTime": EVER}, read.until)
+            return await self._translate(read, (row for key, row in rows.items() if key in asked))
+        try:
+            row = await get_job(self._api, asked[0], deadline=read.until)
+        except NotFound:
+            return {}
+        was = read.tracker.last_known(asked[0])
+        row.username = row.username or (was.user_name if was else None)  # only lists name the user
+        self._note_detail(row)
+        return await self._translate(read, [row])
+
+    async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
+        """The jobs of some rows, with their histories."""
+        found, rows = Found(), list(rows)
+        if any(map(needs_sizes, rows)):
+            await self._have_sizes(read.part)
+        models = self._models()
+        for row in rows:
+            each = job(row, workspace_id=read.part.key, models=models, sizes=self._sizes)
+            if each is not None:
+                found[each.job_id] = each, records_of(row.status_history)
+        return found
+
+    async def _list(
+        self, read: WorkspaceRead, query: Mapping[str, str], deadline: float, *, kind: str = ""
+    ) -> dict[str, JobRow]:
+        listing = await list_jobs(self._api, read.part.key, query, deadline=deadline, kind=kind)
+        read.part.dropped("malformed", listing.malformed)
+        return listing.rows
+
+    async def _read_last(self, read: WorkspaceRead, job_ids: Iterable[str]) -> None:
+        """GetJob for the end of histories, if details of jobs are polled. One that fails is not tried again."""
+        for job_id in job_ids if self._config.collectors.pods.enabled else ():
+            try:
+                self._note_detail(await get_job(self._api, job_id, deadline=read.until))
+            except NotFound:
+                continue
+            except CloudError as error:
+                read.part.lacks(read.ends, error)
+                return
+
+    def _note_detail(self, row: JobRow) -> None:
+        self._fleet.histories.note_detail(row.job_id or "", details_of(row.status_history, row.restart_record))
+
+    async def _have_sizes(self, part: Part) -> None:
+        """Read the machine types (DLC ListEcsSpecs) if they are due. Without them, jobs are shown without their
+        requested resources.
+
+        SortBy is left out: the service refuses every documented value of it. So is ResourceType: spot jobs run on
+        machine types of ECS and of Lingjun.
+        """
+        async with self._reading_sizes:
+            now = asyncio.get_running_loop().time()
+            if now < self._sizes_due:
+                part.still_lost(self._sizes_lost)
+                return
+            self._sizes_due, deadline = now + _SIZES_AGAIN, min(part.deadline, now + _SIZES_WAIT)
+            try:
+                listing = await self._api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
+            except CloudError as error:
+                part.lacks("machine types", error)
+                part.still_lost(self._sizes_lost)
+                return
+            part.dropped("malformed", listing.malformed)
+            with counting_unusable() as self._sizes_lost:
+                self._sizes = {name: ecs_size(row) for name, row in listing.rows.items()}
+            self._sizes_lost["malformed"] += listing.malformed
+            if not listing.malformed and all(size.cpu_cores is not None for size in self._sizes.values()):
+                self._sizes_due = now + _SIZES_KEPT
+
+    @collector("job_counts")
+    async def job_counts(self, poll: Poll) -> None:
+        """Finished jobs by status, of those that were created within the window: three calls a workspace."""
+
+        async def read(part: Part) -> None:
+            counts, since = [], iso_time(time.time() - self._config.job_window)
+            for word in TERMINAL:
+                query = {"WorkspaceId": part.key, "Status": word, "StartTime": since}
+                count = await self._api.count("dlc", "ListJobs", "/api/v1/jobs", query, deadline=part.deadline)
+                counts.append(JobCount(part.key, JOB_STATUS[word], word, count))
+            await part.publish(counts)
+
+        ids = await self._fleet.ids.get()
+        poll.keep_only(ids)
+        await self._count_turns.read_each(poll, ids, read, at_once=self._fleet.at_once)
+
+    def pods(self, interval: float) -> EachJob:
+        """Pods and histories of live jobs (GetJob). Jobs that hold resources come before those that wait, new before
+        old."""
+        return EachJob(
+            "pods",
+            self._fleet,
+            interval,
+            self._read_pods,
+            max_jobs=self._config.collectors.pods.max_jobs,
+            data="pods",
+            need=lambda job: (not job.holds_resources, -(job.created or 0.0)),
+        )
+
+    async def _read_pods(self, part: Part) -> None:
+        try:
+            answer = await get_job(self._api, part.key, deadline=part.deadline)
+        except NotFound as error:
+            await part.not_found(error)  # the next poll of jobs finds out how it ended
+            return
+        shown, dropped = pods(answer)
+        self._note_detail(answer)
+        for reason, count in dropped.items():
+            part.dropped(reason, count)
+        await part.publish(shown)

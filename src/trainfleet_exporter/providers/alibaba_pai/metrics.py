@@ -1,0 +1,282 @@
+"""Which metric of CloudMonitor feeds which family of usage: the table, the catalogue of metrics, their units.
+
+The catalogue (DescribeMetricMetaList) has the dimensions, the unit and the statistics of each metric. For each family,
+the first name of the table that the catalogue has is used; names in the config have priority. If there is no metric of
+jobs, a job's family uses a metric of pods. The unit is the catalogue's or the config's. Without a certain unit, no
+value is shown: `Kb/s` may be bits or bytes. K, M, G and T count thousands, Ki, Mi, Gi and Ti 1024s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
+from trainfleet_exporter.providers.usage.quantities import Quantity
+from trainfleet_exporter.providers.usage.table import LEVELS, PROFILING, Family, Level, families
+from trainfleet_exporter.transport.json_fields import printable
+
+DLC, QUOTA = "acs_pai_dlc", "acs_pai_quota"
+"""The namespaces of jobs and of pools."""
+
+# Metrics that feed families, best first. Misspellings (DUTTY, RECEVICE) are part of names, and come first.
+
+_OF_JOBS: Mapping[str, tuple[str, ...]] = {
+    "cpu_utilization_ratio": ("JOB_CPU_UTIL", "JOB_CPU_UTILIZATION"),
+    "memory_utilization_ratio": ("JOB_MEMORY_UTIL", "JOB_MEM_UTIL"),
+    "accelerator_utilization_ratio": (
+        "JOB_GPU_ACCELERATOR_DUTTY_UTIL",
+        "JOB_GPU_ACCELERATOR_DUTY_UTIL",
+        "JOB_GPU_DUTY_CYCLE",
+    ),
+    "accelerator_memory_utilization_ratio": ("JOB_GPU_ACCELERATOR_MEMORY_UTIL", "JOB_GPU_MEMORY_UTIL"),
+    "network_receive_bytes_per_second": ("JOB_NETWORK_RECEVICE_RATE", "JOB_NETWORK_RECEIVE_RATE"),
+    "network_transmit_bytes_per_second": ("JOB_NETWORK_TRANSMIT_RATE",),
+    "disk_read_bytes_per_second": ("JOB_DISK_READ_RATE",),
+    "disk_write_bytes_per_second": ("JOB_DISK_WRITE_RATE",),
+}
+_OF_PODS: Mapping[str, tuple[str, ...]] = {
+    "cpu_utilization_ratio": ("POD_CPU_UTIL", "POD_CPU_UTILIZATION"),
+    "memory_utilization_ratio": ("POD_MEMORY_UTIL", "POD_MEM_UTIL"),
+    "accelerator_utilization_ratio": (
+        "POD_GPU_ACCELERATOR_DUTTY_UTIL",
+        "POD_GPU_ACCELERATOR_DUTY_UTIL",
+        "POD_GPU_DUTY_CYCLE",
+    ),
+    "accelerator_memory_utilization_ratio": ("POD_GPU_ACCELERATOR_MEMORY_UTIL", "POD_GPU_MEMORY_UTIL"),
+    "network_receive_bytes_per_second": ("POD_NETWORK_RECEVICE_RATE", "POD_NETWORK_RECEIVE_RATE"),
+    "network_transmit_bytes_per_second": ("POD_NETWORK_TRANSMIT_RATE",),
+    "disk_read_bytes_per_second": ("POD_DISK_READ_RATE",),
+    "disk_write_bytes_per_second": ("POD_DISK_WRITE_RATE",),
+    "cpu_usage_cores": ("POD_CPU_USED",),
+    "memory_usage_bytes": ("POD_MEMORY_USED",),
+    "accelerator_memory_usage_bytes": ("POD_GPU_MEMORY_USED",),
+    "accelerator_memory_capacity_bytes": ("POD_GPU_MEMORY_TOTAL",),
+}
+_OF_POOLS: Mapping[str, tuple[str, ...]] = {
+    "cpu_utilization_ratio": ("QUOTA_CPU_UTIL",),
+    "memory_utilization_ratio": ("QUOTA_MEMORY_UTIL",),
+    "accelerator_utilization_ratio": ("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "QUOTA_GPU_ACCELERATOR_DUTY_UTIL"),
+    "accelerator_memory_utilization_ratio": ("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL",),
+    "accelerator_power_watts": ("QUOTA_GPU_POWER_USAGE",),
+}
+
+_OF_DEVICES: Mapping[str, tuple[str, ...]] = {
+    "utilization_ratio": ("CARD_GPU_DUTY_CYCLE", "CARD_GPU_ACCELERATOR_DUTTY_UTIL"),
+    "memory_utilization_ratio": ("CARD_GPU_MEMORY_UTIL", "CARD_GPU_ACCELERATOR_MEMORY_UTIL"),
+    "power_watts": ("CARD_GPU_POWER_USAGE",),
+}
+_PROFILED: Mapping[str, tuple[str, ...]] = {
+    "sm_utilization_ratio": ("CARD_GPU_SM_UTIL",),
+    "tensor_active_ratio": ("CARD_GPU_PIP_TENSOR_ACTIVE", "CARD_GPU_PIPE_TENSOR_ACTIVE"),
+    "dram_active_ratio": ("CARD_GPU_DRAM_ACTIVE_UTIL",),
+    "tensor_flops_per_second": ("CARD_GPU_TENSORTFLOPS_USED",),
+    "nvlink_receive_bytes_per_second": ("CARD_GPU_NVLINK_RECEIVE",),
+    "nvlink_transmit_bytes_per_second": ("CARD_GPU_NVLINK_TRANSMIT",),
+    "pcie_receive_bytes_per_second": ("CARD_GPU_PCIE_RECEIVE",),
+    "pcie_transmit_bytes_per_second": ("CARD_GPU_PCIE_TRANSMIT",),
+    "healthy": ("CARD_GPU_HEALTH",),
+}
+"""Metrics of profilers and of health, by card. Pods and jobs are computed from them, so that each is requested only
+once."""
+_JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
+
+JOB_FAMILIES = (
+    *families("job", _JOBS_OR_PODS),
+    *families("pod", _OF_PODS),
+    *families("device", _OF_DEVICES),
+    *(family for level in LEVELS for family in families(level, _PROFILED, PROFILING)),
+)
+"""The families that acs_pai_dlc feeds."""
+POOL_FAMILIES = (*families("pool", _OF_POOLS), *families("pool", measures=PROFILING))
+"""The families that acs_pai_quota feeds."""
+FAMILIES: Mapping[str, Family] = MappingProxyType({family.suffix: family for family in (*JOB_FAMILIES, *POOL_FAMILIES)})
+"""By suffix."""
+
+# Units. Catalogues write the same unit in several ways, none of them documented.
+
+_BITS = {f"{prefix}bit/s": 1000.0**power / 8 for power, prefix in enumerate(("", "K", "M", "G", "T"))}
+UNITS: Mapping[Quantity, Mapping[str, float]] = MappingProxyType(
+    {**COMMON, "bytes_per_second": {**COMMON["bytes_per_second"], **_BITS}}
+)
+"""By quantity, the words that the config takes for units, and how many base units each is."""
+_WORDS = {
+    word: unit
+    for unit, words in {
+        "%": ("percent", "percentage"),
+        "Core": ("core", "cores"),
+        "mCore": ("mcore", "mcores", "millicore", "millicores"),
+        "W": ("watt", "watts"),
+        "mW": ("milliwatt", "milliwatts"),
+        "kW": ("kilowatt", "kilowatts"),
+        "C": ("celsius", "\N{DEGREE SIGN}c", "\N{DEGREE CELSIUS}"),
+    }.items()
+    for word in words
+}
+_FLOPS = re.compile("([KMGTP]?)flop(?:s|/s|s/s)", re.ASCII | re.IGNORECASE)
+_PREFIXES = {"kilo": "K", "mega": "M", "giga": "G", "tera": "T", "k": "K"}
+_DATA = re.compile(
+    r"(?P<prefix>|k|[KMGT]i?|(?i:kilo|mega|giga|tera))"
+    r"(?:(?P<bytes>B|(?i:bytes?))|(?P<bits>(?i:bits?)|b(?=ps$)))"
+    r"(?P<second>|ps|/(?i:s|sec|second))",
+    re.ASCII,
+)
+
+
+def base_units(unit: str, quantity: Quantity) -> float | None:
+    """How many base units of a quantity one `unit` is; None if that is not certain."""
+    unit, words = unit.strip(), [unit.strip(), _WORDS.get(unit.strip().lower(), "")]
+    if match := _DATA.fullmatch(unit):  # `Megabytes/sec` and `MBps` as `MB/s`
+        prefix = _PREFIXES.get(match["prefix"].lower(), match["prefix"])
+        data = "bit" if match["bits"] else "B" if prefix else "Bytes"
+        words.append(f"{prefix}{data}{'/s' if match['second'] else ''}")
+    if match := _FLOPS.fullmatch(unit):
+        words.append(f"{match[1].upper()}FLOPS")
+    return next((UNITS[quantity][word] for word in words if word in UNITS[quantity]), None)
+
+
+# The catalogue.
+
+POD_KEYS = ("pod", "podId", "podName")
+"""Possible names of the dimension of a pod."""
+_NODE_KEYS = {"nodeId", "nodeName"}
+_OTHER_KEYS = {"userId", "regionId", "workspaceId", "jobId", "quotaId", "quotaName", "instanceId"}
+_KNOWN_KEYS = {*_OTHER_KEYS, *POD_KEYS, *_NODE_KEYS}
+_DEVICE = re.compile("gpu|card|device|npu", re.IGNORECASE)
+_OF_A_DEVICE = re.compile("(type|model|name|count|num)$", re.IGNORECASE)
+_BY_NAME: Mapping[str, Level] = {"JOB": "job", "POD": "pod", "CARD": "device", "QUOTA": "pool"}
+STATISTICS = ("Average", "Value")
+"""In order of preference; which of them a metric has differs."""
+
+
+class MetricMeta(Struct, rename="pascal", gc=False):
+    """A row of DescribeMetricMetaList. Dimensions, periods (seconds) and statistics are comma-separated."""
+
+    metric_name: str | None = None
+    unit: str | None = None
+    dimensions: str | None = None
+    periods: str | None = None
+    statistics: str | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The dimensions."""
+        return _listed(self.dimensions)
+
+    @property
+    def period(self) -> int | None:
+        """The period to ask for, None for the default: minutes, since what is finer costs as much and goes sooner."""
+        coarser = min((each for each in self.all_periods if each > 60), default=max(self.all_periods, default=None))
+        return 60 if 60 in self.all_periods else coarser
+
+    @property
+    def all_periods(self) -> list[int]:
+        """Seconds."""
+        return [int(period) for period in _listed(self.periods) if period.isascii() and period.isdigit()]
+
+    @property
+    def level(self) -> Level | None:
+        """The level by the dimensions; None if no family has this level (nodes)."""
+        keys = set(self.keys)
+        if not keys:
+            return _BY_NAME.get((self.metric_name or "").partition("_")[0])
+        if "jobId" not in keys:
+            return "pool" if keys & {"quotaId", "quotaName"} and not keys & _NODE_KEYS else None
+        if any(map(is_device_key, keys)):
+            return "device"
+        return "pod" if keys & set(POD_KEYS) else "job"
+
+
+def is_device_key(dimension: str) -> bool:
+    """Return whether a dimension names the cards of a pod. Its name is not documented."""
+    is_unknown = dimension not in _KNOWN_KEYS
+    return is_unknown and bool(_DEVICE.search(dimension)) and not _OF_A_DEVICE.search(dimension)
+
+
+def _listed(given: str | None) -> tuple[str, ...]:
+    return tuple(item for part in (given or "").split(",") if (item := part.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The config of a family; empty without one."""
+
+    name: str = ""
+    unit: str = ""
+    statistic: str = ""
+
+
+@dataclass(slots=True)
+class Feed:
+    """A metric that is asked for, the level of its points, and every family that it feeds.
+
+    `statistics` are the names of the statistic to read, best first.
+    """
+
+    metric: MetricMeta
+    level: Level
+    statistics: tuple[str, ...]
+    targets: dict[Family, float]
+    """By family, how many base units a value counts."""
+
+    @property
+    def key(self) -> str:
+        """Its part: the name of the metric, and a statistic of the config."""
+        name = self.metric.metric_name or ""
+        return name if self.statistics == STATISTICS else f"{name} {self.statistics[0]}"
+
+    @property
+    def of_accelerators(self) -> bool:
+        """Whether jobs without accelerators have no points of it."""
+        return all(family.of_accelerators for family in self.targets)
+
+
+class Unfed(NamedTuple):
+    """A metric that cannot feed a family, and why."""
+
+    family: str
+    metric: str
+    cause: str
+
+
+def feeds(
+    catalogue: Mapping[str, MetricMeta], wanted: Iterable[Family], choices: Mapping[str, Choice]
+) -> tuple[dict[str, Feed], list[Unfed]]:
+    """The metrics to request, by key; and why others cannot be shown."""
+    found: dict[str, Feed] = {}
+    unfed: list[Unfed] = []
+    for family in wanted:
+        choice = choices.get(family.suffix, Choice())
+        names = (choice.name,) if choice.name else family.names
+        name = next((name for name in names if name in catalogue), "")
+        if not name:
+            if choice.name:
+                unfed.append(Unfed(family.suffix, choice.name, "the catalogue does not have it"))
+            continue
+        metric, level = catalogue[name], catalogue[name].level
+        statistics, given = (choice.statistic,) if choice.statistic else STATISTICS, _listed(metric.statistics)
+        # A flag has no unit, even if the catalogue has one.
+        factor = 1.0 if family.quantity == "flag" else base_units(choice.unit or metric.unit or "", family.quantity)
+        if level is None or not _can_feed(level, family.level):
+            unfed.append(Unfed(family.suffix, name, "its dimensions do not match the family"))
+        elif factor is None:
+            cause = f"its unit {printable(metric.unit or '', 40)!r} is not known for it"
+            unfed.append(Unfed(family.suffix, name, cause))
+        elif given and not set(statistics) & set(given):
+            unfed.append(Unfed(family.suffix, name, f"of {' and '.join(statistics)} it has none"))
+        else:
+            feed = Feed(metric, level, statistics, {})
+            found.setdefault(feed.key, feed).targets[family] = factor
+    return found, unfed
+
+
+def _can_feed(level: Level, family: Level) -> bool:
+    """A metric of something finer feeds the whole; never the other way round."""
+    if "pool" in (level, family):
+        return level == family
+    return LEVELS.index(level) >= LEVELS.index(family)

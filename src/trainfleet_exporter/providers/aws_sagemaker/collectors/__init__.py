@@ -1,1 +1,0 @@
-"""SageMaker's collectors, one module each."""

@@ -1,0 +1,356 @@
+"""Pools: instance groups of HyperPod clusters, and training plans; and the nodes of clusters.
+
+If the instances of a group are from a plan, the group is a child of the plan. So sums over pools without a parent count
+each instance once. A poll of pools makes one call for the plans, one for all clusters, two for each cluster, and one
+for each further 100 of its nodes. The nodes themselves are off by default: one call for each 100 nodes of a cluster.
+
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupDetails.html
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummary.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
+from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
+from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
+from trainfleet_exporter.providers.aws_sagemaker import instances
+from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
+from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
+from trainfleet_exporter.providers.jobs.history import code, readable
+from trainfleet_exporter.providers.jobs.listing import with_unread
+from trainfleet_exporter.providers.values import unix_time, whole
+
+T = TypeVar("T")
+
+# Answers.
+
+
+class ClusterInstanceTypeDetail(Answer):
+    instance_type: str | None = None
+    current_count: float | None = None
+
+
+class ClusterGroup(Answer):
+    """An instance group of a cluster. A flexible one has details in place of a type."""
+
+    instance_group_name: str | None = None
+    instance_type: str | None = None
+    instance_type_details: list[ClusterInstanceTypeDetail | None] | None = None
+    current_count: float | None = None
+    status: str | None = None
+    training_plan_arn: str | None = None
+
+
+class Cluster(Answer):
+    """The response of DescribeCluster, or a row of ListClusters, which has only the name."""
+
+    cluster_name: str | None = None
+    instance_groups: list[ClusterGroup | None] | None = None
+    restricted_instance_groups: list[ClusterGroup | None] | None = None
+
+
+class InstanceStatus(Answer):
+    status: str | None = None
+
+
+class ClusterNode(Answer):
+    instance_group_name: str | None = None
+    instance_id: str | None = None
+    instance_type: str | None = None
+    instance_status: InstanceStatus | None = None
+
+
+class ReservedCapacity(Answer):
+    instance_type: str | None = None
+
+
+class TrainingPlan(Answer):
+    training_plan_arn: str | None = None
+    training_plan_name: str | None = None
+    status: str | None = None
+    total_instance_count: float | None = None
+    end_time: float | None = None
+    available_instance_count: float | None = None
+    in_use_instance_count: float | None = None
+    reserved_capacity_summaries: list[ReservedCapacity | None] | None = None
+
+
+Clusters = page_of("ClusterSummaries", Cluster)
+ClusterNodes = page_of("ClusterNodeSummaries", ClusterNode)
+TrainingPlans = page_of("TrainingPlanSummaries", TrainingPlan)
+
+# Words.
+
+GROUP_STATUS: Mapping[str, PoolStatus] = {
+    "InService": PoolStatus.READY,
+    "Updating": PoolStatus.READY,
+    "SystemUpdating": PoolStatus.READY,
+    "Creating": PoolStatus.CREATING,
+    "Degraded": PoolStatus.ABNORMAL,
+    "Failed": PoolStatus.ABNORMAL,
+    "Deleting": PoolStatus.DELETING,
+}
+"""By status of an instance group (InstanceGroupStatus). During an update, the nodes of a group still serve."""
+NODE_STATUS: Mapping[str, PoolStatus] = {
+    "Running": PoolStatus.READY,
+    "Pending": PoolStatus.CREATING,
+    "SystemUpdating": PoolStatus.CREATING,
+    "DeepHealthCheckInProgress": PoolStatus.CREATING,
+    "AttachInProgress": PoolStatus.CREATING,
+    "Failure": PoolStatus.ABNORMAL,
+    "ShuttingDown": PoolStatus.DELETING,
+    "DetachInProgress": PoolStatus.DELETING,
+}
+"""By status of a node (ClusterInstanceStatus)."""
+PLAN_STATUS: Mapping[str, PoolStatus] = {
+    "Active": PoolStatus.READY,
+    "Scheduled": PoolStatus.CREATING,
+    "Pending": PoolStatus.CREATING,
+    "Failed": PoolStatus.ABNORMAL,
+}
+"""By status of a training plan (TrainingPlanStatus)."""
+EXPIRED = "Expired"
+"""The status of a plan that is not shown."""
+_CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
+    PoolStatus.READY: "available",
+    PoolStatus.ABNORMAL: "abnormal",
+    PoolStatus.CREATING: "creating",
+    PoolStatus.DELETING: "deleting",
+}
+
+# From answers to the model: pure functions. Values without a name become None.
+
+
+def group_pool(
+    cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plans: Mapping[str, str]
+) -> tuple[Pool, PoolAmounts] | None:
+    """Translate an instance group, with the nodes of its cluster. `plans` has the names of training plans by ARN."""
+    name = group.instance_group_name
+    if not name:
+        return None
+    pool_id, used = f"{cluster}/{name}", group_instances(group)
+    statuses = Counter(_node_status(node) for node in nodes if node.instance_group_name == name)
+    pool = Pool(
+        pool_id=pool_id,
+        name=pool_id,
+        resource_type="HyperPod",
+        parent_pool_id=plans.get(group.training_plan_arn or "", ""),
+        status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
+        nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
+    )
+    amounts = PoolAmounts(
+        pool_id=pool_id,
+        capacity_cpu_cores=instances.cpu_cores_of(used),
+        capacity_accelerators=instances.accelerators_of(used),
+    )
+    return pool, amounts
+
+
+def group_instances(group: ClusterGroup) -> list[instances.Group]:
+    """Return the instances of a group by type."""
+    if group.instance_type is None and group.instance_type_details is not None:
+        details = readable(group.instance_type_details)
+        unread = [("", None)] * (len(group.instance_type_details) - len(details))
+        return [*((each.instance_type or "", whole(each.current_count)) for each in details), *unread]
+    return [(group.instance_type or "", whole(group.current_count))]
+
+
+def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
+    """Translate a training plan to a pool, with its capacity and use.
+
+    Only an active plan has instances. Other plans wait for theirs, or got none.
+    """
+    if not row.training_plan_name:
+        return None
+    in_use, kind = whole(row.in_use_instance_count), _plan_type(row)
+    pool = Pool(
+        pool_id=row.training_plan_name,
+        name=row.training_plan_name,
+        resource_type="TrainingPlan",
+        status=PLAN_STATUS.get(row.status or "", PoolStatus.UNKNOWN),
+        allocated_nodes=in_use,
+        empty_nodes=whole(row.available_instance_count),
+    )
+    capacity = [(kind, whole(row.total_instance_count))] if row.status == "Active" else []
+    amounts = PoolAmounts(
+        pool_id=pool.pool_id,
+        capacity_accelerators=instances.accelerators_of(capacity),
+        allocated_accelerators=instances.accelerators_of([(kind, in_use)]),
+    )
+    return pool, amounts
+
+
+def cluster_node(cluster: str, row: ClusterNode, ends: Mapping[str, float | None]) -> Node | None:
+    """Translate a row of ListClusterNodes. `ends` has the end of the training plan by pool (Unix seconds)."""
+    if not row.instance_id or not row.instance_group_name:
+        return None
+    kind, status, pool_id = row.instance_type or "", _node_status(row), f"{cluster}/{row.instance_group_name}"
+    return Node(
+        pool_id=pool_id,
+        node_name=row.instance_id,
+        node_type=kind,
+        status=status,
+        reason="" if status is PoolStatus.READY else code(_word(row)),
+        expires=ends.get(pool_id),
+        capacity_cpu_cores=instances.cpu_cores(kind),
+        capacity_accelerators=instances.accelerators_of([(kind, 1)]),
+    )
+
+
+def _plan_type(row: TrainingPlan) -> str:
+    """Return the instance type of a plan; empty if it has several."""
+    kinds = {part.instance_type or "" for part in row.reserved_capacity_summaries or () if part is not None}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _node_status(row: ClusterNode) -> PoolStatus:
+    return NODE_STATUS.get(_word(row), PoolStatus.UNKNOWN)
+
+
+def _word(row: ClusterNode) -> str:
+    return ("" if row.instance_status is None else row.instance_status.status) or ""
+
+
+# Collectors.
+
+_PLANS = "training plans"
+_PLANS_SHARE = 0.4
+"""Share of the time of a poll that the plans may take."""
+_NOT_SERVED = "UnknownOperation"
+"""The error code if a region does not serve an operation."""
+_CLUSTER = "cluster "
+"""Prefix of the key of a cluster's part."""
+
+
+class Pools:
+    """The collectors of pools and nodes."""
+
+    def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, types: UnknownTypes) -> None:
+        self._calls = sagemaker
+        self._types = types
+        self._chosen = None if config.clusters == "all" else config.clusters
+        """Names in the config; None for all clusters that the cloud lists."""
+        self._at_once = config.limits.concurrency
+        self._clusters: Topic[tuple[str, ...]] = Topic("clusters", ())
+        """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
+        self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
+        self._plans: dict[str, TrainingPlan] = {}
+        """The shown plans by ARN."""
+        self._ends: dict[str, float | None] = {}
+        """Ends of training plans by pool (Unix seconds)."""
+
+    @collector("pools")
+    async def pools(self, poll: Poll) -> None:
+        """Read a part for the training plans, and one for each cluster. The plans are first, because clusters name
+        them."""
+        with self._clusters.polling():
+            # If the call for plans hangs, enough time must be left for the clusters.
+            now = asyncio.get_running_loop().time()
+            async with poll.part(_PLANS, deadline=now + _PLANS_SHARE * (poll.deadline - now)) as part:
+                await self._read_plans(poll, part)
+            names = await self._names(poll)
+            keys = [_CLUSTER + name for name in names]
+            poll.keep_only([_PLANS, *keys])
+            self._clusters.publish(names, whole=False)
+
+            async def read(part: Part) -> None:
+                await self._read_cluster(poll, part)
+
+            await self._queues["pools"].read_each(poll, keys, read, at_once=self._at_once)
+            self._clusters.publish(names)
+
+    @collector("nodes")
+    async def nodes(self, poll: Poll) -> None:
+        """Read a part for each cluster."""
+        names = await self._clusters.get()
+        await self._clusters.wait(poll.deadline)  # pools know the ends of the plans that nodes are from
+        poll.keep_only(names)
+
+        async def read(part: Part) -> None:
+            try:
+                rows = await self._calls.whole_list(
+                    "ListClusterNodes", ClusterNodes, deadline=part.deadline, ClusterName=part.key
+                )
+            except NotFound as error:
+                await part.not_found(error)
+                return
+            found = [None if row is None else cluster_node(part.key, row, self._ends) for row in rows]
+            shown = _distinct(part, found, lambda node: node.node_name)
+            self._types.count(poll, [node.node_type for node in shown])
+            await part.publish(shown)
+
+        await self._queues["nodes"].read_each(poll, names, read, at_once=self._at_once)
+
+    async def _names(self, poll: Poll) -> tuple[str, ...]:
+        if self._chosen is not None:
+            return self._chosen
+        listed = self._calls.whole_list("ListClusters", Clusters, deadline=poll.deadline)
+        rows = await _if_served(listed, lambda error: poll.lacks("clusters", error))
+        found = dict.fromkeys(row.cluster_name for row in rows if row is not None and row.cluster_name)
+        malformed = sum(row is None or not row.cluster_name for row in rows)
+        poll.dropped("malformed", malformed)
+        return with_unread(found, self._clusters.value, malformed=malformed)
+
+    async def _read_plans(self, poll: Poll, part: Part) -> None:
+        listed = self._calls.whole_list("ListTrainingPlans", TrainingPlans, deadline=part.deadline)
+        rows = await _if_served(listed, lambda error: part.lacks(_PLANS, error))
+        known = [row for row in rows if row is None or row.status != EXPIRED]
+        shown = _distinct(
+            part, [None if row is None else plan_pool(row) for row in known], lambda pair: pair[0].pool_id
+        )
+        self._plans = {row.training_plan_arn or "": row for row in known if row is not None and row.training_plan_name}
+        self._types.count(poll, [_plan_type(row) for row in self._plans.values()])
+        await part.publish([each for pair in shown for each in pair])
+
+    async def _read_cluster(self, poll: Poll, part: Part) -> None:
+        name = part.key.removeprefix(_CLUSTER)
+        try:
+            cluster = await self._calls.call("DescribeCluster", {"ClusterName": name}, Cluster, deadline=part.deadline)
+            rows = await self._calls.whole_list(
+                "ListClusterNodes", ClusterNodes, deadline=part.deadline, ClusterName=name
+            )
+        except NotFound as error:
+            await part.not_found(error)
+            return
+        if cluster.instance_groups is None and cluster.restricted_instance_groups is None:
+            raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
+        groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
+        nodes = {row.instance_id: row for row in rows if row is not None}.values()
+        part.dropped("malformed", rows.count(None))
+        plans = {arn: plan.training_plan_name or "" for arn, plan in self._plans.items()}
+        found = [None if group is None else group_pool(name, group, nodes, plans) for group in groups]
+        shown = _distinct(part, found, lambda pair: pair[0].pool_id)
+        for group in groups:
+            if group is not None:
+                plan = self._plans.get(group.training_plan_arn or "")
+                end = None if plan is None else unix_time(plan.end_time)
+                self._ends[f"{name}/{group.instance_group_name}"] = end
+                self._types.count(poll, [kind for kind, _ in group_instances(group)])
+        await part.publish([each for pair in shown for each in pair])
+
+
+async def _if_served(listed: Awaitable[list[T]], lacks: Callable[[RequestRefused], None]) -> list[T]:
+    """Return a list; an empty one if the region does not serve the operation."""
+    try:
+        return await listed
+    except RequestRefused as error:
+        if not error.code.startswith(_NOT_SERVED) and error.status != 404:
+            raise
+        lacks(error)
+        return []
+
+
+def _distinct(part: Part, found: Sequence[T | None], id_of: Callable[[T], str]) -> list[T]:
+    """Return what has an id, each once: the latest. The rest is counted as malformed or duplicate."""
+    kept = {id_of(item): item for item in found if item is not None}
+    malformed = found.count(None)
+    part.dropped("malformed", malformed)
+    part.dropped("duplicate", len(found) - malformed - len(kept))
+    return list(kept.values())

@@ -1,1 +1,0 @@
-"""Usage of training jobs by CloudWatch."""

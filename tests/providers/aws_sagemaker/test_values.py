@@ -1,0 +1,354 @@
+"""Values that are easily wrong: a fake SageMaker in, the page out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, job, plan_arn, stage
+from tests.support.clock import START
+from tests.support.fleet import Fleet
+
+_SUCCEEDED = 'jobs_finished_total{workspace_id="default",status="succeeded"}'
+_GPU = 'accelerator="gpu"'
+
+
+def _end(row: Row, at: float) -> None:
+    """Complete a job at some seconds after the test began."""
+    row["SecondaryStatusTransitions"][-1]["EndTime"] = START + at
+    row["SecondaryStatusTransitions"].append(stage("Completed", at, at))
+    row |= {"TrainingJobStatus": "Completed", "SecondaryStatus": "Completed"}
+    row |= {"TrainingEndTime": START + at, "LastModifiedTime": START + at}
+
+
+def _phases(lines: list[str]) -> dict[str, float]:
+    return {line.split('phase="')[1].split('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def test_a_name_that_is_used_again_is_a_new_job(run: Run, tmp_path: Path) -> None:
+    cloud, ledger = Cloud(), tmp_path / "ledger.jsonl"
+    stages = [stage("Starting", 10, 20), stage("Pending", 20, 50), stage("Training", 50, 70)]
+    stages += [stage("Interrupted", 70, 90), stage("Starting", 90, 100), stage("Training", 100, None)]
+    cloud.jobs = [job("nightly", CreationTime=START + 10, SecondaryStatusTransitions=stages)]
+
+    async def steps(fleet: Fleet) -> None:
+        jobs, usage = fleet.runner("jobs"), fleet.runner("usage")
+        first, cloud.jobs = cloud.jobs, []
+        await jobs.tick()
+        await asyncio.sleep(130)
+        cloud.jobs = first
+        await jobs.tick()
+        assert (
+            await fleet.value('job_faults_total{job_id="nightly",cause="preempted",platform_cause="Interrupted"}') == 1
+        )
+        assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 30
+        cloud.points["nightly/algo-1", "GPUUtilization"] = [(START + 120, 400.0)]
+        await usage.tick()
+        assert await fleet.value(f'job_accelerator_utilization_ratio{{job_id="nightly",{_GPU}}}') == 0.5
+        await asyncio.sleep(70)
+        _end(cloud.jobs[0], 160)
+        await jobs.tick()
+        assert await fleet.value(_SUCCEEDED) == 1
+        # Deleted and created again, while the first life is still shown.
+        stages = [stage("Starting", 210, 220), stage("Pending", 220, 225), stage("Training", 225, None)]
+        cloud.jobs = [job("nightly", CreationTime=START + 210, SecondaryStatusTransitions=stages)]
+        await asyncio.sleep(60)
+        await jobs.tick()
+        await usage.tick()
+        assert await fleet.value('job_status{job_id="nightly",status="running"}') == 1
+        assert len(await fleet.lines("job_info")) == 1
+        assert await fleet.lines("job_faults_total", "job_recoveries_total") == []
+        assert await fleet.value('job_recovery_seconds_total{job_id="nightly"}') == 0
+        assert await fleet.value('job_restarts_total{job_id="nightly"}') == 0
+        assert _phases(await fleet.lines("job_phase_seconds")) == {"preparing": 10, "queued": 5, "running": 35}
+        assert await fleet.value('job_queue_wait_seconds_count{pool_id=""}') == 2
+        assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 35
+        assert await fleet.lines("job_accelerator_utilization_ratio", "job_usage") == []
+        await asyncio.sleep(60)
+        _end(cloud.jobs[0], 300)
+        await jobs.tick()
+        assert await fleet.value(_SUCCEEDED) == 2
+        assert len(await fleet.lines('job_finished_timestamp_seconds{provider="p",job_id="nightly"')) == 1
+
+    run(cloud, steps, f"global: {{ledger_file: {ledger}}}\n{CONFIG}")
+    ended = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert [(line["faults"], line["recoveries"], line["held_seconds"]) for line in ended] == [
+        ({"preempted": 1}, 1, 90.0),
+        ({}, 0, 85.0),
+    ]
+
+
+def test_a_name_used_again_between_two_polls_is_a_new_job(run: Run) -> None:
+    cloud = Cloud()
+    interrupted = [stage("Training", 10, 20), stage("Interrupted", 20, 30), stage("Training", 30, None)]
+    cloud.jobs = [job("a", CreationTime=START + 1, SecondaryStatusTransitions=interrupted)]
+
+    async def steps(fleet: Fleet) -> None:
+        await asyncio.sleep(50)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_recoveries_total{job_id="a",strategy="restart",result="success"}') == 1
+        cloud.jobs = [job("a", CreationTime=START + 60, SecondaryStatusTransitions=[stage("Training", 65, None)])]
+        await asyncio.sleep(50)
+        await fleet.runner("jobs").tick()
+        assert await fleet.lines("job_faults_total", "job_recoveries_total") == []
+        assert _phases(await fleet.lines("job_phase_seconds")) == {"running": 35}
+        assert await fleet.value(_SUCCEEDED) == 0  # nothing tells how the first life ended
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(("status", "holds"), [("Available", 1), ("InUse", 1), ("Reused", None), ("Terminated", None)])
+def test_a_warm_pool_from_before_the_exporter_is_held(run: Run, status: str, holds: float | None) -> None:
+    cloud = Cloud()
+    hours = 5.9 * 3600
+    cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": status}, CreationTime=START - 9e5)]
+    cloud.jobs[0] |= {"TrainingEndTime": START - hours, "LastModifiedTime": START - hours}
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        kind = 'accelerator="gpu",accelerator_model="H100"'
+        assert await fleet.value('job_holds_resources{job_id="a"}') == holds
+        assert await fleet.value(f'job_requested_accelerators{{job_id="a",{kind}}}') == (16 if holds else None)
+        assert await fleet.value('job_status{job_id="a",status="succeeded"}') == holds
+        series = [line.rpartition(" ")[0] for line in await fleet.lines("")]
+        assert [each for each, count in Counter(series).items() if count > 1] == []
+        live = [line for line in await fleet.lines("jobs{") if 'platform_status="Completed"' not in line]
+        assert sum(float(line.rpartition(" ")[2]) for line in live) == 0
+        assert await fleet.value(_SUCCEEDED) == 0
+        assert cloud.called("GetMetricData") == []
+
+    run(cloud, steps)
+
+
+def test_a_spot_job_that_waits_again_holds_nothing(run: Run) -> None:
+    cloud = Cloud()
+    stages = [stage("Starting", -600, -500), stage("Training", -500, 10), stage("Interrupted", 10, None)]
+    cloud.jobs = [job("a", "Interrupted", SecondaryStatusTransitions=stages, EnableManagedSpotTraining=True)]
+
+    async def step(fleet: Fleet, word: str, at: float) -> tuple[float | None, float | None, dict[str, float]]:
+        """Move on to a secondary status; return what is held, the start of training, and the phases."""
+        stages[-1]["EndTime"] = START + at
+        stages.append(stage(word, at, None))
+        cloud.jobs[0]["SecondaryStatus"] = word
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        phases = _phases(await fleet.lines("job_phase_seconds"))
+        started = await fleet.value('job_started_timestamp_seconds{job_id="a"}')
+        return await fleet.value('job_holds_resources{job_id="a"}'), started, phases
+
+    async def steps(fleet: Fleet) -> None:
+        await asyncio.sleep(30)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="restarting"}') == 1
+        assert await fleet.value('job_holds_resources{job_id="a"}') == 0
+        before = {"preparing": 100, "running": 510}
+        assert _phases(await fleet.lines("job_phase_seconds")) == {**before, "queued": 20}
+        assert await step(fleet, "Starting", 50) == (0, START - 500, {**before, "queued": 80})
+        assert await fleet.value('job_status{job_id="a",status="starting"}') == 1
+        assert await step(fleet, "Downloading", 110) == (1, START - 500, {**before, "queued": 100, "preparing": 140})
+        after = {"queued": 100, "preparing": 160, "running": 550}
+        assert await step(fleet, "Training", 170) == (1, START - 500, after)
+        assert await fleet.value('job_recovery_seconds_total{job_id="a"}') == 160
+        assert await fleet.value('job_restarts_total{job_id="a"}') == 1
+        (info,) = await fleet.lines("job_info")
+        assert 'resource_type="ml.p5.48xlarge",payment_type="Spot"' in info
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "phase", "holds"),
+    [
+        ("Pending", "queued", "queued", 0),
+        ("Uploading", "running", "finishing", 1),
+        ("Updating", "running", "running", 1),
+        ("Restarting", "restarting", "recovering", 1),
+        ("Downloading", "starting", "preparing", 1),
+    ],
+)
+def test_words_of_a_job_in_progress(run: Run, word: str, status: str, phase: str, holds: float) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", word, SecondaryStatusTransitions=[stage("Starting", -9, -5), stage(word, -5, None)])]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(f'job_status{{job_id="a",status="{status}"}}') == 1
+        assert await fleet.value(f'jobs{{workspace_id="default",status="{status}",platform_status="{word}"}}') == 1
+        assert await fleet.value('job_holds_resources{job_id="a"}') == holds
+        assert _phases(await fleet.lines("job_phase_seconds")) == Counter({phase: 65.0}) + Counter({"preparing": 4.0})
+
+    run(cloud, steps)
+
+
+def test_a_job_that_never_waited_is_observed_with_0(run: Run) -> None:
+    cloud = Cloud()
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        stages = [stage("Starting", 5, 20), stage("Training", 20, None)]
+        cloud.jobs = [job("a", SecondaryStatusTransitions=stages, CreationTime=START + 5)]
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_queue_wait_seconds_count{pool_id=""}') == 1
+        assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 0
+        assert await fleet.value('job_startup_seconds_sum{pool_id=""}') == 15
+
+    run(cloud, steps)
+
+
+def _group(name: str, **fields: object) -> Row:
+    return {"InstanceGroupName": name, "CurrentCount": 4, "Status": "InService", **fields}
+
+
+def test_capacity_of_flexible_and_restricted_groups(run: Run) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False  # a cluster may have restricted groups alone, which the models do not know
+    details = [
+        {"InstanceType": kind, "CurrentCount": count}
+        for kind, count in (("ml.p5.48xlarge", 3), ("ml.p4d.24xlarge", 1), ("ml.m5.xlarge", 2))
+    ]
+    cloud.clusters = {
+        "flexible": ([_group("mixed", CurrentCount=6, InstanceTypeDetails=details)], []),
+        "restricted": ([], []),
+    }
+    cloud.restricted = {"restricted": [_group("nova", InstanceType="ml.p5.48xlarge", TargetCount=4)]}
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        assert fleet.own("collector_success", collector="pools") == 1
+        capacity = {
+            line.split('pool_id="')[1].split('"')[0] + "/" + line.split('model="')[1].split('"')[0]: line.split()[-1]
+            for line in await fleet.lines("pool_capacity_accelerators")
+        }
+        assert capacity == {"flexible/mixed/H100": "24", "flexible/mixed/A100": "8", "restricted/nova/H100": "32"}
+        assert await fleet.value('pool_capacity_cpu_cores{pool_id="flexible/mixed"}') == 3 * 192 + 96 + 2 * 4
+        assert fleet.own("dropped_readings_total", collector="pools", reason="no_data") == 0
+
+    run(cloud, steps)
+
+
+def test_unknown_instance_types_are_counted_and_logged_once(run: Run) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False
+    cloud.jobs = [job(name, ResourceConfig={"InstanceType": "ml.z9.big", "InstanceCount": 1}) for name in "ab"]
+    node = {"InstanceGroupName": "g", "InstanceId": "i-1", "InstanceType": "ml.z9.big"}
+    cloud.clusters = {
+        "c": ([_group("g", InstanceType="ml.z9.big")], [node | {"InstanceStatus": {"Status": "Running"}}])
+    }
+
+    async def steps(fleet: Fleet) -> None:
+        for _ in range(2):
+            assert await fleet.exporter.poll_once()
+        for name, count in (("jobs", 4), ("pools", 2), ("nodes", 2)):
+            assert fleet.own("dropped_readings_total", collector=name, reason="no_data") == count
+        assert await fleet.lines("job_requested_accelerators", "pool_capacity", "node_capacity_acc") == []
+        assert await fleet.value('job_requested_nodes{job_id="a"}') == 1
+        lines = [line for line in fleet.log if "unknown instance type" in line]
+        assert len(lines) == 1
+        assert "ml.z9.big" in lines[0]
+
+    run(cloud, steps)
+
+
+def test_what_has_no_accelerators_has_no_series_of_them(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("cpu", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 2})]
+    cloud.clusters = {
+        "c": ([_group("head", InstanceType="ml.m5.large"), _group("gpu", InstanceType="ml.g5.xlarge")], [])
+    }
+    cloud.clusters["c"][0][1]["CurrentCount"] = 0
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.lines("job_requested_accelerators") == []
+        assert await fleet.value('job_requested_cpu_cores{job_id="cpu"}') == 4
+        (capacity,) = await fleet.lines("pool_capacity_accelerators")
+        assert capacity.endswith('pool_id="c/gpu",accelerator="gpu",accelerator_model="A10G"} 0')
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("word", ["Deleting", "Hibernating"])
+def test_a_job_with_an_unknown_status_has_its_series(run: Run, word: str) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False
+    cloud.jobs = [job("a", "Stopped", word, LastModifiedTime=START - 9e5), job("b")]
+
+    async def steps(fleet: Fleet) -> None:
+        for _ in range(3):
+            await fleet.runner("jobs").tick()
+            assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
+            assert await fleet.value('job_status{job_id="b",status="running"}') == 1
+            assert await fleet.value(f'job_platform_status{{job_id="a",platform_status="{word}"}}') == 1
+            assert await fleet.value('job_holds_resources{job_id="a"}') is None
+            series = f'jobs{{workspace_id="default",status="unknown",platform_status="{word}"}}'
+            assert await fleet.value(series) == 1
+            await asyncio.sleep(3000)
+        assert cloud.called("DescribeTrainingJob") == []
+
+    run(cloud, steps)
+
+
+def test_nodes_have_their_expiry_at_the_first_poll(run: Run) -> None:
+    cloud = Cloud()
+    node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START}
+    nodes = [node | {"InstanceId": f"i-{number}", "InstanceStatus": {"Status": "Running"}} for number in range(3)]
+    group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
+    cloud.clusters = {f"c{number}": ([group], nodes) for number in range(9)}
+    cloud.plans = [
+        {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", "EndTime": START + 86400}
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 27
+
+    run(cloud, steps)
+
+
+def test_a_hanging_cluster_takes_no_nodes_along(run: Run) -> None:
+    cloud = Cloud()
+    node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
+    cloud.clusters = {
+        "c": ([_group("g", InstanceType="ml.p5.48xlarge")], [node | {"InstanceStatus": {"Status": "Running"}}])
+    }
+
+    async def hanging(request: object) -> object:
+        if request.headers["x-amz-target"].endswith("DescribeCluster"):  # type: ignore[attr-defined]
+            await asyncio.sleep(600)
+        return cloud(request)  # type: ignore[arg-type]
+
+    async def steps(fleet: Fleet) -> None:
+        await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
+        assert fleet.own("collector_success", collector="pools") == 0
+        assert fleet.own("collector_success", collector="nodes") == 1
+        assert len(await fleet.lines("node_info")) == 1
+
+    run(hanging, steps)
+
+
+@pytest.mark.parametrize("old", [0, 5_000])
+def test_old_jobs_cost_no_calls(run: Run, old: int) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job(f"live{number}") for number in range(150)]
+    ended = {"TrainingEndTime": START - 9e5, "LastModifiedTime": START - 9e5, "CreationTime": START - 1e6}
+    cloud.jobs += [job(f"old{number}", "Completed", "Completed", **ended) for number in range(old)]
+
+    async def steps(fleet: Fleet) -> None:
+        for number in range(3):
+            cloud.calls.clear()
+            assert await fleet.exporter.poll_once()
+            # Two pages of live jobs, one of other live ones, one of ended ones, three counts; three of points.
+            # The first poll also looks for warm pools.
+            expected = {"Search": 7 + (number == 0), "GetMetricData": 3, "ListTrainingPlans": 1, "ListClusters": 1}
+            assert Counter(name for name, _ in cloud.calls) == expected
+            await asyncio.sleep(60)
+        assert len(await fleet.lines("job_info")) == 150
+
+    run(cloud, steps)
