@@ -58,7 +58,7 @@ ROWS = (
     Row("engines of clouds", 5_903, 1.465, 4_963, 2_900,
         _in(_EXPORTER, *(f"providers/{name}" for name in ("__init__", *_ENGINES)))),
     # Its goal is a part of that of the engines, which go when all clouds use it.
-    Row("fleet", 0, 1.465, 494, 0, _in(_EXPORTER, "fleet")),
+    Row("fleet", 0, 1.465, 495, 0, _in(_EXPORTER, "fleet")),
     Row("transport", 2_505, 1.576, 1_930, 1_950, _in(_EXPORTER, "transport")),
     Row("polling, page, families, telemetry", 3_661, 1.803, 3_609, 2_900,
         _in(_EXPORTER, "polling", "page", "families", "telemetry")),

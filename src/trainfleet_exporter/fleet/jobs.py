@@ -100,7 +100,8 @@ class JobTracker:
                 self.ended.pop(job_id, None)  # a platform may restart an ended job under its old id
             else:
                 # A job that was seen to hold resources held them until now, whenever its work ended.
-                seen_live = self.last_known(job_id) is not None or job.finished is None
+                before = self.last_known(job_id)
+                seen_live = job.finished is None or (before is not None and before.status is not Status.UNKNOWN)
                 since = now if seen_live else min(job.finished or now, now)
                 self.ended[job_id] = job, self.ended.get(job_id, (job, since))[1]
         kept = [job_id for job_id in pending if job_id in self.live and job_id not in self._kept and not self.expired]

@@ -18,7 +18,6 @@ _GPU = 'accelerator="gpu"'
 
 
 def _end(row: Row, at: float) -> None:
-    """Complete a job at some seconds after the test began."""
     row["SecondaryStatusTransitions"][-1]["EndTime"] = START + at
     row["SecondaryStatusTransitions"].append(stage("Completed", at, at))
     row |= {"TrainingJobStatus": "Completed", "SecondaryStatus": "Completed"}
@@ -63,16 +62,15 @@ def test_a_name_that_is_used_again_is_a_new_job(run: Run, tmp_path: Path) -> Non
         assert len(await fleet.lines("job_info")) == 1
         assert await fleet.lines("job_faults_total", "job_recoveries_total") == []
         assert await fleet.value('job_recovery_seconds_total{job_id="nightly"}') == 0
-        assert await fleet.value('job_restarts_total{job_id="nightly"}') == 0
         assert _phases(await fleet.lines("job_phase_seconds")) == {"preparing": 10, "queued": 5, "running": 35}
         assert await fleet.value('job_queue_wait_seconds_count{pool_id=""}') == 2
         assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 35
         assert await fleet.lines("job_accelerator_utilization_ratio", "job_usage") == []
+        assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
         await asyncio.sleep(60)
         _end(cloud.jobs[0], 300)
         await jobs.tick()
         assert await fleet.value(_SUCCEEDED) == 2
-        assert len(await fleet.lines('job_finished_timestamp_seconds{provider="p",job_id="nightly"')) == 1
 
     run(cloud, steps, f"global: {{ledger_file: {ledger}}}\n{CONFIG}")
     ended = [json.loads(line) for line in ledger.read_text().splitlines()]
@@ -96,7 +94,13 @@ def test_a_name_used_again_between_two_polls_is_a_new_job(run: Run) -> None:
         await fleet.runner("jobs").tick()
         assert await fleet.lines("job_faults_total", "job_recoveries_total") == []
         assert _phases(await fleet.lines("job_phase_seconds")) == {"running": 35}
-        assert await fleet.value(_SUCCEEDED) == 0  # nothing tells how the first life ended
+        for ended in (1, 2):  # nothing tells how the first lives ended
+            at = 100 * ended
+            cloud.jobs = [job("a", CreationTime=START + at, SecondaryStatusTransitions=[stage("Training", at, None)])]
+            _end(cloud.jobs[0], at + 20)
+            await asyncio.sleep(100)
+            await fleet.runner("jobs").tick()
+            assert await fleet.value(_SUCCEEDED) == ended
 
     run(cloud, steps)
 
@@ -130,7 +134,6 @@ def test_a_spot_job_that_waits_again_holds_nothing(run: Run) -> None:
     cloud.jobs = [job("a", "Interrupted", SecondaryStatusTransitions=stages, EnableManagedSpotTraining=True)]
 
     async def step(fleet: Fleet, word: str, at: float) -> tuple[float | None, float | None, dict[str, float]]:
-        """Move on to a secondary status; return what is held, the start of training, and the phases."""
         stages[-1]["EndTime"] = START + at
         stages.append(stage(word, at, None))
         cloud.jobs[0]["SecondaryStatus"] = word
@@ -248,10 +251,8 @@ def test_unknown_instance_types_are_counted_and_logged_once(run: Run) -> None:
         for name, count in (("jobs", 4), ("pools", 2), ("nodes", 2)):
             assert fleet.own("dropped_readings_total", collector=name, reason="no_data") == count
         assert await fleet.lines("job_requested_accelerators", "pool_capacity", "node_capacity_acc") == []
-        assert await fleet.value('job_requested_nodes{job_id="a"}') == 1
-        lines = [line for line in fleet.log if "unknown instance type" in line]
-        assert len(lines) == 1
-        assert "ml.z9.big" in lines[0]
+        (line,) = [line for line in fleet.log if "unknown instance type" in line]
+        assert "ml.z9.big" in line
 
     run(cloud, steps)
 
@@ -344,8 +345,7 @@ def test_old_jobs_cost_no_calls(run: Run, old: int) -> None:
         for number in range(3):
             cloud.calls.clear()
             assert await fleet.exporter.poll_once()
-            # Two pages of live jobs, one of other live ones, one of ended ones, three counts; three of points.
-            # The first poll also looks for warm pools.
+            # Two pages of live jobs, one of others, one of ended ones, three counts; at first, one of warm pools.
             expected = {"Search": 7 + (number == 0), "GetMetricData": 3, "ListTrainingPlans": 1, "ListClusters": 1}
             assert Counter(name for name, _ in cloud.calls) == expected
             await asyncio.sleep(60)

@@ -345,7 +345,7 @@ class Jobs:
             async with poll.part(WORKSPACE_ID) as part:
                 for filters in _LIVE:
                     found |= await self._search(part, filters, part.deadline)
-                missing = known.tracker.missing(found)
+                now, missing = self._clock.now(), known.tracker.missing(found)
                 await self._show(part, found, now, pending=missing)
                 known.listed.publish(value=True)
         if known.listed.is_known:
@@ -357,8 +357,7 @@ class Jobs:
         if known.listed.is_known and (counted := known.histories.fleet(now)):
             async with poll.part(_HISTORIES) as histories:
                 await histories.publish(counted)
-        types = [each for job in known.tracker.live.values() for each in job.resource_type.split(",")]
-        self._types.count(poll, types)
+        self._types.count(poll, ",".join([job.resource_type for job in known.tracker.live.values()]).split(","))
 
     def jobs_expired(self, key: str) -> None:
         """Forget the live jobs."""

@@ -332,7 +332,8 @@ class Pools:
                 plan = self._plans.get(group.training_plan_arn or "")
                 end = None if plan is None else unix_time(plan.end_time)
                 self._ends[f"{name}/{group.instance_group_name}"] = end
-                self._types.count(poll, [kind for kind, _ in group_instances(group)])
+                details = [each for each in group.instance_type_details or () if each is not None]
+                self._types.count(poll, [each.instance_type or "" for each in (group, *details)])
         await part.publish([each for pair in shown for each in pair])
 
 

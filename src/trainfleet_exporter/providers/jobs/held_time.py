@@ -2,7 +2,7 @@
 
 As in the recording rules, a job counts by its accelerators, and by what its phases have grown since they were last
 read. What happened before a job was first read is not counted. If the total time of a job shrinks, its history was
-trimmed: the counted time stays. An id that is used again is a new job.
+trimmed or a new job has its name: the counted time stays.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ class HeldTimes:
         self._began = began
         self._hours: dict[int, list[float]] = {}
         """By hour, the held accelerator time and its running part."""
-        self._seen: dict[tuple[str, float | None], tuple[float, float, float]] = {}
-        """By id and creation of a job: seconds of all phases, of those that hold its accelerators, and of running."""
+        self._seen: dict[str, tuple[float, float, float]] = {}
+        """By job, the seconds of all phases, of those that hold its accelerators, and of running, as of the latest
+        reading."""
 
     def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
         """Count what a job's phases have grown."""
@@ -39,9 +40,8 @@ class HeldTimes:
             else:
                 held += found.seconds
         held += running
-        life, now_seen = (job.job_id, job.created), (waited + held, held, running)
-        seen = self._seen.get(life)
-        self._seen[life] = now_seen
+        seen, now_seen = self._seen.get(job.job_id), (waited + held, held, running)
+        self._seen[job.job_id] = now_seen
         if seen is None or seen == now_seen:
             return
         least = 0.0 if now_seen[0] < seen[0] else -math.inf  # a late report may move time between phases
@@ -54,7 +54,8 @@ class HeldTimes:
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget other jobs, and hours that are over for a day."""
-        self._seen = {life: seen for life, seen in self._seen.items() if life[0] in job_ids}
+        if not self._seen.keys() <= job_ids:
+            self._seen = {key: seen for key, seen in self._seen.items() if key in job_ids}
         first = int(now // _HOUR) - _HOURS + 1
         self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
 

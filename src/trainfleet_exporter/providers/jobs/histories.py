@@ -56,8 +56,7 @@ _WHILE: Mapping[Phase, Collection[Status]] = {
     "finishing": (Status.RUNNING,),
     "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
 }
-"""The statuses of a job in which a phase continues. In any other, the history is older than the status.
-A starting or interrupted job of SageMaker may still wait for capacity."""
+"""The statuses of a job in which a phase continues. In any other, the history is older than the status."""
 
 
 class _Waits:
@@ -159,7 +158,7 @@ class JobHistories:
         known.elapsed, known.start = elapsed([*intervals, *_recovering(answers)]), first_start(intervals)
         self._count_faults(job, known, answers)
         if known.start is not None and known.start.at > since:
-            self._observe(job, known.start)
+            self._observe(job, known, known.start)
 
     def objects(self, job: Job, now: float) -> Iterator[object]:
         """Return the objects of a job's history: JobTime, JobFaults, PodExit."""
@@ -260,13 +259,13 @@ class JobHistories:
                 self._blamed[job.job_id, node, fault.at] = fault.at
                 self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
 
-    def _observe(self, job: Job, start: Start) -> None:
+    def _observe(self, job: Job, known: _Known, start: Start) -> None:
         pool = self._pools.setdefault(job.pool_id, _Pool())
-        life = job.job_id, job.created
+        lives = {(job.job_id, known.created), (job.job_id, None)}  # an answer may lack the creation
         kinds = ((self._waited, start.queued, pool.queued), (self._prepared, start.prepared, pool.prepared))
         for observed, seconds, waits in kinds:
-            if seconds is not None and life not in observed:
-                observed[life] = start.at
+            if seconds is not None and not observed.keys() & lives:
+                observed[job.job_id, known.created] = start.at
                 waits.observe(seconds)
 
 
