@@ -93,7 +93,7 @@ def test_it_can_be_made_without_a_file() -> None:
         region="cn-hangzhou",
         credentials=Credentials(access_key_id=Secret("id"), access_key_secret=Secret("hunter2")),
         collectors=Collectors(pods=Pods(interval=7.5, max_jobs=2)),
-        http=Http(proxy_url=ProxyUrl("http://user:hunter2@proxy"), ca_file=Path("ca.pem")),
+        http=Http(proxy_url=ProxyUrl("http://user:hunter2@proxy")),
         job_window=1,
     )
     assert (provider.collectors.pods.interval, provider.job_window) == (7.5, 1)

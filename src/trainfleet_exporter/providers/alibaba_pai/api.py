@@ -33,9 +33,8 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.config.secrets import unusable_secret
-from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
+from trainfleet_exporter.config.kinds import is_loopback, parse_endpoint
+from trainfleet_exporter.config.secrets import show, unusable_secret
 from trainfleet_exporter.errors import (
     AccessDenied,
     CloudError,

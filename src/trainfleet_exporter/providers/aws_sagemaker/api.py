@@ -32,7 +32,7 @@ from typing import Any
 import yarl
 
 from trainfleet_exporter.config import Http
-from trainfleet_exporter.config.plain import is_plain, show
+from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import (
     AccessDenied,
     CloudError,

@@ -32,8 +32,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.config.plain import is_plain, show
-from trainfleet_exporter.config.secrets import unusable_secret
+from trainfleet_exporter.config.secrets import is_plain, show, unusable_secret
 from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
