@@ -39,7 +39,7 @@ _UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile("(?=.)" + "".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNIT_SECONDS))
 MAX_DURATION = 3650 * 86400
 """The longest duration in seconds, ten years: beyond it lies a typing error, and in the end an overflow."""
-_ADDRESS = re.compile(
+_HTTP_URL = re.compile(
     r"https?://(([!-~](?<![/?#\\]))*@)?([a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_.])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?",
     re.ASCII | re.IGNORECASE,
 )
@@ -87,7 +87,7 @@ def parse_proxy(given: object) -> ProxyUrl:
 def _split(given: object) -> SplitResult | None:
     """None for what is no address."""
     try:
-        parts = urlsplit(given) if isinstance(given, str) and _ADDRESS.fullmatch(given) else None
+        parts = urlsplit(given) if isinstance(given, str) and _HTTP_URL.fullmatch(given) else None
         return parts if parts is None or parts.port != 0 else None
     except ValueError:  # a port above 65535, or brackets without an IPv6 address
         return None
@@ -159,7 +159,7 @@ def _seconds(unit: str) -> BeforeValidator:
             match = _NUMBER_AND_UNIT.fullmatch(str(value).lower())
             seconds = float(match[1]) * _UNIT_SECONDS.get((match[2] or unit)[:1], 0) if match else 0.0
             hint = mean(format_duration(seconds) if 0 < seconds <= MAX_DURATION and seconds.is_integer() else "")
-            raise ValueError(f"{hint}allowed: a duration up to 3650d, such as 30s, 5m, 1h30m or 30d") from None
+            raise ValueError(f"{hint}allowed: a duration up to 3650d such as 30s, 5m, 1h30m or 30d") from None
 
     return BeforeValidator(validate)
 

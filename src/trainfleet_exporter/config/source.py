@@ -21,7 +21,7 @@ PLACEHOLDER = re.compile("YOUR_[A-Z][A-Z0-9_]{0,40}|^your-region(-id)?$")
 """A value of an example that only the user knows."""
 _REFERENCE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{|^\$[A-Z_][A-Z0-9_]*$")
 _TAGS = tuple(f"tag:yaml.org,2002:{tag}" for tag in ("str", "int", "float", "bool", "timestamp", "value", "map", "seq"))
-_NO_TEXT = re.compile(f"\ufffd|{yaml.reader.Reader.NON_PRINTABLE.pattern}")
+_UNPRINTABLE = re.compile(f"\ufffd|{yaml.reader.Reader.NON_PRINTABLE.pattern}")
 _NULL, _MERGE = "tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"
 _IN_YAML = "indent with spaces, close quotes and brackets, and quote a text with * or ! first or ${NAME} in brackets"
 
@@ -44,7 +44,7 @@ class Source:
         self._ignored = ignored
         try:
             decoded = text.decode("utf-8-sig", errors="replace")
-            if bad := _NO_TEXT.search(decoded):
+            if bad := _UNPRINTABLE.search(decoded):
                 line = decoded.count("\n", 0, bad.start()) + 1
                 raise self._refused("found a byte or character that no text has; allowed: printable UTF-8", line)
             node = yaml.compose(decoded, yaml.SafeLoader)
