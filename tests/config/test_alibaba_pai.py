@@ -98,3 +98,8 @@ def test_it_can_be_made_without_a_file() -> None:
     )
     assert (provider.collectors.pods.interval, provider.job_window) == (7.5, 1)
     assert "hunter2" not in repr(provider)
+
+
+def test_a_loaded_provider_keeps_the_environment(tmp_path: Path) -> None:
+    environ = {"HOME": "/h", "ALIBABA_CLOUD_PROFILE": "p", "OTHER": "x"}
+    assert load_provider(tmp_path, environ=environ).variables == {"HOME": "/h", "ALIBABA_CLOUD_PROFILE": "p"}

@@ -47,7 +47,7 @@ def _parts(hint: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-_CLEAR = ("platform", "user_id", "job_type", "pool_id")
+_CLEAR = ("enabled", "platform", "user_id", "job_type", "pool_id")
 """Keys whose names say what they mean."""
 _MODELS: tuple[type[Section], ...] = (Config, *(platform.config for platform in installed_platforms().values()))
 _SECTIONS = sorted({found for model in _MODELS for found in _sections(model)}, key=str)

@@ -144,7 +144,6 @@ class JobsScope(Section):
 
 class Collector(Section):
     enabled: bool = True
-    """Whether the collector runs."""
     interval: kinds.Duration | None = None
     """Time between two polls. Default: `global.poll_interval`."""
 
@@ -223,7 +222,8 @@ class ProviderConfig(Section):
     @model_validator(mode="after")
     def _note_variables(self, info: ValidationInfo) -> Self:
         environ, prefixes = kinds.Surroundings.of(info).environ, (self.variables_prefix, "HOME")
-        self._variables = Variables({name: text for name, text in environ.items() if name.startswith(prefixes)})
+        found = {name: text for name, text in environ.items() if name.startswith(prefixes)}
+        self._variables = Variables(found) or self._variables  # a model within another is noted again, without context
         return self
 
     def public_endpoint(self, api: str) -> str:
