@@ -48,7 +48,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (kind.Proxy, "`http://` or `https://` with `[user:password@]host[:port]`"),
     (kind.CaFile, "path"),
     (kind.WritableFile, "path"),
-    (kind.MonthlyCalls, "calls by API"),
+    (dict[str, kind.CountFrom1], "calls by API"),
     (kind.AllOrList, "`all`, or list of ids"),
     (kind.Glob, "pattern"),
     (kind.Regex, "regular expression"),
@@ -68,9 +68,13 @@ def reference() -> str:
         (
             "## `global`\n\n" + _table(Global, without=("metrics",)),
             "### `global.metrics`\n\n" + _table(Metrics),
-            "## `providers[]`\n\nFor every platform:\n\n" + _table(ProviderConfig, without=("http", "jobs", "limits")),
+            "## `providers[]`\n\nFor every platform:\n\n"
+            + _table(ProviderConfig, without=("http", "jobs", "limits", "endpoints", "collectors")),
             "### `providers[].http`\n\n" + _table(Http),
-            "### `providers[].jobs`\n\n" + _table(JobsScope) + "\n\nBoth have these keys:\n\n" + _table(JobFilter),
+            "### `providers[].jobs`\n\n"
+            + _table(JobsScope)
+            + "\n\nBoth have these keys. `user_id`, `job_type` and `pool_id` are labels of `trainfleet_job_info`:\n\n"
+            + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
             *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, pai_keys.Oidc, common),
             _cloudmonitor_metrics(),
@@ -171,7 +175,7 @@ def _rows(
             if is_secret(field):
                 key += f" or {code(f'{prefix}{name}_file')}"
             words = ", ".join(map(code, sorted(installed_platforms()))) if key == "`platform`" else _kind(hints[name])
-            yield key, words, _default(field), said[name]
+            yield key, words, _default(field), said.get(name, "")
 
 
 def _kind(hint: Any) -> str:
@@ -195,11 +199,8 @@ def _default(field: FieldInfo) -> str:
         return "required"
     if field.default is None or isinstance(field.default, Section):
         return ""
-    duration = field.metadata in _DURATIONS
+    duration = any(getattr(item, "func", None) is format_duration for item in field.metadata)
     return code(format_duration(field.default) if duration else _shown(field.default))
-
-
-_DURATIONS = [list(get_args(duration)[1:]) for duration in (kind.Duration, kind.LongDuration, kind.DurationOrZero)]
 
 
 def _shown(value: Any) -> str:

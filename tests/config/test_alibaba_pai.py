@@ -93,8 +93,13 @@ def test_it_can_be_made_without_a_file() -> None:
         region="cn-hangzhou",
         credentials=Credentials(access_key_id=Secret("id"), access_key_secret=Secret("hunter2")),
         collectors=Collectors(pods=Pods(interval=7.5, max_jobs=2)),
-        http=Http(proxy_url=ProxyUrl("http://user:hunter2@proxy"), ca_file=Path("ca.pem")),
+        http=Http(proxy_url=ProxyUrl("http://user:hunter2@proxy")),
         job_window=1,
     )
     assert (provider.collectors.pods.interval, provider.job_window) == (7.5, 1)
     assert "hunter2" not in repr(provider)
+
+
+def test_a_loaded_provider_keeps_the_environment(tmp_path: Path) -> None:
+    environ = {"HOME": "/h", "ALIBABA_CLOUD_PROFILE": "p", "OTHER": "x"}
+    assert load_provider(tmp_path, environ=environ).variables == {"HOME": "/h", "ALIBABA_CLOUD_PROFILE": "p"}

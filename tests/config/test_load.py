@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.config.loading import MINIMAL, PLATFORMS, faults, load, load_provider
-from trainfleet_exporter.config import Config, Global, Limits, ProviderConfig, load_config, load_yaml, redacted
+from trainfleet_exporter.config import Config, Global, Limits, ProviderConfig, Source, load_config, redacted
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 
@@ -138,11 +138,11 @@ def test_words_for_false(tmp_path: Path, word: str) -> None:
     assert not load_provider(tmp_path, f"collectors: {{job_counts: {{enabled: {word}}}}}").collectors.job_counts.enabled
 
 
-@pytest.mark.parametrize("word", ["y", "t", "1", "n", "f", "0", "1.0", "''"])
+@pytest.mark.parametrize("word", ["2", "5m", "maybe", "''"])
 def test_other_words_are_no_flags(tmp_path: Path, word: str) -> None:
     (reported,) = faults(tmp_path, MINIMAL + f"    http: {{allow_plain_http: {word}}}\n")
     assert "allow_plain_http: found " in reported
-    assert reported.endswith("; allowed: true or false")
+    assert "; allowed: true or false. allow_plain_http: Allows" in reported
 
 
 def test_keys_within_a_misspelt_section_are_judged(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_ledger_in_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: 
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     (reported,) = faults(tmp_path, "global: {ledger_file: jobs.jsonl}\n" + MINIMAL)
-    assert 'found "jobs.jsonl", which cannot be used (its folder is not writable);' in reported
+    assert 'found "jobs.jsonl"; allowed: a file in a folder that exists and is writable' in reported
 
 
 def test_monthly_calls_are_shared_by_an_account(tmp_path: Path) -> None:
@@ -287,19 +287,12 @@ def test_a_collector_that_rolls_may_have_a_short_interval(tmp_path: Path) -> Non
 def test_an_unknown_word_as_platform_lists_those_installed(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match='found "alibaba_pai", which this version does not support; allowed: a, b'):
+    with pytest.raises(ConfigError, match='found "alibaba_pai"; allowed: a, b'):
         load_config(path, environ={}, platforms={"b": ProviderConfig, "a": ProviderConfig})
 
 
-def test_the_tree_does_not_grow_with_its_aliases(tmp_path: Path) -> None:
-    """The "billion laughs": each line names the one above it nine times."""
-    rows = ["x-0: &a0 [laugh]"] + [f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    text = "\n".join([*rows, MINIMAL, "    workspaces: *a29\n"]).replace("\n\n", "\n")
-    assert faults(tmp_path, text) == [" found more than 100000 values; allowed: fewer aliases (*)"]
-
-
 def test_the_parsed_file_does_not_show_its_text() -> None:
-    assert "hunter2" not in repr(load_yaml(MINIMAL.encode(), "config.yaml"))
+    assert "hunter2" not in repr(Source(MINIMAL.encode(), "config.yaml"))
 
 
 # Values that a key may get by mistake: of a wrong kind, of a wrong depth, with odd characters.

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainfleet_exporter.config.kinds import is_loopback, parse_endpoint, parse_proxy
 from trainfleet_exporter.config.secrets import hide_userinfo
-from trainfleet_exporter.config.urls import is_loopback, parse_endpoint, parse_proxy
 
 PASSWORDS = st.text(st.characters(codec="ascii"), min_size=1).map(lambda text: f"hunter2{text}")
 

@@ -1,10 +1,17 @@
-"""Secrets whose repr and str never contain the value, and the files that have them."""
+"""Secrets whose repr and str never contain the value, and which texts a message may quote.
+
+People confuse lines: a secret ends up where a number or a name belongs. Keys mix letters and digits, or both cases,
+over a length that no word has.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
 import logging
 import re
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +26,12 @@ _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, lone surro
 _INVISIBLE = frozenset({"Cf", "Zs"})  # format characters such as U+200B and a byte order mark; spaces of all kinds
 _BLANK = "\u034f\u115f\u1160\u2800\u3164\ufe0e\ufe0f\uffa0"  # invisible characters of other categories
 _MAX_SECRET_BYTES = 65536  # a credential is short; what is longer is the wrong file
+_ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
+_WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|(?:[A-Z]?[a-z]{2,16}){1,4}|[0-9]{1,40}[a-z]?")
+_WORD_OF_NAME = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_OF_PASSWORDS = re.compile(r"[!#%&;~`]")
+_NOT_OF_A_KEY = re.compile(r"[^A-Za-z0-9_.<-]")
+_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +128,6 @@ class Secret:
     def __repr__(self) -> str:
         return MASK
 
-    __str__ = __repr__
-
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
 
@@ -125,10 +136,6 @@ class Secret:
 
     def __getstate__(self) -> None:
         """Nothing: what object's own would give holds the text."""
-
-    # An immutable value needs no copies, and a copy by way of __reduce__ would lose it.
-    def __copy__(self) -> Self:
-        return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
@@ -153,4 +160,61 @@ class ProxyUrl(Secret):
     def __repr__(self) -> str:
         return hide_userinfo(self.reveal())
 
-    __str__ = __repr__
+
+class EnvironmentText(str):
+    """A text with a value of the environment, which messages do not show."""
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text is made of words, numbers, punctuation, and a few like `v1` and `h20`."""
+    mixed = sum(len(run) for run in _ALPHANUMERIC.findall(text) if not _WORD.fullmatch(run))
+    return text.isascii() and mixed <= 10 and not _OF_PASSWORDS.search(text)
+
+
+def is_like_name(text: str) -> bool:
+    """Return whether a text looks as names of keys do, such as `accessKeyId` and `ossBucketV2`.
+
+    Most of it is words with a vowel, and one number at most. Of random keys of 30 characters, one in 800 is like that.
+    """
+    pieces = _WORD_OF_NAME.findall(text)
+    words = sum(len(piece) for piece in pieces if len(piece) >= 3 and re.search("[aeiouyAEIOUY]", piece))
+    numbers = [piece for piece in pieces if piece.isdigit()]
+    return text.isascii() and words >= 0.7 * sum(map(len, pieces)) and len(numbers) <= 1
+
+
+def show(value: object) -> str:
+    """A found value in a fault: one line, without a user and password. Never call it with a secret."""
+    if isinstance(value, EnvironmentText):
+        return "a value of the environment"
+    if value is None or isinstance(value, dict | list | tuple):
+        return "no value" if value is None else "a mapping" if isinstance(value, dict) else "a list"
+    text = hide_userinfo(str(value))
+    return json.dumps(text) if is_plain(text) else "a text that is not shown, for it may be a secret"
+
+
+def show_key(key: str) -> str:
+    """A key as it is written. What cannot be a key is cut off, since it may be a secret or break the line."""
+    word = _word_of(key)
+    if not is_plain(word) and (word != key or not is_like_name(word)):
+        return "…"
+    return word if word == key else f"{word}…"
+
+
+def in_snake_case(key: str) -> str:
+    """`access_key_id` of `accessKeyId`."""
+    return _HUMP.sub("_", _word_of(key)).lower().replace("-", "_")
+
+
+def near(word: str, words: Iterable[str], cutoff: float = 0.6) -> str:
+    """The word that was probably meant; empty if none is near."""
+    return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=cutoff)), "")
+
+
+def mean(hint: str) -> str:
+    """A question about what was meant; empty without a hint."""
+    return f'did you mean "{hint}"? ' if hint else ""
+
+
+def _word_of(key: str) -> str:
+    # In `{access_key_secret:xyz}`, which lacks a space, YAML takes all of it for the key.
+    return _NOT_OF_A_KEY.split(key, maxsplit=1)[0]

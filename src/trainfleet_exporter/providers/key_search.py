@@ -21,10 +21,8 @@ from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidato
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
 from trainfleet_exporter.config import Secret, Section
-from trainfleet_exporter.config.kinds import Surroundings
-from trainfleet_exporter.config.plain import is_plain
-from trainfleet_exporter.config.secrets import unusable_secret
-from trainfleet_exporter.config.urls import is_link_local, is_loopback
+from trainfleet_exporter.config.kinds import Surroundings, is_link_local, is_loopback
+from trainfleet_exporter.config.secrets import is_plain, unusable_secret
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.judging import error_of, kind_of

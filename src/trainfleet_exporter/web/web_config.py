@@ -16,10 +16,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from trainfleet_exporter.config import Source, load_yaml
+from trainfleet_exporter.config import Source
 from trainfleet_exporter.config.load import unknown_key
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.config.secrets import unusable
+from trainfleet_exporter.config.secrets import near, show, unusable
 from trainfleet_exporter.config.source import Loc
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.process.files import read_regular_file
@@ -132,7 +131,7 @@ def read_web_config(path: Path) -> WebConfig:
     except OSError as error:
         message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
         raise ConfigError([Fault(str(path), None, "", message)]) from None
-    source = load_yaml(text, str(path))
+    source = Source(text, str(path))
     problems: dict[Loc, str] = dict(_contradictions(source.data))
     context = None
     try:
@@ -178,7 +177,7 @@ def _in_words(source: Source, detail: ErrorDetails) -> str:
         for step in loc[:-1]:
             section = section.model_fields[step].annotation
         keys = [given.alias or name for name, given in section.model_fields.items()]
-        return unknown_key(str(loc[-1]), keys)
+        return unknown_key(str(loc[-1]), keys, near(str(loc[-1]), keys))
     is_hidden = loc[0] == _USERS or loc[-1] in ("cert", "key", "client_ca")
     found = "<secret>" if is_hidden and isinstance(value, str) else show(value)
     message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")  # what is allowed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from trainfleet_exporter.config import Collector, ProviderConfig, Section
 from trainfleet_exporter.config.kinds import Duration, Endpoint, SecretText
 
@@ -45,26 +43,12 @@ class LanternConfig(ProviderConfig):
     """One account of Lantern Cloud."""
 
     apis = ("lantern",)
+    dependents = {"jobs": ("usage",)}  # noqa: RUF012 - a class variable of the base
 
     credentials: Credentials
     """The credentials of the provider."""
     endpoints: Endpoints = Endpoints()
-    """Addresses in place of the public ones."""
     collectors: Collectors = Collectors()
-    """Which collectors run, and how often."""
 
-    def endpoint(self) -> str:
-        """The base URL of the API."""
-        return self.endpoints.lantern or f"https://{self.region}.api.lantern.example"
-
-    def endpoints_in_use(self) -> Mapping[str, str]:
-        return {"lantern": self.endpoint()}
-
-    def given_endpoints(self) -> Mapping[str, str]:
-        return {} if self.endpoints.lantern is None else {"lantern": self.endpoints.lantern}
-
-    def bulk_collectors(self) -> Mapping[str, Collector]:
-        return {name: getattr(self.collectors, name) for name in Collectors.model_fields}
-
-    def needed(self) -> Mapping[str, tuple[Collector, Mapping[str, Collector]]]:
-        return {"jobs": (self.collectors.jobs, {"usage": self.collectors.usage})}
+    def public_endpoint(self, api: str) -> str:
+        return f"https://{self.region}.api.lantern.example"

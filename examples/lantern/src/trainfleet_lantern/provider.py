@@ -30,11 +30,11 @@ class Lantern:
     def __init__(self, config: LanternConfig, context: BuildContext) -> None:
         self.name = config.name
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
-        self.endpoints: Mapping[str, str] = {"lantern": config.endpoint()}
+        self.endpoints: Mapping[str, str] = {"lantern": config.endpoint("lantern")}
         token = config.credentials.token
         self.identity = TokenIdentity("token of the config" if token.path is None else f"token file {token.path}")
         self._transport = open_transport(config, context)
-        client = LanternClient(self._transport.client(config.endpoint(), LanternDialect(token)))
+        client = LanternClient(self._transport.client(config.endpoint("lantern"), LanternDialect(token)))
         shared = LanternShared(config, context, client)
         self.collectors: Sequence[Collector] = tuple(_collectors(config, shared, context.settings.poll_interval))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
-from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text, region
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
+from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
@@ -23,12 +23,6 @@ _HOSTS = {
     "cloudmonitor": "metrics.{}.aliyuncs.com",
     "sts": "sts.{}.aliyuncs.com",
 }
-_REGION = region(
-    r"((cn-(north|south|east|west)(east|west)?|(af|la)-(north|south)|sa-brazil|tr-west|na-mexico|my-kualalumpur"
-    r"|ru-northwest)-[0-9]+)|eu-west-(0|101)",
-    "Huawei Cloud",
-    "cn-hangzhou",
-)
 _REGIONS = (
     *("cn-hangzhou", "cn-shanghai", "cn-beijing", "cn-shenzhen", "cn-zhangjiakou", "cn-wulanchabu", "cn-hongkong"),
     *("cn-guangzhou", "cn-chengdu", "cn-qingdao", "cn-huhehaote", "cn-heyuan", "cn-nanjing", "cn-fuzhou"),
@@ -164,7 +158,7 @@ class Collectors(Section):
     """The nodes of each pool."""
 
 
-class AlibabaPaiConfig(CloudConfig):
+class AlibabaPaiConfig(ProviderConfig):
     """One account and region of Alibaba Cloud PAI."""
 
     apis = ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts")
@@ -178,14 +172,12 @@ class AlibabaPaiConfig(CloudConfig):
         "pools": ("pool_workloads", "pool_users", "nodes"),
     }
 
-    region: Annotated[Region, _REGION]
+    region: Region
     """The cloud's ID of the region, such as cn-hangzhou. The addresses of the APIs follow from it."""
     credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
-    """Addresses that replace the public ones of the region."""
     collectors: Collectors = Collectors()
-    """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
         return f"https://{_HOSTS[api].format(self.region)}"

@@ -28,9 +28,8 @@ import msgspec
 from pydantic import AfterValidator, PlainValidator, model_validator
 
 from trainfleet_exporter.config import Secret, Section
-from trainfleet_exporter.config.kinds import SecretText, Text
-from trainfleet_exporter.config.plain import show
-from trainfleet_exporter.config.urls import is_loopback, parse_endpoint
+from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, parse_endpoint
+from trainfleet_exporter.config.secrets import show
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge

@@ -7,20 +7,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from trainfleet_exporter.config import Collector, Section
-from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region, region
+from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region
+from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, load
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"
-_REGION = region(
-    "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
-    "|wulanchabu|zhangjiakou)(-.+)?|cn-(east|south|southwest)-[0-9]+|cn-north-([2-9]|1[0-9])"
-    "|na-(south|mexico)-1|me-east-1",
-    "Alibaba Cloud or Huawei Cloud",
-    "us-east-1",
-)
 _REGIONS = (
     *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "us-gov-east-1", "us-gov-west-1", "cn-north-1"),
     *("cn-northwest-1", "ca-central-1", "ca-west-1", "sa-east-1", "mx-central-1", "af-south-1", "il-central-1"),
@@ -85,7 +78,7 @@ class Collectors(Section):
     """The nodes of each cluster."""
 
 
-class AwsSageMakerConfig(CloudConfig):
+class AwsSageMakerConfig(ProviderConfig):
     """One account and region of AWS SageMaker."""
 
     apis = ("sagemaker", "cloudwatch", "sts")
@@ -96,20 +89,18 @@ class AwsSageMakerConfig(CloudConfig):
     metadata_service = "http://169.254.169.254"
     dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base
 
-    region: Annotated[Region, _REGION]
+    region: Region
     """The cloud's ID of the region, such as us-east-1. The addresses of the APIs follow from it."""
     credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     fips: Flag = False
     """Uses the addresses of the region that meet FIPS 140."""
     endpoints: Endpoints = Endpoints()
-    """Addresses that replace the public ones of the region."""
     workspaces: Annotated[AllOrList, AfterValidator(_only_workspace)] = "all"
     """AWS has no workspaces: all jobs are in one with the id `default`."""
     clusters: AllOrList = "all"
     """HyperPod clusters to poll, by name."""
     collectors: Collectors = Collectors()
-    """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
         return public_endpoint(api, self.region, fips=self.fips)

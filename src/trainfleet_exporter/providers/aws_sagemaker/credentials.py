@@ -34,7 +34,7 @@ from pydantic import AfterValidator, model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text
-from trainfleet_exporter.config.plain import is_plain, show
+from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.redaction import HoldsSecrets
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerClock, judge

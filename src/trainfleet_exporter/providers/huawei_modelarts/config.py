@@ -9,20 +9,13 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import AfterValidator, Field, model_validator
 
 from trainfleet_exporter.config import Collector, Section
-from trainfleet_exporter.config.cloud import CloudConfig, OptionalCollector, SlowCollector
-from trainfleet_exporter.config.kinds import Endpoint, Region, region
+from trainfleet_exporter.config.kinds import Endpoint, Region
+from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
 from trainfleet_exporter.providers.huawei_modelarts.usage.config import Usage
 from trainfleet_exporter.providers.key_search import checked
 
-_REGION = region(
-    "cn-(beijing|chengdu|fuzhou|guangzhou|hangzhou|heyuan|hongkong|huhehaote|nanjing|qingdao|shanghai|shenzhen"
-    "|wulanchabu|zhangjiakou)(-.+)?|us-(west|east|southeast)-1|na-south-1|ap-northeast-[12]|ap-south-1|eu-central-1"
-    "|eu-west-1|me-central-1",
-    "Alibaba Cloud",
-    "cn-north-4",
-)
 _REGIONS = (
     *(f"cn-north-{number}" for number in (1, 2, 4, 9, 11, 12)),
     *(f"cn-east-{number}" for number in (2, 3, 4, 5)),
@@ -88,7 +81,7 @@ class Collectors(Section):
     """Announced maintenance of nodes. The cloud documents no permission for it, and may reject it."""
 
 
-class HuaweiModelArtsConfig(CloudConfig):
+class HuaweiModelArtsConfig(ProviderConfig):
     """One project of Huawei Cloud ModelArts."""
 
     apis = ("modelarts", "iam", "aom")
@@ -101,16 +94,14 @@ class HuaweiModelArtsConfig(CloudConfig):
         "pools": ("pool_workloads", "pool_usage", "pool_users", "nodes"),
     }
 
-    region: Annotated[Region, _REGION]
+    region: Region
     """The cloud's ID of the region, such as cn-north-4. The addresses of the APIs follow from it."""
     project_id: ProjectId | None = None
     """Id of the project. Default: the project of the credentials, or the project with the name of the region."""
     credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
-    """Addresses that replace the public ones of the region."""
     collectors: Collectors = Collectors()
-    """Which collectors run, and how often."""
 
     def public_endpoint(self, api: str) -> str:
         return public_endpoint(api, self.region)

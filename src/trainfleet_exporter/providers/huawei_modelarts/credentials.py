@@ -23,7 +23,7 @@ from pydantic import model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
-from trainfleet_exporter.config.plain import is_plain, show
+from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Token, judge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from trainfleet_exporter.config import JobFilter, JobsScope
-from trainfleet_exporter.config.patterns import compile_pattern
+from trainfleet_exporter.config.kinds import compile_pattern
 from trainfleet_exporter.model import Job
 
 
