@@ -55,6 +55,8 @@ class JobTracker:
         """When jobs were read first: what ran by then was not seen to start."""
         self.ends_until: float | None = None
         """Up to when every end is known; None before the first list of them."""
+        self.ahead = 0.0
+        """By how many seconds the cloud's clock is ahead of this machine's, by which `began` is."""
         self._began, self._retention = began, retention
         self._kept: Collection[str] = ()
         """Pending jobs that the latest update left as they were."""
@@ -79,7 +81,7 @@ class JobTracker:
     def ends_since(self, now: float) -> float:
         """Return the time from which ends must be listed."""
         if self.ends_until is None:
-            return min(now - self._retention, max(self._began, now - LONGEST_GAP), now - OVERLAP)
+            return min(now - self._retention, max(self._began + self.ahead, now - LONGEST_GAP), now - OVERLAP)
         return max(min(self.ends_until, now), now - LONGEST_GAP) - OVERLAP
 
     def update(
@@ -161,7 +163,7 @@ class JobTracker:
         if key not in self._counted:
             self._counted[key] = now if job.finished is None else job.finished
             # What ended before the listed time was listed earlier, and has changed since in another way.
-            ended_now = job.finished is not None and job.finished >= max(self._began, self.ends_since(now))
+            ended_now = job.finished is not None and job.finished >= max(self._began + self.ahead, self.ends_since(now))
             is_new = ended_now or (before is not None and before.status not in FINISHED)
             self._counts[job.status] += is_new
             if is_new or job.holds_resources:

@@ -345,6 +345,7 @@ class Jobs:
             async with poll.part(WORKSPACE_ID) as part:
                 for filters in _LIVE:
                     found |= await self._search(part, filters, part.deadline)
+                known.tracker.ahead = self._clock.ahead
                 now, missing = self._clock.now(), known.tracker.missing(found)
                 await self._show(part, found, now, pending=missing)
                 known.listed.publish(value=True)
