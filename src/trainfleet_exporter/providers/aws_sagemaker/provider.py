@@ -59,8 +59,7 @@ class AwsSageMaker:
         jobs = Jobs(config, context, calls["sagemaker"], types, clock=clock)
         topics: list[object] = [jobs, Pools(config, calls["sagemaker"], types)]
         if "cloudwatch" in calls:
-            cloudwatch = calls["cloudwatch"]
-            topics.append(Usage(config, context, jobs.known, cloudwatch, clock=clock))
+            topics.insert(1, Usage(config, context, jobs.known, calls["cloudwatch"], clock=clock))
         every = context.settings.poll_interval
         self.collectors: Sequence[Collector] = tuple(collectors_of(topics, config.collectors, every))
 
