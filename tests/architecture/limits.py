@@ -60,7 +60,7 @@ ROWS = (
     Row("transport", 2_505, 1.576, 1_930, 1_950, _in(_EXPORTER, "transport")),
     Row("polling, page, families, telemetry", 3_661, 1.803, 3_609, 2_900,
         _in(_EXPORTER, "polling", "page", "families", "telemetry")),
-    Row("config", 2_267, 1.471, 1_150, 1_150, _in(_EXPORTER, "config")),
+    Row("config", 2_267, 1.471, 1_149, 1_150, _in(_EXPORTER, "config")),
     Row("web", 2_830, 1.449, 1_899, 1_900, _in(_EXPORTER, "web")),
     Row("app, cli, process", 3_120, 1.530, 2_710, 2_350,
         _in(_EXPORTER, "app", "cli", "commands", "process", "__main__")),

@@ -170,7 +170,7 @@ def _wrong_region(provider: ProviderConfig, platforms: Platforms) -> str:
 def validate(
     model: type[SectionT], data: object, source: Source, at: Loc = (), context: Surroundings | None = None
 ) -> SectionT | None:
-    """Validate the part of a file at `at`. What is wrong is added to `source`; then the section has valid values only."""
+    """Validate the part of a file at `at`. What is wrong goes to `source`; then the section has valid values only."""
     try:
         return model.model_validate(data, context=context)
     except ValidationError as error:
