@@ -155,9 +155,11 @@ def _short_intervals(source: Source, settings: Global, providers: Mapping[int, P
 def _wrong_region(provider: ProviderConfig, platforms: Platforms) -> str:
     """What is wrong with a region that is of another cloud, or misspelt. Others may be new, or private."""
     known, region = provider.known_regions, provider.region
-    if provider.given_endpoints() or _REGION_WORD.sub("*", region) in {_REGION_WORD.sub("*", word) for word in known}:
-        return ""
+    is_like_known = _REGION_WORD.sub("*", region) in {_REGION_WORD.sub("*", word) for word in known}
     clouds = " and ".join(name for name, model in platforms.items() if region in model.known_regions)
+    # A new region may have a name of another cloud, but not in China.
+    if region in known or provider.given_endpoints() or (is_like_known and not (clouds and region.startswith("cn-"))):
+        return ""
     if known and clouds:
         return f"which is a region of {clouds}; allowed: a region of this cloud, such as {known[0]}"
     meant = next((word for word in known if word.partition("-")[2] == region), "") or near(region, known, 0.9)
@@ -168,10 +170,7 @@ def _wrong_region(provider: ProviderConfig, platforms: Platforms) -> str:
 def validate(
     model: type[SectionT], data: object, source: Source, at: Loc = (), context: Surroundings | None = None
 ) -> SectionT | None:
-    """Validate the part of a file at `at`, and add what is wrong with it to the faults of `source`.
-
-    With faults, the section has its valid values only, for checks of values against each other.
-    """
+    """Validate the part of a file at `at`. What is wrong goes to `source`; then the section has valid values only."""
     try:
         return model.model_validate(data, context=context)
     except ValidationError as error:
