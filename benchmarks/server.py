@@ -188,8 +188,8 @@ class Held:
     """The page store with a fleet in it."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self.page_store = PageStore()
         self.telemetry = Telemetry()
+        self.page_store = PageStore(standing=self.telemetry.standing)
         self._providers = fleet.providers
         self._next = 0
         self.change = 0
@@ -236,7 +236,7 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
     await held.publish_all()
     await held.page_store.build()
     keeping_ready = asyncio.create_task(held.page_store.keep_built())
-    pages = Pages(page_store=held.page_store, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
+    pages = Pages(page_store=held.page_store, telemetry=held.telemetry)
     app = make_app(pages)
     if web_config is not None:
         app = AccessControl(app, Access(web_config))

@@ -47,7 +47,9 @@ def url(page_store: PageStore) -> Iterator[str]:
     """Where it is served, from a thread."""
     loop, stopped = asyncio.new_event_loop(), asyncio.Event()
     sockets: list[socket.socket] = listen("127.0.0.1:0")
-    pages = Pages(page_store=page_store, telemetry=Telemetry(), waiting_for=list, config_text=str)
+    telemetry = Telemetry()
+    page_store.standing = telemetry.standing
+    pages = Pages(page_store=page_store, telemetry=telemetry)
     server = WebServer(make_app(pages), sockets)
 
     async def serve() -> None:

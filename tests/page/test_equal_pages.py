@@ -185,8 +185,8 @@ def number(value: float) -> str:
 @pytest.fixture(autouse=True)
 def _everything_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small parts have many texts."""
-    monkeypatch.setattr(render_module, "_OBJECTS_PER_TEXT", 2)
-    monkeypatch.setattr(render_module, "_READINGS_PER_TEXT", 3)
+    monkeypatch.setattr(render_module, "_OBJECTS_IN_SLICE", 2)
+    monkeypatch.setattr(render_module, "_READINGS_IN_SLICE", 3)
     monkeypatch.setattr(render_module, "CHUNK_BYTES", 200)
 
 

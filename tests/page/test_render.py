@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.families.family import WholeHistogram
@@ -353,53 +350,4 @@ def test_the_columns_of_many_things_give_the_loop_back(monkeypatch: pytest.Monke
         counting.cancel()
 
     asyncio.run(main())
-    assert steps >= 10_000 / render_module._READINGS_PER_TEXT - 1
-
-
-_CHANGES = st.sampled_from(
-    [
-        {},
-        {"duration": 5.0},
-        {"duration": None},
-        {"name": "other"},
-        {"status": Status.FAILED},
-        {"tags": (("team", "b"),)},
-    ]
-)
-
-
-@given(st.lists(_CHANGES, min_size=0, max_size=130), st.booleans())
-def test_what_is_remembered_makes_the_same_lines(changes: list[dict[str, Any]], is_shifted: bool) -> None:
-    renderer = Renderer(RenderSettings(job_labels=("team",)))
-    jobs = [Job(job_id=f"{number}", duration=1.0, tags=(("team", "a"),)) for number in range(230)]
-    column = Readings(JobUsage, "values.cpu", [Subject(("a",))], [0.5])
-    others = [replace(job, **change) for job, change in zip(jobs, changes, strict=False)] + jobs[len(changes) :]
-    others = others[1:] if is_shifted else others
-
-    async def main() -> None:
-        before = await renderer.render("p", [*jobs, column])
-        for found in ([*jobs, column], others, [*others, replace(column, values=[0.75])]):
-            before = await renderer.render("p", found, before)
-            assert before == renderer.render_at_once("p", found)
-
-    asyncio.run(main())
-
-
-def test_unchanged_objects_keep_their_texts() -> None:
-    async def main() -> None:
-        renderer = Renderer(RenderSettings())
-        jobs = [Job(job_id=f"{number}", duration=1.0) for number in range(150)]
-        before = await renderer.render("p", jobs)
-        after_jobs = [*jobs[:100], *(replace(job, duration=2.0) for job in jobs[100:])]
-        after = await renderer.render("p", after_jobs, before)
-        same = {
-            family: [text is other for text, other in zip(before.lines[family], texts, strict=True)]
-            for family, texts in after.lines.items()
-        }
-        assert same.pop("trainfleet_job_duration_seconds") == [True, False]
-        assert same
-        assert all(each == [True, True] for each in same.values())
-        assert await renderer.render("p", [replace(job) for job in after_jobs], after) is after
-        assert await renderer.render("p", after_jobs[:-1], after) is not after
-
-    asyncio.run(main())
+    assert steps >= 10_000 / render_module._READINGS_IN_SLICE - 1

@@ -14,6 +14,7 @@ from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Format, MetricsPage, PageStore
 
 from .reading import lines_by_family
+from .test_building import join_builds
 
 FEW = tuple(FAMILIES[n] for n in (0, 2, 3, 16, 20))
 NAMES = [family.name for family in FEW]
@@ -150,6 +151,7 @@ def test_memory_is_released_after_drops() -> None:
         for part in range(100):
             store.drop(part)
         await store.build()
+        join_builds()
         assert tracemalloc.get_traced_memory()[0] - before < 100_000
         keeping.cancel()
 

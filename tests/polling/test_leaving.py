@@ -69,9 +69,9 @@ def test_provider_removed_during_an_overlong_poll() -> None:
 
 
 class _SlowRenderer(Renderer):
-    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
+    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
         await asyncio.sleep(5)
-        return await super().render(provider, objects, before)
+        return await super().render(provider, objects)
 
 
 def rebuilt(key: str) -> Rebuild:
@@ -163,12 +163,12 @@ def test_the_page_store_keeps_the_objects_of_each_part() -> None:
         store = _store(page_store)
         await store.publish("a", count("a"), stale_at=0.0, rebuild=rebuilt("x"))
         await store.publish("b", count("b"))
-        assert page_store.objects() == [("p", count("a")), ("p", count("b"))]
-        before = page_store.changes
+        before = page_store.page()
+        assert list(before.objects) == [("p", count("a")), ("p", count("b"))]
         await store.expire()
-        assert page_store.objects() == [("p", count("x")), ("p", count("b"))]
-        assert page_store.changes > before
+        assert list(page_store.page().objects) == [("p", count("x")), ("p", count("b"))]
+        assert page_store.page().number > before.number
         store.keep_only(["b"])
-        assert page_store.objects() == [("p", count("b"))]
+        assert list(page_store.page().objects) == [("p", count("b"))]
 
     run_stepped(main)

@@ -1,4 +1,4 @@
-"""What the page costs others: figures are made once and in slices, and the page has a bounded size."""
+"""What the page costs others: figures are made once, and the page has a bounded size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -84,7 +83,7 @@ def test_the_event_loop_goes_on_while_a_page_is_made(monkeypatch: pytest.MonkeyP
 
 
 def test_only_what_figures_are_made_of_is_kept(large: Rig) -> None:
-    kept = [found for _, objects in large.page_store.objects() for found in objects]
+    kept = [found for _, objects in large.page_store.page().objects for found in objects]
     assert len(kept) == 2 * JOBS + PROVIDERS
     assert not any(isinstance(found, Pod) for found in kept)
 
@@ -128,10 +127,10 @@ async def _ask(page: StatusPage) -> Response:
 
 def test_other_metrics_to_hide_are_another_page(reads: Mock) -> None:
     rig = healthy()
-    deny: list[str] = []
+    rig.deny = deny = []
 
     async def main() -> None:
-        page = StatusPage(replace(rig.pages(), denied=lambda: deny))
+        page = _page(rig)
         assert b"metrics.deny" not in (await _ask(page)).body
         deny.append("trainfleet_jobs")
         await asyncio.sleep(1)
@@ -152,11 +151,12 @@ def test_objects_that_are_replaced_or_dropped_are_freed() -> None:
         rig.publish("jobs", "p", job)
         await _ask(page)
         rig.publish("jobs", "p", holder("b", 8))
+        rig.page_store.current()
         assert sys.getrefcount(job) == held
         rig.publish("jobs", "p", job)
         rig.page_store.drop("jobs")
+        assert list(rig.page_store.page().objects) == []
         assert sys.getrefcount(job) == held
-        assert rig.page_store.objects() == []
 
     run_stepped(main)
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.errors import Throttled, Unreachable
-from trainfleet_exporter.polling.poll import Failures, LastError
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.polling.poll import Failures
+from trainfleet_exporter.telemetry import CollectorState, LastError, Telemetry
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def test_the_first_error_stays_until_another_poll_fails(failures: Failures) -> N
         failures.add("w2", Unreachable("no route"))
         failures.end()
         reported = LastError(START, "w1", "ListJobs: HTTP 429 slow down")
-        assert failures.last == reported
+        assert failures.state.error == reported
         failures.begin()  # the next poll is under way, and may be for minutes
-        assert failures.last == reported
+        assert failures.state.error == reported
         failures.end()
-        assert failures.last == reported
+        assert failures.state.error == reported
         failures.begin()
         failures.add("", Unreachable("no route"))
-        assert failures.last == LastError(START, "", "no route")
+        assert failures.state.error == LastError(START, "", "no route")
 
     run_stepped(main)
 
@@ -39,20 +39,20 @@ def test_that_a_part_failed_says_more_than_what_was_done_without(failures: Failu
     failures.note("machine types", Throttled("slow down"))
     failures.add("w1", Unreachable("no route"))
     failures.note("resource types", Throttled("slow down"))
-    assert failures.last is not None
-    assert (failures.last.part, failures.last.text) == ("w1", "no route")
+    assert failures.state.error is not None
+    assert (failures.state.error.part, failures.state.error.text) == ("w1", "no route")
 
 
 def test_the_text_of_an_internal_error_is_not_shown(failures: Failures) -> None:
     failures.begin()
     failures.add("w1", ValueError("token=hunter2"))
-    assert failures.last is not None
-    assert failures.last.text == "internal error (ValueError); see the log"
+    assert failures.state.error is not None
+    assert failures.state.error.text == "internal error (ValueError); see the log"
 
 
 def test_what_a_poll_did_without_is_shown(failures: Failures) -> None:
     failures.begin()
     failures.note("machine types", Throttled("slow down"))
     assert failures.count == 0
-    assert failures.last is not None
-    assert failures.last.part == "machine types"
+    assert failures.state.error is not None
+    assert failures.state.error.part == "machine types"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from starlette.types import ASGIApp
@@ -15,7 +15,7 @@ import trainfleet_exporter
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.app.standby import Standby
-from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.lease import KubernetesLease, Role
 from trainfleet_exporter.polling import Schedule
@@ -23,6 +23,7 @@ from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
+from trainfleet_exporter.telemetry import Standing
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.listeners import MAX_CONNECTIONS, listen
@@ -86,19 +87,12 @@ class Daemon:
                 self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading, turn=self._turn
             )
         )
+        self._notice = web.notice
+        self.exporter.page_store.standing = self._standing
         pages = Pages(
             page_store=self.exporter.page_store,
             telemetry=self.exporter.telemetry,
-            waiting_for=self.exporter.waiting_for,
-            config_text=lambda: redacted(self.exporter.config),
             telemetry_path=web.telemetry_path,
-            last_errors=lambda: {
-                (runner.state.provider, runner.state.collector): runner.last_error for runner in self.exporter.runners
-            },
-            denied=lambda: self.exporter.config.global_.metrics.deny,
-            notice=lambda: " ".join(filter(None, (web.notice, self._standby.words if self._standby else ""))),
-            role=lambda: self._role,
-            may_take=lambda: self._standby is None or self._standby.elector.may_take,
             reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
         )
         sockets = listen(*web.addresses)
@@ -109,6 +103,7 @@ class Daemon:
 
     async def start(self) -> None:
         """Serve first, then poll, so that the first scrape gets an answer."""
+        self.exporter.page_store.current()
         await self.server.start()
         self._background.append(asyncio.create_task(self.exporter.page_store.keep_built()))
         self._schedule.start()
@@ -142,12 +137,15 @@ class Daemon:
             self._stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._stopping)
 
-    @property
-    def _role(self) -> Role:
-        if self._standby is None:
-            return Role.LEADER
-        role = self._standby.elector.role
-        return Role.UNDECIDED if role is Role.LEADER and self.exporter.stands_by else role  # it builds its providers
+    def _standing(self) -> Standing:
+        standing, standby = replace(self.exporter.standing(), notice=self._notice), self._standby
+        if standby is None:
+            return standing
+        role = standby.elector.role
+        if role is Role.LEADER and self.exporter.stands_by:
+            role = Role.UNDECIDED  # it builds its providers
+        notice = " ".join(filter(None, (self._notice, standby.words)))
+        return replace(standing, role=role, may_take=standby.elector.may_take, notice=notice)
 
     async def _stop(self) -> None:
         self._manager.stopping()

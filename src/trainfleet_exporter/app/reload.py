@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from trainfleet_exporter.errors import ConfigError, OperatorError, StartError
 from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
+from trainfleet_exporter.process.threads import DaemonThreadExecutor, exit_after
 
 log = logging.getLogger(__name__)
 
@@ -147,6 +146,7 @@ class Reloader:
             return self._half_way()
         ends += [member.provider.aclose() for member in plan.gone]
         outcome = self._succeeded(plan)
+        await self._exporter.page_store.build()
         await self._wait(ends, _CLOSE_SECONDS)
         return outcome
 
@@ -190,15 +190,8 @@ class Reloader:
         """
         self._stopped = True
         self._exporter.telemetry.reloaded(success=False)
-        self._late.add(asyncio.create_task(self._exit()))
+        self._late.add(asyncio.create_task(exit_after(self._end, _ANSWER_SECONDS)))
         return ReloadOutcome(success=False, text=f"{_HALF_WAY}\n")
-
-    async def _exit(self) -> None:
-        await asyncio.sleep(_ANSWER_SECONDS)
-        try:
-            await self._end()
-        finally:
-            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
         """Wait until all are done, for at most `seconds`. Return the indexes of those that still run."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -17,7 +16,7 @@ from trainfleet_exporter.app.plan import Member, bases
 from trainfleet_exporter.lease import Elector, KubernetesLease, Role, identity
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
+from trainfleet_exporter.process.threads import DaemonThreadExecutor, exit_after
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Standby:
                 await self._poll(term)
         except Exception:
             log.critical("cannot poll with the lease; the exporter exits", exc_info=True)
-            _keep(self._exits, self._exit())
+            _keep(self._exits, exit_after(self._end))
 
     async def _poll(self, term: int) -> None:
         exporter = self._exporter
@@ -113,12 +112,6 @@ class Standby:
 
     def _holds(self, term: int) -> bool:
         return self.elector.role is Role.LEADER and self.elector.term == term  # a late renewal may still be answered
-
-    async def _exit(self) -> None:
-        try:
-            await self._end()
-        finally:
-            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
 
 def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
