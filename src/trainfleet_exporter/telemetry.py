@@ -142,6 +142,8 @@ class Standing:
     """Whether this exporter may take the lease when its holder is lost."""
     notice: str = ""
     """A warning for the top of the status page."""
+    sealed: dict[Format, bytes] = field(default_factory=dict)
+    """The text of the own metrics, once their counters are those of another config (see `Telemetry.seal`)."""
 
 
 class _Gauges(Collector):
@@ -371,6 +373,10 @@ class Telemetry:
             leads=None if self._leads is None else self._leads(),
             write_errors={target: errors() for target, errors in self._write_errors.items()},
         )
+
+    def seal(self, standing: Standing) -> None:
+        """Keep the text that belongs to a page, because another config is about to change the counters."""
+        standing.sealed.update({fmt: self.exposition(fmt, standing) for fmt in Format})
 
     def calls(self) -> list[tuple[str, str, str, int]]:
         """Return provider, API, outcome and number of the attempts to call an operation, for each that there were."""

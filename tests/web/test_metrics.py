@@ -11,7 +11,7 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Format, PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.telemetry import CollectorState, Standing, Telemetry
 from trainfleet_exporter.web.app import MetricsEndpoint
 
 FAMILY = FAMILIES[1].name
@@ -43,7 +43,7 @@ def test_pages_are_sent_in_chunks() -> None:
 
 @pytest.mark.parametrize("coding", [b"gzip", b"identity"])
 def test_head_gives_the_length_of_the_body(coding: bytes) -> None:
-    store = PageStore()
+    store = PageStore(standing=Standing)
     store.put("a", {FAMILY: [b"%s 1\n" % FAMILY.encode() * 100]})
 
     def ask(method: str) -> list[Message]:

@@ -177,6 +177,7 @@ class Exporter:
         before = {member.name: member for member in plan.gone}
         if self._members:
             self.waiting_for()  # an exporter that was ready stays ready
+            self.telemetry.seal(self.page_store.page().standing)
         for member in plan.gone:
             for runner in member.runners:
                 runner.vanish()
@@ -203,9 +204,7 @@ class Exporter:
         self.telemetry.arrange(list(self._members))
 
     def stand_by(self) -> list[Member]:
-        """Show no provider any more, at once. Returns those that were shown, whose polls and connections are to be
-        ended.
-        """
+        """Show no provider any more, at once. Return those that were shown: end their polls and connections."""
         gone = list(self._members.values())
         self.stands_by, self._was_ready = True, False
         self.apply(Plan(self.config, {}, [], [], gone))

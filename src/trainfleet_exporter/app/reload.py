@@ -146,7 +146,6 @@ class Reloader:
             return self._half_way()
         ends += [member.provider.aclose() for member in plan.gone]
         outcome = self._succeeded(plan)
-        await self._exporter.page_store.build()
         await self._wait(ends, _CLOSE_SECONDS)
         return outcome
 
@@ -180,6 +179,7 @@ class Reloader:
         self._exporter.apply(plan)
         self._schedule.add(runner for member in plan.fresh for runner in member.runners)
         self._exporter.telemetry.reloaded(success=True)
+        self._exporter.page_store.current()
 
     def _half_way(self) -> ReloadOutcome:
         """End the process in good order with exit code 1, because a swap failed.
@@ -208,6 +208,7 @@ class Reloader:
         for fault in faults:
             log.error("not reloaded; the old config stays in use", extra=fields(error=fault))
         self._exporter.telemetry.reloaded(success=False)
+        self._exporter.page_store.current()
         return ReloadOutcome(success=False, text="".join(f"{line}\n" for line in ["not reloaded:", *faults]))
 
     def _succeeded(self, plan: Plan) -> ReloadOutcome:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -86,10 +86,11 @@ class MetricsEndpoint:
     def _own_text(self, fmt: Format, page: MetricsPage) -> bytes:
         now = asyncio.get_running_loop().time()
         at, standing, text = self._own.get(fmt, (0.0, None, b""))
-        if standing is not page.standing or standing is None or now - at >= _OWN_SECONDS:
+        if standing is not page.standing or now - at >= _OWN_SECONDS:
             text = self._telemetry.exposition(fmt, page.standing)
             self._own[fmt] = now, page.standing, text
-        return text
+        sealed: Mapping[Format, bytes] = page.standing.sealed
+        return sealed.get(fmt, text)  # looked at last: a reload may have begun meanwhile
 
     def _limit_old_pages(self, newest: MetricsPage) -> None:
         """Abort the responses of the oldest pages, so that those of other old pages keep at most the limit."""
