@@ -57,7 +57,7 @@ async def _main(config_path: Path) -> None:
                     }
             case ["sweep", *names]:
                 await _poll(exporter, names)
-                await exporter.page_store.build()
+                exporter.page_store.build()
             case ["on"]:
                 wanted.set()
                 polling = asyncio.create_task(_poll_on(exporter, wanted))

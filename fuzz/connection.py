@@ -145,7 +145,7 @@ class _Place:
             JobCount("1", Status.RUNNING, "Running", 3),
             FinishedCount("1", Status.FAILED, 2),
         ]
-        page_store.put("part", Renderer(RenderSettings()).render_at_once("p", objects).lines)
+        page_store.put("part", Renderer(RenderSettings()).render("p", objects).lines)
         telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
         pages = Pages(page_store=page_store, telemetry=telemetry)
         self.config = protocol_config(make_app(pages))

@@ -37,7 +37,7 @@ def page_store() -> PageStore:
     store, renderer = PageStore(), Renderer(RenderSettings())
     for part in range(5):
         jobs = [Job(job_id=f"j{part}-{n}", name=f"größe {n}", duration=n / 7) for n in range(part * 1000, 4000)]
-        store.put(part, renderer.render_at_once("p", jobs).lines)
+        store.put(part, renderer.render("p", jobs).lines)
     assert store.current().body(Format.TEXT, b"", gzip=False).size > 2 * CHUNK_BYTES
     return store
 

@@ -70,7 +70,7 @@ def _stepped(environ: Mapping[str, str], script: Callable[[ServiceManager, list[
 
     async def main() -> None:
         words = ["1 well"]
-        manager = ServiceManager(lambda: words[-1], environ)
+        manager = ServiceManager(lambda: words[-1], lambda: asyncio.sleep(0), environ)
         result = script(manager, words)
         if asyncio.iscoroutine(result):
             await result
@@ -129,6 +129,26 @@ def test_watchdog_is_pinged_by_a_live_loop_only(ears: Ears) -> None:
     _stepped({**ears.environ, "WATCHDOG_USEC": "10000000", "WATCHDOG_PID": str(os.getpid())}, script)
 
 
+def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
+    async def main() -> None:
+        goes_on = asyncio.Event()
+
+        async def proof() -> None:
+            await goes_on.wait()
+
+        environ = {**ears.environ, "WATCHDOG_USEC": "10000000"}
+        manager = ServiceManager(lambda: "1 well", proof, environ)
+        manager.ready()
+        await asyncio.sleep(60)
+        assert [message.get("WATCHDOG") for message in ears.listen()] == [None]
+        goes_on.set()
+        await asyncio.sleep(0.1)
+        assert ears.listen() == [{"WATCHDOG": "1"}]
+        await manager.aclose()
+
+    run_stepped(main)
+
+
 @pytest.mark.parametrize(
     "environ",
     [{"WATCHDOG_USEC": "10000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}],
@@ -147,17 +167,16 @@ def test_reloads_that_overlap_are_one_until_the_last_has_ended(ears: Ears) -> No
         manager.ready()
         await asyncio.sleep(1)
         ears.listen()
-        first, second = (asyncio.create_task(asyncio.sleep(seconds)) for seconds in (20, 40))
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        manager.reloading(first)
-        manager.reloading(first)
-        manager.reloading(second)
+        manager.reloading()
+        manager.reloading()
         words.append("2 well")
         await asyncio.sleep(39)
+        manager.reloaded()
         (begun,) = ears.listen()
         assert begun["RELOADING"] == "1"
         assert before <= int(begun["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        await asyncio.sleep(2)
+        manager.reloaded()
         assert ears.listen() == [{"READY": "1", "STATUS": "2 well"}]
 
     _stepped(ears.environ, script)
@@ -166,12 +185,10 @@ def test_reloads_that_overlap_are_one_until_the_last_has_ended(ears: Ears) -> No
 def test_reload_cut_by_the_stop_is_not_reported_as_serving(ears: Ears) -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
-        reload = asyncio.create_task(asyncio.sleep(20))
-        manager.reloading(reload)
+        manager.reloading()
         ears.listen()
         manager.stopping()
-        reload.cancel()
-        await asyncio.sleep(1)
+        manager.reloaded()
 
     _stepped(ears.environ, script)
     assert ears.listen() == [{"STOPPING": "1", "STATUS": "stopping"}]
@@ -180,7 +197,8 @@ def test_reload_cut_by_the_stop_is_not_reported_as_serving(ears: Ears) -> None:
 def test_without_a_socket_nothing_runs() -> None:
     async def script(manager: ServiceManager, _: list[str]) -> None:
         manager.ready()
-        manager.reloading(asyncio.create_task(asyncio.sleep(0)))
+        manager.reloading()
+        manager.reloaded()
         await asyncio.sleep(1)
         manager.stopping()
         assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -123,7 +123,7 @@ class Rig:
     def publish(self, part: str, provider: str, *objects: object) -> None:
         """Have objects shown."""
         renderer = Renderer(RenderSettings(deny=tuple(self.deny)))
-        lines = renderer.render_at_once(provider, objects).lines
+        lines = renderer.render(provider, objects).lines
         self.page_store.put(part, lines, provider=provider, objects=objects)
 
     def pages(self) -> Pages:

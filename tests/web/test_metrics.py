@@ -98,11 +98,11 @@ def test_collector_states_are_as_old_as_their_page() -> None:
         assert await scrape() == (set(), 0.0)
         poll(1)
         assert await scrape() == (set(), 0.0)
-        await store.build()
+        store.build()
         assert await scrape() == ({1.0}, 1.0)
         state.last_success = 2.0  # a poll that found the same
         assert await scrape() == ({1.0}, 1.0)
-        await store.build()
+        store.build()
         assert await scrape() == ({1.0}, 2.0)
         keeping.cancel()
 

@@ -31,7 +31,7 @@ def pages() -> Pages:
         JobCount("1", Status.RUNNING, "Running", 3),
         FinishedCount("1", Status.FAILED, 2),
     ]
-    page_store.put("part", renderer.render_at_once("p", objects).lines)
+    page_store.put("part", renderer.render("p", objects).lines)
     telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
     page_store.standing = lambda: replace(telemetry.standing(), config_text=lambda: "providers: []\n")
     return Pages(page_store=page_store, telemetry=telemetry)
@@ -203,7 +203,7 @@ def test_what_is_said_to_be_ready_is_on_the_page_that_is_sent() -> None:
         transport = httpx.ASGITransport(app=make_app(Pages(page_store=store, telemetry=telemetry)))
         async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
             assert (await client.get("/-/ready")).status_code == 503
-            await store.build()
+            store.build()
             assert (await client.get("/-/ready")).status_code == 200
             assert (await client.get("/metrics")).text.count("trainfleet_jobs{") == 100_000
         keeping.cancel()

@@ -279,7 +279,7 @@ class Exporter:
         facts = member.provider.facts
         if member.shown != facts:
             member.shown = facts
-            lines = self._renderer.render_at_once(member.name, [facts]).lines
+            lines = self._renderer.render(member.name, [facts]).lines
             self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])
 
     def _attempted(self, provider: str, attempt: Attempt) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from trainfleet_exporter.app.exporter import Exporter
@@ -16,7 +16,7 @@ from trainfleet_exporter.app.plan import Member, bases
 from trainfleet_exporter.lease import Elector, KubernetesLease, Role, identity
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.threads import DaemonThreadExecutor, exit_after
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,6 @@ class Standby:
         self._election: asyncio.Task[None] | None = None
         self._begins: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[None]] = set()
-        self._exits: set[asyncio.Task[None]] = set()
 
     @property
     def words(self) -> str:
@@ -47,11 +46,9 @@ class Standby:
         words = f"This exporter is on standby and does not poll. The lease is held by {self.elector.holder or 'none'}."
         return words if self.elector.may_take else f"{words} This exporter cannot take the lease; see its log."
 
-    def start(
-        self, exporter: Exporter, schedule: Schedule, *, turn: asyncio.Lock, end: Callable[[], Awaitable[None]]
-    ) -> None:
+    def start(self, exporter: Exporter, schedule: Schedule, *, turn: asyncio.Lock, end: Callable[[], None]) -> None:
         """Take part in the election. `turn` is held by what changes the exporter's providers, such as a reload. `end`
-        stops everything, if the exporter cannot poll although it holds the lease."""
+        ends the process, if the exporter cannot poll although it holds the lease."""
         self._exporter, self._schedule, self._turn, self._end = exporter, schedule, turn, end
         self._election = asyncio.create_task(self.elector.run())
 
@@ -93,7 +90,7 @@ class Standby:
                 await self._poll(term)
         except Exception:
             log.critical("cannot poll with the lease; the exporter exits", exc_info=True)
-            _keep(self._exits, exit_after(self._end))
+            self._end()
 
     async def _poll(self, term: int) -> None:
         exporter = self._exporter

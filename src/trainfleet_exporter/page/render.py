@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
@@ -14,12 +13,6 @@ from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
-from trainfleet_exporter.process.yielding import yield_to_loop
-
-_SLICE_SECONDS = 0.001
-"""Milliseconds of work after which the event loop runs other tasks."""
-_OBJECTS_IN_SLICE = 100
-_READINGS_IN_SLICE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,37 +73,23 @@ class Renderer:
         """Return the family that shows a column, or None if the config denies it."""
         return self._columns.get((readings.of, readings.field))
 
-    async def render(self, provider: str, objects: Sequence[object]) -> Rendered:
-        """Render as `render_at_once`. Yields to the loop each millisecond."""
-        rendered, began = Rendered(), perf_counter()
-        for _ in self._steps(provider, objects, rendered):
-            if perf_counter() - began >= _SLICE_SECONDS:
-                await yield_to_loop()
-                began = perf_counter()
-        return rendered
-
-    def render_at_once(self, provider: str, objects: Sequence[object]) -> Rendered:
+    def render(self, provider: str, objects: Sequence[object]) -> Rendered:
         """Render objects of classes of `KEYS`, and `Readings`, in their order.
 
         A label value over 4,096 bytes is cut; an object with such an id is dropped.
         """
         rendered = Rendered()
-        for _ in self._steps(provider, objects, rendered):
-            pass
-        return rendered
-
-    def _steps(self, provider: str, objects: Sequence[object], rendered: Rendered) -> Iterator[None]:
         by_class: dict[type, list[Any]] = {}
         for found in objects:
             by_class.setdefault(type(found), []).append(found)
         columns: list[Readings] = by_class.pop(Readings, [])
         for of, group in by_class.items():
-            for start in range(0, len(group), _OBJECTS_IN_SLICE):
-                yield from self._objects(provider, of, group[start : start + _OBJECTS_IN_SLICE], rendered)
+            self._objects(provider, of, group, rendered)
         for column in columns:
-            yield from self._readings(provider, column, rendered)
+            self._readings(provider, column, rendered)
+        return rendered
 
-    def _objects(self, provider: str, of: type, objects: Sequence[Any], rendered: Rendered) -> Iterator[None]:
+    def _objects(self, provider: str, of: type, objects: Sequence[Any], rendered: Rendered) -> None:
         families = self._families[of]
         if not families:
             return
@@ -133,23 +112,19 @@ class Renderer:
                     make = _numbers_by_word_lines
                 rendered.add(family.name, make(f"{family.name}{{", family.read, further, named))
                 rendered.too_long += further.cuts
-            yield
 
-    def _readings(self, provider: str, readings: Readings, rendered: Rendered) -> Iterator[None]:
+    def _readings(self, provider: str, readings: Readings, rendered: Rendered) -> None:
         column = self.column(readings)
         if column is None:
             return
         naming = _Naming(provider, KEYS[readings.of][0])
         head = f"{column.name}{{"
         tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
-        for start in range(0, len(readings.subjects), _READINGS_IN_SLICE):
-            subjects = readings.subjects[start : start + _READINGS_IN_SLICE]
-            numbers = format_values(list(readings.values[start : start + _READINGS_IN_SLICE]))
-            labels = [subject.labels or naming.write(subject) for subject in subjects]
-            lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
-            rendered.too_long += len(labels) - len(lines)
-            rendered.add(column.name, lines)
-            yield
+        numbers = format_values(list(readings.values))
+        labels = [subject.labels or naming.write(subject) for subject in readings.subjects]
+        lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
+        rendered.too_long += len(labels) - len(lines)
+        rendered.add(column.name, lines)
 
 
 class _Naming:

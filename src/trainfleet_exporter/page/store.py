@@ -14,7 +14,6 @@ from trainfleet_exporter.families import FAMILIES, MetricFamily
 from trainfleet_exporter.model import HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings
 from trainfleet_exporter.page.blocks import Block, MetricsPage
 from trainfleet_exporter.page.formats import Format, head
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +25,9 @@ _REST = 9
 _COUNTED_CLASSES = frozenset({HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings})
 """Classes of the model that the status page counts."""
 
-Texts = tuple[bytes, ...]
-
 
 class PageStore:
-    """Holds the latest sample lines of every part. Its changes and builds belong to one event loop.
+    """Holds the latest sample lines of every part. It belongs to the thread that polls; any thread may read `page`.
 
     A part is the unit of replacement (a workspace's jobs, the pools, one job's pods). Any hashable key names it.
 
@@ -46,18 +43,15 @@ class PageStore:
         self.standing = standing
         self.is_kept_built = False
         """Whether `keep_built` replaces pages. Otherwise each reader of `page` builds its own."""
-        self._lines: dict[str, dict[Hashable, Texts]] = {family.name: {} for family in families}
-        self._changed: dict[str, int] = {}
-        """By family, the number of its latest change."""
+        self._lines: dict[str, dict[Hashable, tuple[bytes, ...]]] = {family.name: {} for family in families}
+        self._changed: set[str] = set()
+        """The families whose lines differ from those of the newest page."""
         self._families: dict[Hashable, Collection[str]] = {}
         """The families of each part."""
         self._objects: dict[Hashable, tuple[str, Sequence[object]]] = {}
         """The provider and the counted objects of each part that has any."""
-        self._changes = 0
-        """The number of the latest change of any family."""
         heads = {fmt: {family.name: Block.of((head(family, fmt),)) for family in families} for fmt in Format}
         self._page = MetricsPage(0, heads)
-        self._building = asyncio.Lock()
         self._fails = False
         """Whether the latest build failed."""
 
@@ -76,11 +70,10 @@ class PageStore:
         """
         if unknown := lines.keys() - self._lines.keys():
             raise KeyError(f"no such family: {', '.join(sorted(unknown))}")
-        number = self._changes + 1
         for family in {**dict.fromkeys(self._families.get(part, ())), **lines}:
             texts = tuple(filter(None, lines.get(family, ())))
             if texts != self._lines[family].get(part, ()):
-                self._changed[family] = self._changes = number
+                self._changed.add(family)
                 if texts:
                     self._lines[family][part] = texts
                 else:
@@ -107,13 +100,12 @@ class PageStore:
         return {family: sum([text.count(b"\n") for text in texts]) for family, texts in found.items() if texts}
 
     def page(self) -> MetricsPage:
-        """Return the newest page."""
+        """Return the newest page. Any thread may call this if `keep_built` runs."""
         return self._page if self.is_kept_built else self.current()
 
     def current(self) -> MetricsPage:
-        """Return a page of all changes. Build it at once."""
-        built, _ = _compress(self._gathered())
-        self._show(self._draft(), built)
+        """Build a page of all changes, and return it."""
+        self.build()
         return self._page
 
     async def keep_built(self) -> None:
@@ -122,7 +114,7 @@ class PageStore:
         while True:
             rest = _REST_SECONDS
             try:
-                rest = max(rest, _REST * await self.build())
+                rest = max(rest, _REST * self.build())
             except Exception:
                 if not self._fails:
                     log.exception("cannot build pages: internal error; scrapes get the latest page")
@@ -131,41 +123,20 @@ class PageStore:
                 self._fails = False
             await asyncio.sleep(rest)
 
-    async def build(self) -> float:
-        """Build a page of the current lines. Return the CPU seconds of the compression."""
-        async with self._building:
-            draft, gathered = self._draft(), self._gathered()
-            if not gathered:
-                self._show(draft, {})
-                return 0.0
-            # A separate thread, because the threads of the loop may all wait for a name server.
-            work = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), _compress, gathered)
-            del gathered
-            built, seconds = await work
-            if draft.number > self._page.number:  # else `current` has built this page or a newer one
-                self._show(draft, built)
-            return seconds
-
-    def _draft(self) -> MetricsPage:
-        """The newest page with the number, states and objects of now."""
-        return replace(
-            self._page, number=self._changes, standing=self.standing(), objects=tuple(self._objects.values())
+    def build(self) -> float:
+        """Build a page of the current lines. Other threads can run during the compression; return its CPU seconds."""
+        began = time.thread_time()
+        families = self._page.families
+        if self._changed:
+            built = {family: Block.of(chain.from_iterable(self._lines[family].values())) for family in self._changed}
+            blocks = {**families, **built}
+            families = {family: blocks[family] for family in self._lines if family in blocks and blocks[family].size}
+        self._page = replace(
+            self._page,
+            number=self._page.number + bool(self._changed),
+            families=families,
+            standing=self.standing(),
+            objects=tuple(self._objects.values()),
         )
-
-    def _gathered(self) -> dict[str, tuple[Texts, ...]]:
-        """The lines of the families that have changed since the newest page was built."""
-        number = self._page.number
-        return {family: tuple(self._lines[family].values()) for family, at in self._changed.items() if at > number}
-
-    def _show(self, draft: MetricsPage, built: Mapping[str, Block]) -> None:
-        """Publish a page with these blocks, and with the newest page's blocks for all other families."""
-        blocks = {**self._page.families, **built}
-        families = {family: blocks[family] for family in self._lines if family in blocks and blocks[family].size}
-        self._page = replace(draft, families=families if built else self._page.families)
-
-
-def _compress(gathered: Mapping[str, tuple[Texts, ...]]) -> tuple[dict[str, Block], float]:
-    """Build blocks of families. Return them and the CPU time in this thread."""
-    began = time.thread_time()
-    built = {family: Block.of(chain.from_iterable(parts)) for family, parts in gathered.items()}
-    return built, time.thread_time() - began
+        self._changed.clear()
+        return time.thread_time() - began

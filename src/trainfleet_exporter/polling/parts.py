@@ -35,7 +35,7 @@ class LineStore(Protocol):
 class PartRenderer(Protocol):
     """The renderer that makes sample lines of model objects (page.Renderer)."""
 
-    async def render(self, provider: str, objects: Sequence[object]) -> Rendered: ...
+    def render(self, provider: str, objects: Sequence[object]) -> Rendered: ...
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class PartStore:
         """Replace a part by a complete new response. `wanted` is called last, because the part may have become
         obsolete. Return how many of its texts were too long for a label.
         """
-        rendered = await self._renderer.render(self._state.provider, objects)
+        rendered = self._renderer.render(self._state.provider, objects)
         if self._closed or not wanted():
             return 0
         self._series -= self._shown[key].series if key in self._shown else 0
@@ -170,7 +170,7 @@ class PartStore:
         due, shown.stale_at = shown.stale_at, None
         try:
             objects, stale_at = await rebuild(wall)
-            rendered = await self._renderer.render(self._state.provider, objects)
+            rendered = self._renderer.render(self._state.provider, objects)
         except BaseException:
             shown.stale_at = due
             raise

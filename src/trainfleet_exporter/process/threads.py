@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 THREAD_NAME = "daemon-thread-executor"
+POLLS = "polls"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,12 +50,12 @@ async def exit_after(end: Callable[[], Awaitable[None]], seconds: float = 0.0) -
 
 
 def exit_if_calls_hang(code: int) -> None:
-    """End the process with this exit code if a call is still running; else do nothing. Everything else is closed.
+    """End the process with this exit code if a call, or a poll, is still running. Everything else is closed.
 
     At its own end the interpreter would unwind the call's thread. Compiled code that is not C (pydantic, bcrypt) then
     aborts the process, which would look like a crash.
     """
-    if not any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+    if not any(thread.name in (THREAD_NAME, POLLS) for thread in threading.enumerate()):
         return
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

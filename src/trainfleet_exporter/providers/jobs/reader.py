@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import CloudError, RequestRefused
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.registry import LONGEST_GAP
@@ -22,8 +21,6 @@ from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 SharedT = TypeVar("SharedT", bound=Shared)
 Row = TypeVar("Row")
-_JOBS_PER_SLICE = 100
-"""Jobs that are translated, or prepared for publishing, between two yields to the event loop: about a millisecond."""
 _FOR_ENDS = 0.8
 """The part of the remaining time that may go into finding out how jobs ended; the rest is for showing it."""
 _LAST_AT_ONCE = 20
@@ -126,9 +123,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         self.part.dropped("malformed", listing.malformed)
         if (context := self.context()) != self.jobs.context:
             self.jobs.context, self.jobs.translated = context, {}
-        for number, (job_id, row) in enumerate(listing.rows.items(), start=1):
-            if number % _JOBS_PER_SLICE == 0:
-                await yield_to_loop()
+        for job_id, row in listing.rows.items():
             job, records = self._known_job(job_id, row) or self._new_job(job_id, row)
             if job is None or (wanted is not None and not wanted(job)):
                 continue
@@ -182,9 +177,7 @@ class JobReader(ABC, Generic[SharedT, Row]):
         registry.changed()
         histories, since = shared.histories, self.jobs.first_read_at or now
         shown: list[object] = []
-        for number, job in enumerate(list(self.jobs.jobs()), start=1):
-            if number % _JOBS_PER_SLICE == 0:
-                await yield_to_loop()
+        for job in list(self.jobs.jobs()):
             if (records := self._records.get(job.job_id)) is not None:
                 histories.note(job.job_id, records)
             histories.count(job, since=since)

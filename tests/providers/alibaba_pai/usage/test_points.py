@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -219,7 +218,7 @@ def _take(feed: Feed, newest: Newest, points: Iterable[object]) -> None:
 
 
 def _columns(feed: Feed, newest: Newest) -> Sequence[Column]:
-    return asyncio.run(columns(newest, Entities(), feed.targets)).columns
+    return columns(newest, Entities(), feed.targets).columns
 
 
 def _found(newest: Newest) -> dict[Key, tuple[float, list[float]]]:

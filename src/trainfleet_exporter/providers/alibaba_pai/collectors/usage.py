@@ -22,7 +22,6 @@ from trainfleet_exporter.errors import CloudError, NotReady, RequestRefused
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.alibaba_pai.collectors.shared import PaiShared
 from trainfleet_exporter.providers.alibaba_pai.payloads import Point
 from trainfleet_exporter.providers.alibaba_pai.usage.cloudmonitor import CloudMonitor, Feeds, Owner
@@ -42,8 +41,6 @@ _SOURCES = "sources"
 """The key of the part that has the source of each job's usage. Metrics are in capitals."""
 _SURELY_REPORTING = 600.0
 """A job that has been running for so long has points, or CloudMonitor does not answer as it is asked."""
-_TESTED = 1_000
-"""Jobs that are gone through before the loop runs other tasks: about half a millisecond."""
 _NEARLY = 2.0
 """A poll that ends so many seconds before its deadline has not had the time it needed: the last calls were refused."""
 
@@ -195,7 +192,7 @@ class CloudMonitorCollector(BulkCollector):
             known = self._shared.jobs.live() if space.of_jobs else self._shared.pools.value
             space.entities.keep_if(known.__contains__)
             try:
-                space.wanted = await self._of_jobs() if space.of_jobs else await self._of_pools()
+                space.wanted = self._of_jobs() if space.of_jobs else await self._of_pools()
             except NotReady as error:
                 poll.failed(space.feeds.namespace, error)
         asked = {name: space for space in self._spaces if space.wanted is not None for name in space.feeds.known}
@@ -226,13 +223,8 @@ class CloudMonitorCollector(BulkCollector):
         poll.keep_only(kept - changed)
         self._read_at = {key: shown for key, shown in self._read_at.items() if key in kept - changed}
 
-    async def _of_jobs(self) -> _Wanted:
-        jobs: list[Job] = []
-        for place, job in enumerate(list(self._shared.jobs.live_jobs()), start=1):
-            if not place % _TESTED:
-                await yield_to_loop()
-            if self._serves(job):
-                jobs.append(job)
+    def _of_jobs(self) -> _Wanted:
+        jobs = [job for job in self._shared.jobs.live_jobs() if self._serves(job)]
         now = time.time()
         due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
         return _Wanted(Scope(frozenset(job.job_id for job in jobs), self._is_known), due)
@@ -261,12 +253,12 @@ class CloudMonitorCollector(BulkCollector):
             space.points += newest.rows
             part.dropped("no_data", 0 if newest.rows else 1)
         before, period = space.shown.get(part.key), feed.metric.period or 0
-        shown = space.shown[part.key] = await columns(newest, entities, feed.targets, before, period=period)
+        shown = space.shown[part.key] = columns(newest, entities, feed.targets, before, period=period)
         count(part, newest.dropped)
 
         async def build(since: float) -> tuple[Sequence[object], float]:
             owners = self._shared.jobs.live() if space.of_jobs else None
-            fresh = await kept_of(shown.columns, since=since, owners=owners)
+            fresh = kept_of(shown.columns, since=since, owners=owners)
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
         await publish_until_stale(part, build, self._max_data_age, now=now)
@@ -286,13 +278,11 @@ class CloudMonitorCollector(BulkCollector):
                 space.asking.names_unproven()
 
     async def _publish_sources(self, part: Part) -> None:
-        newest = await newest_by_owner([column for shown in self._read_at.values() for column in shown])
+        newest = newest_by_owner([column for shown in self._read_at.values() for column in shown])
 
         async def build(since: float) -> tuple[Sequence[object], float]:
             listed, sources, oldest = self._shared.jobs.live(), list[UsageSource](), math.inf
-            for place, (job_id, read_at) in enumerate(newest.items(), start=1):
-                if not place % _TESTED:
-                    await yield_to_loop()
+            for job_id, read_at in newest.items():
                 if read_at >= since and job_id in listed:
                     sources.append(UsageSource(job_id, SOURCE, read_at))
                     oldest = min(oldest, read_at)

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import BulkCollector, Part, Poll
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.aws_sagemaker.collectors.shared import SageMakerShared
 from trainfleet_exporter.providers.aws_sagemaker.usage.cloudwatch import AT_ONCE, PERIOD, CloudWatch, Query, queries
 from trainfleet_exporter.providers.aws_sagemaker.usage.metrics import METRICS, Metric
@@ -93,7 +92,6 @@ class CloudWatchCollector(BulkCollector):
                             keys = [(reading.query.job_id, reading.query.host) for reading in own]
                             values = [reading.value for reading in own]
                             found[name].take(Batch(keys, [values], [reading.time for reading in own]))
-                        await yield_to_loop()
                 except CloudError as error:
                     lean = error.with_traceback(None)  # the traceback holds the response
                     for name in {query.metric.name for query in some}:
@@ -107,19 +105,19 @@ class CloudWatchCollector(BulkCollector):
     async def _show(self, part: Part, metric: Metric, newest: Newest) -> None:
         entities, before = self._entities, self._shown.get(metric.name)
         part.dropped("no_data", 0 if newest.rows else 1)
-        shown = await columns(newest, entities, self._targets[metric], before, period=PERIOD)
+        shown = columns(newest, entities, self._targets[metric], before, period=PERIOD)
         self._shown[metric.name] = shown
         count(part, newest.dropped)
 
         async def build(since: float) -> tuple[Sequence[object], float]:
-            fresh = await kept_of(shown.columns, since=since, owners=self._shared.jobs.live())
+            fresh = kept_of(shown.columns, since=since, owners=self._shared.jobs.live())
             return [column.readings for column in fresh], min([column.first for column in fresh], default=math.inf)
 
         await publish_until_stale(part, build, self._max_data_age)
         self._read_at[metric.name] = shown.columns
 
     async def _publish_sources(self, part: Part) -> None:
-        newest = await newest_by_owner([column for shown in self._read_at.values() for column in shown])
+        newest = newest_by_owner([column for shown in self._read_at.values() for column in shown])
 
         async def build(since: float) -> tuple[Sequence[object], float]:
             listed = self._shared.jobs.live()
