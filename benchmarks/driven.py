@@ -34,14 +34,10 @@ async def _main(config_path: Path) -> None:
     platforms = installed_platforms()
     config = load_config(config_path, environ={}, platforms={name: one.config for name, one in platforms.items()})
     exporter = Exporter(config, platforms)
-    pages = Pages(
-        page_store=exporter.page_store,
-        telemetry=exporter.telemetry,
-        waiting_for=exporter.waiting_for,
-        config_text=lambda: "",
-    )
+    pages = Pages(page_store=exporter.page_store, telemetry=exporter.telemetry)
     server = WebServer(make_app(pages), listen("127.0.0.1:0"))
     tune_memory()
+    exporter.page_store.current()
     await server.start()
     ready = asyncio.create_task(exporter.page_store.keep_built())
     print(json.dumps({"url": f"http://{server.addresses[0]}"}), flush=True)
@@ -61,7 +57,7 @@ async def _main(config_path: Path) -> None:
                     }
             case ["sweep", *names]:
                 await _poll(exporter, names)
-                await exporter.page_store.build()
+                exporter.page_store.build()
             case ["on"]:
                 wanted.set()
                 polling = asyncio.create_task(_poll_on(exporter, wanted))

@@ -149,7 +149,7 @@ def _series_of_a_job() -> int:
         return [part async for part in Provider(0, 1).parts(0)]
 
     renderer = Renderer(RenderSettings())
-    return sum(renderer.render_at_once("one", part.objects).series for part in asyncio.run(parts()))
+    return sum(renderer.render("one", part.objects).series for part in asyncio.run(parts()))
 
 
 def _values(count: int, salt: int, shaped: Callable[[float], float]) -> array[float]:
@@ -188,8 +188,8 @@ class Held:
     """The page store with a fleet in it."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self.page_store = PageStore()
         self.telemetry = Telemetry()
+        self.page_store = PageStore(standing=self.telemetry.standing)
         self._providers = fleet.providers
         self._next = 0
         self.change = 0
@@ -234,9 +234,9 @@ class Held:
 async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> None:
     held = Held(fleet)
     await held.publish_all()
-    await held.page_store.build()
+    held.page_store.build()
     keeping_ready = asyncio.create_task(held.page_store.keep_built())
-    pages = Pages(page_store=held.page_store, telemetry=held.telemetry, waiting_for=list[str], config_text=lambda: "")
+    pages = Pages(page_store=held.page_store, telemetry=held.telemetry)
     app = make_app(pages)
     if web_config is not None:
         app = AccessControl(app, Access(web_config))
@@ -254,7 +254,7 @@ async def _main(fleet: Fleet, max_connections: int, web_config: Path | None) -> 
             case "tenth":
                 seconds = await held.publish_next()
             case "settle":
-                await held.page_store.build()
+                held.page_store.build()
         print(json.dumps({"wall": seconds, "change": held.change, "published": held.published}), flush=True)
     keeping_ready.cancel()
     await server.stop()

@@ -138,17 +138,16 @@ class _Place:
         self.witness = _Witness()
         self.steps: dict[Connection, None] = {}
         self.state = ServerState()
-        page_store, telemetry = PageStore(), Telemetry()
+        telemetry = Telemetry()
+        page_store = PageStore(standing=telemetry.standing)
         objects = [
             Workspace("1", "one"),
             JobCount("1", Status.RUNNING, "Running", 3),
             FinishedCount("1", Status.FAILED, 2),
         ]
-        page_store.put("part", Renderer(RenderSettings()).render_at_once("p", objects).lines)
+        page_store.put("part", Renderer(RenderSettings()).render("p", objects).lines)
         telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
-        pages = Pages(
-            page_store=page_store, telemetry=telemetry, waiting_for=list, config_text=lambda: "providers: []\n"
-        )
+        pages = Pages(page_store=page_store, telemetry=telemetry)
         self.config = protocol_config(make_app(pages))
         self.config.load()
 

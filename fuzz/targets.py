@@ -150,7 +150,7 @@ def _show(found: object) -> None:
     """Check that Prometheus can read the lines of a row."""
     objects = [found] if not isinstance(found, list | tuple) else list(found)
     shown = [one for one in objects if type(one) in KEYS]
-    for pieces in _RENDERER.render_at_once("p", shown).lines.values():
+    for pieces in _RENDERER.render("p", shown).lines.values():
         text = b"".join(pieces).decode()
         for family in text_string_to_metric_families(text):
             assert family.samples

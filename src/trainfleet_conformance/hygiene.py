@@ -151,7 +151,7 @@ class SecretChecks(ProviderCase):
                 said += [repr(collector) for collector in provider.collectors]
             for runner in exporter.runners:
                 said += [f"{error!s} {error!r}" for error in runner.errors]
-                said.append(repr(runner.last_error))
+                said.append(repr(runner.state.error))
             complain(stage.leaks(self.secrets, objects="\n".join(said)), SILENCE)
 
         self.on_stage(check)

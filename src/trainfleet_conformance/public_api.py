@@ -15,7 +15,6 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.transport.json_fields": "tolerant reading of fields",
     "trainfleet_exporter.process.logs": "`fields`, the facts of a log message of a built-in cloud",
     "trainfleet_exporter.process.redaction": "base of dataclasses that hold secrets",
-    "trainfleet_exporter.process.yielding": "yielding to the event loop during long work",
     "trainfleet_exporter.config": "base classes of configs of providers",
     "trainfleet_exporter.config.schema": "base classes of configs of providers with less common keys",
     "trainfleet_exporter.config.kinds": "types of fields; URLs of endpoints and proxies",

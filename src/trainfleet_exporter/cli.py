@@ -248,7 +248,8 @@ def _daemon(options: Options, signals: Signals) -> int:
         lease = open_lease(shard=shard.ordinal if shard.total > 1 else None)
 
     async def run(stopped: asyncio.Event) -> None:
-        daemon = Daemon(config, installed_platforms(), web, load=partial(_load, options), shard=shard, lease=lease)
+        load = partial(_load, options)
+        daemon = Daemon(config, installed_platforms(), web, load=load, shard=shard, lease=lease, in_thread=True)
         tune_memory()
         try:
             await daemon.start()

@@ -1,11 +1,9 @@
-"""The exporter's own metrics, by prometheus-client.
+"""The exporter's own metrics, by prometheus-client, and what the exporter reports about its polls.
 
-Counters and histograms are kept; gauges are read from the collectors' states at each scrape, so that they are never
-older than the state and disappear with their collector. A page that was built earlier brings the states of that moment
-(see `Telemetry.exposition`), so that the gauges are never newer than its samples.
+Counters and histograms are kept. Gauges of collectors come from a `Standing`: a page brings the one of its moment, so
+that they are never newer than its samples and disappear with their collector.
 
-prometheus-client's own writer takes about 5 µs a sample and so holds the event loop for 30 ms at each scrape of
-20 providers. Here the text of a series up to its value is made once, and a sample takes about 1 µs.
+prometheus-client's own writer takes about 5 µs a sample, which delays other scrapes. Here a sample takes about 2 µs.
 """
 
 from __future__ import annotations
@@ -15,17 +13,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import accumulate
-from typing import NamedTuple, Self, cast
+from itertools import chain
+from typing import NamedTuple
 
 import prometheus_client as prometheus
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
 
 import trainfleet_exporter
+from trainfleet_exporter.lease import Role
 from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.page.text import escape_label
 from trainfleet_exporter.sharding import WHOLE, Shard
@@ -36,6 +33,18 @@ REJECT_REASONS = ("tls", "unauthorized", "busy", "invalid")
 _LATENCY_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 _EXPONENT_FROM = 1e6
 """From here on Go, and prometheus-client with it, writes an exponent where Python does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """The last error, for people. It outlives its poll, because the next one may take minutes."""
+
+    at: float
+    """Unix seconds."""
+    part: str
+    """The part that failed or was left out; empty for the whole collector."""
+    text: str
+    """One line without secrets."""
 
 
 @dataclass(slots=True)
@@ -57,6 +66,8 @@ class CollectorState:
     series: int = 0
     gone: bool = False
     """Whether the collector was removed: failures and drops of a poll that ends later are not counted."""
+    error: LastError | None = None
+    """The last error, also a past one; None if there was none."""
 
     def __post_init__(self) -> None:
         self.configured_interval = self.interval
@@ -100,54 +111,89 @@ _COLLECTOR_GAUGES = (
 """Name after the common prefix, field of CollectorState (None has no sample), HELP."""
 
 
-class _StateGauges(Collector):
-    """Gauges read at each scrape: from the collectors' states, or from `standings` while they are set."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the exporter polls at one moment: an immutable value that any thread may read. Times are Unix seconds."""
 
-    def __init__(self) -> None:
-        self.states: list[CollectorState] = []
-        self.standings: Sequence[CollectorState] | None = None
-        self.budgets: dict[tuple[str, str], int] = {}
-        self.expiries: dict[str, Callable[[], float | None]] = {}
-        self.leads: Callable[[], bool] | None = None
-        self.write_errors: dict[str, Callable[[], int]] = {}
+    started: float = 0.0
+    reload_failed: bool = False
+    """Whether the latest reading of the config file failed."""
+    config_loaded: float = 0.0
+    """When the config file was last read with success."""
+    states: Sequence[CollectorState] = ()
+    """Copies, in the order of the config."""
+    budgets: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Calls that the account of a provider may make in 30 days, by provider and API."""
+    expiries: Mapping[str, float | None] = field(default_factory=dict)
+    """When the credentials of each provider expire; None for those that do not."""
+    leads: bool | None = None
+    """Whether this exporter holds the lease; None without one."""
+    write_errors: Mapping[str, int] = field(default_factory=dict)
+    """Failed writes by target."""
+    waiting: Sequence[str] = ()
+    """The collectors whose first poll has not ended."""
+    denied: Sequence[str] = ()
+    """`metrics.deny`: globs of families that are not published."""
+    config_text: Callable[[], str] = str
+    """Writes the config, which is immutable, without its secrets."""
+    role: Role = Role.LEADER
+    """Whether this exporter polls, another one does, or that is not certain yet."""
+    may_take: bool = True
+    """Whether this exporter may take the lease when its holder is lost."""
+    notice: str = ""
+    """A warning for the top of the status page."""
+    sealed: dict[Format, bytes] = field(default_factory=dict)
+    """The text of the own metrics, once their counters are those of another config (see `Telemetry.seal`)."""
+
+
+class _Gauges(Collector):
+    """The gauges of the collectors' states of now."""
+
+    def __init__(self, standing: Callable[[], Standing]) -> None:
+        self._standing = standing
 
     def collect(self) -> Iterator[Metric]:
-        states = self.states if self.standings is None else self.standings
-        yield _gauge(
-            "trainfleet_provider_up",
-            "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
-            ("provider",),
-            self._providers_up(states).items(),
-        )
-        for suffix, attribute, text in _COLLECTOR_GAUGES:
-            values = (((state.provider, state.collector), getattr(state, attribute)) for state in states)
-            yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
-        yield _gauge(
-            "trainfleet_exporter_api_budget_calls",
-            "Calls that limits.monthly_calls allows this exporter in 30 days. Providers of one account share them.",
-            ("provider", "api"),
-            self.budgets.items(),
-        )
-        yield _gauge(
-            "trainfleet_exporter_credentials_expiry_timestamp_seconds",
-            "Unix time in seconds at which the credentials in use expire. Absent if they do not expire.",
-            ("provider",),
-            (((provider,), expires()) for provider, expires in self.expiries.items()),
-        )
-        if self.leads is not None:
-            text = "1 if this exporter holds the lease and polls, 0 if it is on standby. Absent without --lease."
-            yield _gauge("trainfleet_exporter_leader", text, (), [((), self.leads())])
-        text = "Failed writes of the lease, or of the ledger of jobs. A job that the ledger lost counts as one, too."
-        writes = CounterMetricFamily("trainfleet_exporter_write_errors", text, labels=("target",))
-        for target, errors in self.write_errors.items():
-            writes.add_metric((target,), errors())
-        yield writes
+        return _gauges(self._standing())
 
-    def _providers_up(self, states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
-        up: dict[tuple[str], bool] = {}
-        for state in states:
-            up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
-        return up
+
+def _gauges(standing: Standing) -> Iterator[Metric]:
+    states = standing.states
+    yield _gauge(
+        "trainfleet_provider_up",
+        "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
+        ("provider",),
+        _providers_up(states).items(),
+    )
+    for suffix, attribute, text in _COLLECTOR_GAUGES:
+        values = (((state.provider, state.collector), getattr(state, attribute)) for state in states)
+        yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
+    yield _gauge(
+        "trainfleet_exporter_api_budget_calls",
+        "Calls that limits.monthly_calls allows this exporter in 30 days. Providers of one account share them.",
+        ("provider", "api"),
+        standing.budgets.items(),
+    )
+    yield _gauge(
+        "trainfleet_exporter_credentials_expiry_timestamp_seconds",
+        "Unix time in seconds at which the credentials in use expire. Absent if they do not expire.",
+        ("provider",),
+        (((provider,), expires) for provider, expires in standing.expiries.items()),
+    )
+    if standing.leads is not None:
+        text = "1 if this exporter holds the lease and polls, 0 if it is on standby. Absent without --lease."
+        yield _gauge("trainfleet_exporter_leader", text, (), [((), standing.leads)])
+    text = "Failed writes of the lease, or of the ledger of jobs. A job that the ledger lost counts as one, too."
+    writes = CounterMetricFamily("trainfleet_exporter_write_errors", text, labels=("target",))
+    for target, errors in standing.write_errors.items():
+        writes.add_metric((target,), errors)
+    yield writes
+
+
+def _providers_up(states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
+    up: dict[tuple[str], bool] = {}
+    for state in states:
+        up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
+    return up
 
 
 def _gauge(
@@ -162,81 +208,84 @@ def _gauge(
 
 
 class Telemetry:
-    """The exporter's own metrics, in a separate registry."""
+    """The exporter's own metrics, in a separate registry. Only counters may be counted in any thread."""
 
     def __init__(self, shard: Shard = WHOLE) -> None:
-        self.started = time.time()
-        """Unix seconds."""
-        self.reload_failed = False
-        """Whether the latest reading of the config file failed."""
-        self.config_loaded = self.started
-        """When the config file was last read with success, in Unix seconds."""
-        gauges = CollectorRegistry()
-        self._states = _StateGauges()
-        gauges.register(self._states)
+        # For the whole process, whose metrics are all ours.
+        prometheus.disable_created_metrics()
+        self._started = time.time()
+        self._reload_failed = False
+        self._loaded = self._started
+        self._states: list[CollectorState] = []
+        self._budgets: dict[tuple[str, str], int] = {}
+        self._expiries: dict[str, Callable[[], float | None]] = {}
+        self._leads: Callable[[], bool] | None = None
+        self._write_errors: dict[str, Callable[[], int]] = {}
+        self.registry = CollectorRegistry()
+        """All of them, with the gauges of now."""
+        self.registry.register(_Gauges(self.standing))
+        self._kept = registry = CollectorRegistry()
+        self.registry.register(registry)
         self._reload_succeeded = prometheus.Gauge(
             "trainfleet_exporter_config_last_reload_successful",
             "1 if the latest load of the config file succeeded, 0 if it failed and the old config stays in use.",
-            registry=gauges,
+            registry=registry,
         )
         self._config_loaded = prometheus.Gauge(
             "trainfleet_exporter_config_last_reload_success_timestamp_seconds",
             "Unix time in seconds of the latest successful load of the config file.",
-            registry=gauges,
+            registry=registry,
         )
         self.reloaded(success=True)
         prometheus.Gauge(
             "trainfleet_exporter_shard_ordinal",
             "Number of this shard, counted from 0.",
-            registry=gauges,
+            registry=registry,
         ).set(shard.ordinal)
         prometheus.Gauge(
-            "trainfleet_exporter_total_shards", "Number of shards; 1 if the exporter runs alone.", registry=gauges
+            "trainfleet_exporter_total_shards", "Number of shards; 1 if the exporter runs alone.", registry=registry
         ).set(shard.total)
-        prometheus.ProcessCollector(registry=gauges)
-        prometheus.PlatformCollector(registry=gauges)
+        prometheus.ProcessCollector(registry=registry)
+        prometheus.PlatformCollector(registry=registry)
         prometheus.Gauge(
             "trainfleet_exporter_build_info",
             "Version, revision and Python version of the exporter; always 1.",
             ("version", "revision", "python_version"),
-            registry=gauges,
+            registry=registry,
         ).labels(trainfleet_exporter.__version__, trainfleet_exporter.__revision__, platform.python_version()).set(1)
-        self.registry = CollectorRegistry()
-        self.registry.register(gauges)
-        self._requests = Counter(
+        self._requests = prometheus.Counter(
             "trainfleet_exporter_api_requests_total",
             "Attempts to call a cloud API, including retries, by outcome.",
             ("provider", "api", "operation", "outcome"),
-            registry=self.registry,
+            registry=registry,
         )
-        self._latency = Histogram(
+        self._latency = prometheus.Histogram(
             "trainfleet_exporter_api_request_duration_seconds",
             "Duration in seconds of attempts to call a cloud API.",
             ("provider", "api"),
             buckets=_LATENCY_BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
-        self._errors = Counter(
+        self._errors = prometheus.Counter(
             "trainfleet_exporter_collector_errors_total",
             "Errors in polls of a collector, by reason.",
             ("provider", "collector", "reason"),
-            registry=self.registry,
+            registry=registry,
         )
-        self._dropped = Counter(
+        self._dropped = prometheus.Counter(
             "trainfleet_exporter_dropped_readings_total",
             "Readings and objects that the exporter dropped, by reason. too_long also counts shortened label values.",
             ("provider", "collector", "reason"),
-            registry=self.registry,
+            registry=registry,
         )
-        self._rejected = Counter(
+        self._rejected = prometheus.Counter(
             "trainfleet_exporter_http_rejected_total",
             "Connections and requests that the exporter's web server rejected, by reason.",
             ("reason",),
-            registry=self.registry,
+            registry=registry,
         )
         for reason in REJECT_REASONS:
             self._rejected.labels(reason)
-        self._parts = (gauges, self._requests, self._latency, self._errors, self._dropped, self._rejected)
 
     def attempt(self, provider: str, *, api: str, operation: str, outcome: str, seconds: float) -> None:
         """Count one attempt to call an API, which took `seconds`."""
@@ -245,19 +294,17 @@ class Telemetry:
 
     def watch(self, state: CollectorState) -> None:
         """Show a collector from now on, its drop counters from 0, so that a first drop is seen as an increase."""
-        self._states.states.append(state)
+        self._states.append(state)
         for reason in DROP_REASONS:
             self._dropped.labels(state.provider, state.collector, reason)
 
     def unwatch(self, provider: str) -> None:
         """Remove the gauges of a provider. Its counters stay: it may be watched again."""
-        states = self._states
-        for state in states.states:
+        for state in self._states:
             state.gone = state.gone or state.provider == provider
-        states.states = [state for state in states.states if not state.gone]
-        states.expiries.pop(provider, None)
-        states.budgets = {key: budget for key, budget in states.budgets.items() if key[0] != provider}
-        forget_label_texts()
+        self._states = [state for state in self._states if not state.gone]
+        self._expiries.pop(provider, None)
+        self._budgets = {key: budget for key, budget in self._budgets.items() if key[0] != provider}
 
     def forget_provider(self, provider: str) -> None:
         """Remove the counters of a provider that was deleted."""
@@ -272,34 +319,33 @@ class Telemetry:
     def arrange(self, providers: Sequence[str]) -> None:
         """Show the gauges of the providers in this order."""
         place = {provider: number for number, provider in enumerate(providers)}
-        states = self._states
-        states.states.sort(key=lambda state: place[state.provider])
-        states.expiries = dict(sorted(states.expiries.items(), key=lambda item: place[item[0]]))
-        states.budgets = dict(sorted(states.budgets.items(), key=lambda item: place[item[0][0]]))
+        self._states.sort(key=lambda state: place[state.provider])
+        self._expiries = dict(sorted(self._expiries.items(), key=lambda item: place[item[0]]))
+        self._budgets = dict(sorted(self._budgets.items(), key=lambda item: place[item[0][0]]))
 
     def reloaded(self, *, success: bool) -> None:
         """Note that the config was read: with success it is in use from now on, else the one before stays."""
-        self.reload_failed = not success
+        self._reload_failed = not success
         self._reload_succeeded.set(success)
         if success:
-            self.config_loaded = time.time()
-            self._config_loaded.set(self.config_loaded)
+            self._loaded = time.time()
+            self._config_loaded.set(self._loaded)
 
     def watch_credentials(self, provider: str, expires: Callable[[], float | None]) -> None:
         """Show when a provider's credentials expire (Unix seconds), while `expires` returns a time."""
-        self._states.expiries[provider] = expires
+        self._expiries[provider] = expires
 
     def watch_lease(self, leads: Callable[[], bool]) -> None:
         """Show whether this exporter holds the lease."""
-        self._states.leads = leads
+        self._leads = leads
 
     def watch_writes(self, target: str, errors: Callable[[], int]) -> None:
         """Show how many writes of `target` have failed since the start."""
-        self._states.write_errors[target] = errors
+        self._write_errors[target] = errors
 
     def watch_budget(self, provider: str, api: str, calls: int) -> None:
         """Show how many calls of one API the account of a provider may make in 30 days."""
-        self._states.budgets[provider, api] = calls
+        self._budgets[provider, api] = calls
 
     def failed(self, state: CollectorState, reason: str) -> None:
         """Count a failure of a collector's part."""
@@ -315,75 +361,35 @@ class Telemetry:
         """Count a connection or request that the web server rejected; `reason` is one of REJECT_REASONS."""
         self._rejected.labels(reason).inc()
 
-    def standings(self) -> Sequence[CollectorState]:
-        """Copy the collectors' states of now, for a page that is sent later (see `exposition`)."""
-        return [copy(state) for state in self._states.states]
+    def standing(self) -> Standing:
+        """Return the collectors' states of now, for a page."""
+        return Standing(
+            started=self._started,
+            reload_failed=self._reload_failed,
+            config_loaded=self._loaded,
+            states=[copy(state) for state in self._states],
+            budgets=dict(self._budgets),
+            expiries={provider: expires() for provider, expires in self._expiries.items()},
+            leads=None if self._leads is None else self._leads(),
+            write_errors={target: errors() for target, errors in self._write_errors.items()},
+        )
+
+    def seal(self, standing: Standing) -> None:
+        """Keep the text that belongs to a page, because another config is about to change the counters."""
+        standing.sealed.update({fmt: self.exposition(fmt, standing) for fmt in Format})
 
     def calls(self) -> list[tuple[str, str, str, int]]:
         """Return provider, API, outcome and number of the attempts to call an operation, for each that there were."""
-        return [(provider, api, outcome, int(count)) for (provider, api, _, outcome), count in self._requests.counts()]
+        found = [sample for family in self._requests.collect() for sample in family.samples]
+        return [(s.labels["provider"], s.labels["api"], s.labels["outcome"], int(s.value)) for s in found]
 
-    def credential_expiries(self) -> dict[str, float | None]:
-        """Return when the credentials of each provider expire, in Unix seconds; None for those that do not."""
-        return {provider: expires() for provider, expires in self._states.expiries.items()}
+    def exposition(self, fmt: Format, standing: Standing | None = None) -> bytes:
+        """Write the exporter's own metrics as text, without the end of a page.
 
-    def exposition(self, *, openmetrics: bool, standings: Sequence[CollectorState] | None = None) -> bytes:
-        """Write the exporter's own metrics as text, in OpenMetrics without the closing `# EOF`.
-
-        `standings` are the states of the moment at which the page was built that these metrics are sent with.
+        `standing` is that of the page which these metrics are sent with. Without it, it is that of now.
         """
-        self._states.standings = standings
-        try:
-            return write(self._parts, Format.OPENMETRICS if openmetrics else Format.TEXT)
-        finally:
-            self._states.standings = None
-
-
-class _Instrument(MetricWrapperBase):
-    """A metric with labels that can write its sample lines. It has no `_created` series."""
-
-    def _metric_init(self) -> None:
-        super()._metric_init()  # type: ignore[no-untyped-call]
-        labels = tuple(zip(self._labelnames, self._labelvalues, strict=True))
-        self._starts = [
-            f"{self._name}{sample.name}{_label_text((*labels, *sample.labels.items()))} "
-            for sample in self._child_samples()
-        ]
-        """The line of each sample up to its value."""
-
-    def _child_samples(self) -> Iterable[Sample]:
-        # prometheus-client can leave `_created` out only for the whole process, whose other metrics are not ours.
-        return [sample for sample in super()._child_samples() if sample.name != "_created"]
-
-    def _values(self) -> Iterable[float]:
-        """The values of the samples, in their order."""
-        raise NotImplementedError
-
-    def lines(self) -> Iterator[str]:
-        """The sample lines of all children, in the order in which they were created."""
-        children = cast("Mapping[Sequence[str], Self]", self._metrics)
-        for child in children.values():
-            yield from map(_line, child._starts, child._values())
-
-
-class Counter(_Instrument, prometheus.Counter):
-    """A counter with labels."""
-
-    def _values(self) -> Iterable[float]:
-        return (self._value.get(),)
-
-    def counts(self) -> list[tuple[Sequence[str], float]]:
-        """Return the label values and the count of each child, in the order in which they were created."""
-        children = cast("Mapping[Sequence[str], Self]", self._metrics)
-        return [(labels, child._value.get()) for labels, child in children.items()]
-
-
-class Histogram(_Instrument, prometheus.Histogram):
-    """A histogram with labels."""
-
-    def _values(self) -> Iterable[float]:
-        counts = list(accumulate(bucket.get() for bucket in self._buckets))
-        return *counts, counts[-1], self._sum.get()
+        families = chain(_gauges(self.standing() if standing is None else standing), self._kept.collect())
+        return "".join([line for family in families for line in _lines(family, fmt)]).encode()
 
 
 class _Heading(NamedTuple):
@@ -394,24 +400,12 @@ class _Heading(NamedTuple):
     kind: str
 
 
-def write(collectors: Iterable[Collector], fmt: Format) -> bytes:
-    """Write the families of the collectors as lines of a page, without the page's end."""
-    lines: list[str] = []
-    for collector in collectors:
-        if isinstance(collector, _Instrument):
-            lines.extend(_head(family, fmt) for family in collector.describe())
-            lines.extend(collector.lines())
-            continue
-        for family in collector.collect():
-            lines.append(_head(family, fmt))
-            for name, labels, value, *_ in family.samples:
-                lines.append(_line(f"{name}{_cached_label_text(tuple(labels.items()))} ", float(value)))
-    return "".join(lines).encode()
-
-
-def forget_label_texts() -> None:
-    """Free the label texts of series that are not shown any more."""
-    _cached_label_text.cache_clear()
+def _lines(family: Metric, fmt: Format) -> Iterator[str]:
+    """The lines of a family in one format."""
+    yield _head(family, fmt)
+    for name, labels, value, *_ in family.samples:
+        text = repr(float(value)) if -_EXPONENT_FROM < value < _EXPONENT_FROM else floatToGoString(value)
+        yield f"{name}{_label_text(labels)} {text}\n"
 
 
 def _head(family: Metric, fmt: Format) -> str:
@@ -419,14 +413,7 @@ def _head(family: Metric, fmt: Format) -> str:
     return head(_Heading(name, family.documentation, family.type), fmt).decode()
 
 
-def _line(start: str, value: float) -> str:
-    return f"{start}{value!r}\n" if -_EXPONENT_FROM < value < _EXPONENT_FROM else f"{start}{floatToGoString(value)}\n"
-
-
-def _label_text(labels: Iterable[tuple[str, str]]) -> str:
+def _label_text(labels: Mapping[str, str]) -> str:
     """The labels in braces, sorted by name; empty for a series without labels."""
-    text = ",".join(f'{name}="{escape_label(value)}"' for name, value in sorted(labels))
+    text = ",".join([f'{name}="{escape_label(labels[name])}"' for name in sorted(labels)])
     return f"{{{text}}}" if text else ""
-
-
-_cached_label_text = lru_cache(maxsize=4096)(_label_text)

@@ -24,6 +24,7 @@ from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule
+from trainfleet_exporter.process.threads import exit_after
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
 from trainfleet_exporter.transport import Call, CallLimits, HttpSettings, Transport
 
@@ -141,7 +142,8 @@ class Site:
         self._caplog = caplog
         self.exporter = Exporter(self.load(), {"small": self.world.platform})
         self.schedule = Schedule(self.exporter.runners)
-        self.reloader = Reloader(self.exporter, self.schedule, self.load, end=self.stop)
+        self.reloader = Reloader(self.exporter, self.schedule, self.load, end=self._exit)
+        self._exits: list[asyncio.Task[None]] = []
 
     def write(self, text: str) -> None:
         draft = self.path.with_suffix(".new")
@@ -151,6 +153,9 @@ class Site:
     def load(self) -> Config:
         self.reads += 1
         return load_config(self.path, environ={}, platforms={"small": SmallConfig})
+
+    def _exit(self, seconds: float) -> None:
+        self._exits.append(asyncio.create_task(exit_after(self.stop, seconds)))
 
     async def stop(self) -> None:
         await self.reloader.stop()

@@ -37,7 +37,7 @@ def page_store() -> PageStore:
     store, renderer = PageStore(), Renderer(RenderSettings())
     for part in range(5):
         jobs = [Job(job_id=f"j{part}-{n}", name=f"größe {n}", duration=n / 7) for n in range(part * 1000, 4000)]
-        store.put(part, renderer.render_at_once("p", jobs).lines)
+        store.put(part, renderer.render("p", jobs).lines)
     assert store.current().body(Format.TEXT, b"", gzip=False).size > 2 * CHUNK_BYTES
     return store
 
@@ -47,7 +47,9 @@ def url(page_store: PageStore) -> Iterator[str]:
     """Where it is served, from a thread."""
     loop, stopped = asyncio.new_event_loop(), asyncio.Event()
     sockets: list[socket.socket] = listen("127.0.0.1:0")
-    pages = Pages(page_store=page_store, telemetry=Telemetry(), waiting_for=list, config_text=str)
+    telemetry = Telemetry()
+    page_store.standing = telemetry.standing
+    pages = Pages(page_store=page_store, telemetry=telemetry)
     server = WebServer(make_app(pages), sockets)
 
     async def serve() -> None:

@@ -37,7 +37,7 @@ def getaddrinfo(host, *args, real=socket.getaddrinfo, **kwargs):
         time.sleep(60)
     return real(host, *args, **kwargs)
 socket.getaddrinfo = getaddrinfo
-from trainfleet_exporter.cli import main
+from trainfleet_exporter.__main__ import main
 sys.exit(main())
 """
 
@@ -194,18 +194,6 @@ def test_a_name_server_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> No
     with running_exporter([config], tmp_path / "log", command=command) as exporter:
         eventually(lambda: _threads(exporter) > 1, what="a name to be looked up")
         _ends_well(exporter)
-
-
-def test_a_second_signal_ends_it_although_a_name_server_hangs(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HANGING_RESOLVER]
-    config = _config(tmp_path, "https://hanging.test")
-    with running_exporter([config], tmp_path / "log", command=command) as exporter:
-        eventually(lambda: _threads(exporter) > 1, what="a name to be looked up")
-        exporter.process.terminate()
-        eventually(lambda: "msg=stopped" in exporter.log, what="all but the thread to end")
-        began = time.monotonic()
-        assert exporter.end(signal=signal.SIGTERM) == 1
-        assert time.monotonic() - began < 2
 
 
 def _threads(exporter: ExporterProcess) -> int:

@@ -49,7 +49,7 @@ kinds = st.sampled_from(["gpu", "npu"])
 
 def shown(found: object) -> dict[str, tuple[dict[str, str], float]]:
     """Labels and value of each family that the object has on the page."""
-    lines = samples(joined(Renderer(RenderSettings()).render_at_once("p", [found]).lines))
+    lines = samples(joined(Renderer(RenderSettings()).render("p", [found]).lines))
     assert len({name for name, _, _ in lines}) == len(lines)
     return {name: (labels, value) for name, labels, value in lines}
 

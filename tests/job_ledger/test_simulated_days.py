@@ -101,7 +101,7 @@ async def _live(folder: Path) -> tuple[dict[tuple[str, str], Sums], float]:
                     interval = INTERVALS.get(runner.state.collector, {}).get(cloud)
                     if interval and 60 * minutes % interval == 0:
                         await runner.tick()
-                        assert runner.state.success, runner.last_error
+                        assert runner.state.success, runner.state.error
             end = time.time()
         finally:
             await exporter.aclose()

@@ -37,7 +37,7 @@ def example_store() -> PageStore:
     store = PageStore()
     renderer = Renderer(RenderSettings())
     for name, found in EXAMPLES.items():
-        store.put(name, renderer.render_at_once("p", found).lines)
+        store.put(name, renderer.render("p", found).lines)
     return store
 
 

@@ -37,7 +37,6 @@ def test_zlib_takes_its_place_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -
     deflater.add(b"some text\n" * 100)
     assert zlib.decompress(deflater.finish(last=True), -15) == b"some text\n" * 100
     assert (deflater.crc, deflater.size) == (zlib.crc32(b"some text\n" * 100), 1000)
-    assert without.QUICK_BYTES < deflate.QUICK_BYTES  # it takes longer
 
 
 @pytest.mark.parametrize("combine", COMBINES)

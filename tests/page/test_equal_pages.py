@@ -185,8 +185,6 @@ def number(value: float) -> str:
 @pytest.fixture(autouse=True)
 def _everything_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small parts have many texts."""
-    monkeypatch.setattr(render_module, "_OBJECTS_PER_TEXT", 2)
-    monkeypatch.setattr(render_module, "_READINGS_PER_TEXT", 3)
     monkeypatch.setattr(render_module, "CHUNK_BYTES", 200)
 
 
@@ -194,7 +192,7 @@ def _everything_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_example(name: str) -> None:
     page_store, plain = PageStore(), Plain()
     plain.put(0, EXAMPLES[name])
-    page_store.put(0, Renderer(SETTINGS).render_at_once(PROVIDER, EXAMPLES[name]).lines)
+    page_store.put(0, Renderer(SETTINGS).render(PROVIDER, EXAMPLES[name]).lines)
     check(page_store, plain)
 
 
@@ -220,10 +218,10 @@ def test_any_sequence_of_changes(sequence: list[tuple[int, str, list[object]]]) 
         for part, what, found in sequence:
             match what:
                 case "put":
-                    store.put(part, renderer.render_at_once(PROVIDER, found).lines)
+                    store.put(part, renderer.render(PROVIDER, found).lines)
                     plain.put(part, found)
                 case "update":
-                    rendered = await renderer.render(PROVIDER, found)
+                    rendered = renderer.render(PROVIDER, found)
                     store.put(part, rendered.lines)
                     assert sum(store.series(part).values()) == rendered.series
                     plain.put(part, found)
@@ -232,7 +230,7 @@ def test_any_sequence_of_changes(sequence: list[tuple[int, str, list[object]]]) 
                     plain.put(part, [])
                 case "look":
                     check(store, plain)
-        await store.build()
+        store.build()
         check(store, plain)
 
     asyncio.run(main())
@@ -246,10 +244,10 @@ def test_a_page_of_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def main() -> None:
         store, plain = PageStore(), Plain()
-        store.put(0, (await Renderer(SETTINGS).render(PROVIDER, found)).lines)
+        store.put(0, Renderer(SETTINGS).render(PROVIDER, found).lines)
         plain.put(0, found)
         assert len(store.current().samples("trainfleet_pod_cpu_utilization_ratio")) > 3
-        await store.build()
+        store.build()
         check(store, plain)
 
     asyncio.run(main())

@@ -22,7 +22,7 @@ def page(fmt: Format, *names: str) -> bytes:
     renderer = Renderer(RenderSettings(job_labels=JOB_LABELS))
     store = PageStore(FAMILIES)
     for name in names:
-        store.put(name, renderer.render_at_once("pai-hangzhou", EXAMPLES[name]).lines)
+        store.put(name, renderer.render("pai-hangzhou", EXAMPLES[name]).lines)
     made = store.current().body(fmt, b"", gzip=False).joined()
     assert check_page(made.decode())
     return made

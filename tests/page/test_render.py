@@ -1,18 +1,13 @@
-"""Rendering: order, pieces, slices, and what the settings allow."""
+"""Rendering: order, texts, and what the settings allow."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.families.family import WholeHistogram
@@ -44,7 +39,7 @@ def pods(count: int) -> list[Pod]:
 
 
 def test_every_series_occurs_once() -> None:
-    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render_at_once("p", ALL).lines
+    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", ALL).lines
     series = Counter((name, *sorted(labels.items())) for name, labels, _ in samples(joined(rendered)))
     assert set(rendered) == {family.name for family in FAMILIES}
     assert max(series.values()) == 1
@@ -52,7 +47,7 @@ def test_every_series_occurs_once() -> None:
 
 def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
     # The renderer takes a shorter way to single numbers, which must lead to the same place.
-    rendered = samples(joined(Renderer(RenderSettings()).render_at_once("p", ALL).lines))
+    rendered = samples(joined(Renderer(RenderSettings()).render("p", ALL).lines))
     expected = []
     for family in FAMILIES:
         names, keys = KEYS[family.of]
@@ -85,29 +80,27 @@ def _histogram(name: str, found: Any, shown: ClassicHistogram | None) -> list[Sa
 
 
 def test_labels_are_in_order_provider_keys_others() -> None:
-    rendered = (
-        Renderer(RenderSettings()).render_at_once('a"b', [Pod(job_id="j", pod_id="p\n", status=Status.QUEUED)]).lines
-    )
+    rendered = Renderer(RenderSettings()).render('a"b', [Pod(job_id="j", pod_id="p\n", status=Status.QUEUED)]).lines
     assert rendered["trainfleet_pod_status"] == [
         b'trainfleet_pod_status{provider="a\\"b",job_id="j",pod_id="p\\n",status="queued"} 1\n'
     ]
 
 
 def test_what_the_platform_did_not_say_has_no_sample() -> None:
-    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render_at_once("p", [Job(job_id="j")]).lines
+    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", [Job(job_id="j")]).lines
     assert set(rendered) == {"trainfleet_job_info", "trainfleet_job_status"}
 
 
 @pytest.mark.parametrize(("held", "value"), [(True, b"1"), (False, b"0")])
 def test_a_truth_is_one_or_zero(held: bool, value: bytes) -> None:
-    rendered = Renderer(RenderSettings()).render_at_once("p", [Job(job_id="j", holds_resources=held)]).lines
+    rendered = Renderer(RenderSettings()).render("p", [Job(job_id="j", holds_resources=held)]).lines
     assert rendered["trainfleet_job_holds_resources"] == [
         b'trainfleet_job_holds_resources{provider="p",job_id="j"} ' + value + b"\n"
     ]
 
 
 def test_no_objects_no_families() -> None:
-    assert Renderer(RenderSettings()).render_at_once("p", []).lines == {}
+    assert Renderer(RenderSettings()).render("p", []).lines == {}
 
 
 def test_an_object_has_its_labels_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,15 +112,13 @@ def test_an_object_has_its_labels_written_once(monkeypatch: pytest.MonkeyPatch) 
         return labels(naming, keys)
 
     monkeypatch.setattr(render_module._Naming, "labels", counting)
-    rendered = Renderer(RenderSettings()).render_at_once("prov", EXAMPLES["pod"][:1])
+    rendered = Renderer(RenderSettings()).render("prov", EXAMPLES["pod"][:1])
     assert len(rendered.lines) == 7
     assert written == {("dlc1example0001a", "dlc1example0001a-worker-0"): 1}
 
 
 def test_denied_families_are_not_rendered() -> None:
-    rendered = (
-        Renderer(RenderSettings(deny=("*_info", "trainfleet_pool_*", "TRAINFLEET_*"))).render_at_once("p", ALL).lines
-    )
+    rendered = Renderer(RenderSettings(deny=("*_info", "trainfleet_pool_*", "TRAINFLEET_*"))).render("p", ALL).lines
     expected = {f.name for f in FAMILIES if not f.name.endswith("_info") and "_pool_" not in f.name}
     assert set(rendered) == expected - {"trainfleet_job_labels"}
 
@@ -135,20 +126,20 @@ def test_denied_families_are_not_rendered() -> None:
 def test_job_labels_shows_the_named_tags_only() -> None:
     job = Job(job_id="j", tags=(("team", "nlp"), ("owner", "x"), ("cost.center", "1"), ("cost-center", "2")))
     renderer = Renderer(RenderSettings(job_labels=("team", "cost-center", "cost.center")))
-    (line,) = renderer.render_at_once("p", [job]).lines["trainfleet_job_labels"]
+    (line,) = renderer.render("p", [job]).lines["trainfleet_job_labels"]
     assert line == (
         b'trainfleet_job_labels{provider="p",job_id="j",'
         b'label_cost_center_conflict1="2",label_cost_center_conflict2="1",label_team="nlp"} 1\n'
     )
     without = Renderer(RenderSettings(job_labels=("other",)))
-    assert "trainfleet_job_labels" not in without.render_at_once("p", [job]).lines
+    assert "trainfleet_job_labels" not in without.render("p", [job]).lines
 
 
 def test_texts_end_with_a_line_and_are_few() -> None:
     found = pods(30_000)
-    rendered = Renderer(RenderSettings(deny=("*_status",))).render_at_once("p", found)
+    rendered = Renderer(RenderSettings(deny=("*_status",))).render("p", found)
     texts = rendered.lines["trainfleet_pod_info"]
-    assert len(texts) == 300
+    assert len(texts) == sum(map(len, texts)) // CHUNK_BYTES + 1
     assert all(len(text) <= CHUNK_BYTES and text.endswith(b"\n") for text in texts)
     names = [labels["pod_id"] for _, labels, _ in samples(b"".join(texts))]
     assert names == [pod.pod_id for pod in found]
@@ -158,7 +149,7 @@ def test_the_same_objects_make_the_same_texts() -> None:
     def rendered(duration: float) -> Rendered:
         column = Readings(PodUsage, "values.cpu", subjects, [0.5] * 5000)
         jobs = [Job(job_id=f"j{n}", name="a", duration=duration, restarts=n) for n in range(500)]
-        return asyncio.run(Renderer(RenderSettings()).render("p", [*jobs, column]))
+        return Renderer(RenderSettings()).render("p", [*jobs, column])
 
     subjects = [Subject((f"j{n // 8}", f"p{n}")) for n in range(5000)]
     first, again, later = rendered(1.0), rendered(1.0), rendered(2.0)
@@ -174,7 +165,7 @@ def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
         return Job(job_id=job_id, tags=tuple((name, "x" * 4000) for name in names[:tags]))
 
     found = [*(job(str(n), 25) for n in range(7)), job("giant", 90), job("last", 1)]
-    pieces = Renderer(RenderSettings(job_labels=names)).render_at_once("p", found).lines["trainfleet_job_labels"]
+    pieces = Renderer(RenderSettings(job_labels=names)).render("p", found).lines["trainfleet_job_labels"]
     assert [len(piece) <= CHUNK_BYTES for piece in pieces].count(False) == 1
     assert all(piece.endswith(b"\n") for piece in pieces)
     lines = b"".join(pieces).decode().splitlines()
@@ -184,7 +175,7 @@ def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
 
 
 def _rendered(objects: Sequence[object]) -> Rendered:
-    return asyncio.run(Renderer(RenderSettings(job_labels=("team",))).render("p", objects))
+    return Renderer(RenderSettings(job_labels=("team",))).render("p", objects)
 
 
 LONG = "é" * 2049
@@ -290,116 +281,24 @@ def test_a_column_shows_the_same_as_an_object_for_each_reading() -> None:
         ),
     ]
     for column, objects in found:
-        assert renderer.render_at_once("p", [column]) == renderer.render_at_once("p", objects)
-        assert renderer.render_at_once("p", [column]).series == len(objects)
+        assert renderer.render("p", [column]) == renderer.render("p", objects)
+        assert renderer.render("p", [column]).series == len(objects)
 
 
 def test_labels_of_a_subject_are_written_once_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
     subject, renderer = Subject(("job", "pod")), Renderer(RenderSettings())
-    assert renderer.render_at_once("p", [Readings(PodUsage, "values.cpu", [subject], [1.0])]).series == 1
+    assert renderer.render("p", [Readings(PodUsage, "values.cpu", [subject], [1.0])]).series == 1
     monkeypatch.delattr(render_module._Naming, "labels")
     for field in ("values.cpu", "values.memory"):
-        assert renderer.render_at_once("p", [Readings(PodUsage, field, [subject], [1.0])]).series == 1
+        assert renderer.render("p", [Readings(PodUsage, field, [subject], [1.0])]).series == 1
 
 
 def test_a_denied_column_is_not_rendered() -> None:
     column = Readings(PodUsage, "values.cpu", [Subject(("j", "p")), Subject(("x" * 5000, "p"))], [1.0, 2.0])
-    rendered = Renderer(RenderSettings(deny=("*_cpu_*",))).render_at_once("p", [column])
+    rendered = Renderer(RenderSettings(deny=("*_cpu_*",))).render("p", [column])
     assert (rendered.lines, rendered.series, rendered.too_long) == ({}, 0, 0)
 
 
 def test_the_families_that_are_shown() -> None:
     assert Renderer(RenderSettings()).shown == {family.name for family in FAMILIES}
     assert Renderer(RenderSettings(deny=("*",))).shown == frozenset()
-
-
-@pytest.mark.parametrize(("seconds", "turns"), [(0.0, 0), (0.0005, 60 // 2), (0.001, 60)])
-def test_others_have_their_turn_each_millisecond(seconds: float, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(0.0, seconds)
-    monkeypatch.setattr(render_module, "perf_counter", lambda: next(clock))
-    found, renderer, taken = pods(2_000), Renderer(RenderSettings()), 0
-
-    async def count_turns() -> None:
-        nonlocal taken
-        while True:
-            await asyncio.sleep(0)
-            taken += 1
-
-    async def main() -> Rendered:
-        counting = asyncio.create_task(count_turns())
-        rendered = await renderer.render("p", found)
-        counting.cancel()
-        return rendered
-
-    assert asyncio.run(main()) == renderer.render_at_once("p", found)
-    assert turns <= taken <= 5 * turns  # the loop has two turns each time: one for the others, one to go on
-
-
-def test_the_columns_of_many_things_give_the_loop_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count()
-    monkeypatch.setattr(render_module, "perf_counter", lambda: next(clock))
-    subjects = [Subject((f"j{n}", "p")) for n in range(10_000)]
-    steps = 0
-
-    async def count_turns() -> None:
-        nonlocal steps
-        while True:
-            await asyncio.sleep(0)
-            steps += 1
-
-    async def main() -> None:
-        counting = asyncio.create_task(count_turns())
-        await Renderer(RenderSettings()).render("p", [Readings(PodUsage, "values.cpu", subjects, [0.1] * 10_000)])
-        counting.cancel()
-
-    asyncio.run(main())
-    assert steps >= 10_000 / render_module._READINGS_PER_TEXT - 1
-
-
-_CHANGES = st.sampled_from(
-    [
-        {},
-        {"duration": 5.0},
-        {"duration": None},
-        {"name": "other"},
-        {"status": Status.FAILED},
-        {"tags": (("team", "b"),)},
-    ]
-)
-
-
-@given(st.lists(_CHANGES, min_size=0, max_size=130), st.booleans())
-def test_what_is_remembered_makes_the_same_lines(changes: list[dict[str, Any]], is_shifted: bool) -> None:
-    renderer = Renderer(RenderSettings(job_labels=("team",)))
-    jobs = [Job(job_id=f"{number}", duration=1.0, tags=(("team", "a"),)) for number in range(230)]
-    column = Readings(JobUsage, "values.cpu", [Subject(("a",))], [0.5])
-    others = [replace(job, **change) for job, change in zip(jobs, changes, strict=False)] + jobs[len(changes) :]
-    others = others[1:] if is_shifted else others
-
-    async def main() -> None:
-        before = await renderer.render("p", [*jobs, column])
-        for found in ([*jobs, column], others, [*others, replace(column, values=[0.75])]):
-            before = await renderer.render("p", found, before)
-            assert before == renderer.render_at_once("p", found)
-
-    asyncio.run(main())
-
-
-def test_unchanged_objects_keep_their_texts() -> None:
-    async def main() -> None:
-        renderer = Renderer(RenderSettings())
-        jobs = [Job(job_id=f"{number}", duration=1.0) for number in range(150)]
-        before = await renderer.render("p", jobs)
-        after_jobs = [*jobs[:100], *(replace(job, duration=2.0) for job in jobs[100:])]
-        after = await renderer.render("p", after_jobs, before)
-        same = {
-            family: [text is other for text, other in zip(before.lines[family], texts, strict=True)]
-            for family, texts in after.lines.items()
-        }
-        assert same.pop("trainfleet_job_duration_seconds") == [True, False]
-        assert same
-        assert all(each == [True, True] for each in same.values())
-        assert await renderer.render("p", [replace(job) for job in after_jobs], after) is after
-        assert await renderer.render("p", after_jobs[:-1], after) is not after
-
-    asyncio.run(main())

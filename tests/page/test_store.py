@@ -145,11 +145,11 @@ def test_memory_is_released_after_drops() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for part in range(100):
             store.put(part, {name: [b"%s %d\n" % (name.encode(), part) * 1000] for name in NAMES})
-        await store.build()
+        store.build()
         assert tracemalloc.get_traced_memory()[0] - before > 10_000_000
         for part in range(100):
             store.drop(part)
-        await store.build()
+        store.build()
         assert tracemalloc.get_traced_memory()[0] - before < 100_000
         keeping.cancel()
 
@@ -168,7 +168,7 @@ def test_the_page_is_held_once_with_its_gzip() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for part, text in texts.items():
             store.put(part, {NAMES[0]: [text]})
-        await store.build()
+        store.build()
         for fmt in Format:
             store.page().body(fmt, b"", gzip=True)
             store.page().body(fmt, b"", gzip=False)

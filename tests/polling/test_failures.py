@@ -43,8 +43,8 @@ class Watched:
     @property
     def last(self) -> str:
         """The words of the last error."""
-        assert self.failures.last is not None
-        return self.failures.last.text
+        assert self.failures.state.error is not None
+        return self.failures.state.error.text
 
 
 @pytest.fixture

@@ -261,8 +261,8 @@ class _Interrupted(Renderer):
         super().__init__(RenderSettings(deny=(), job_labels=()))
         self.meanwhile: list[Callable[[], None]] = []
 
-    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
-        rendered = await super().render(provider, objects, before)
+    def render(self, provider: str, objects: Sequence[object]) -> Rendered:
+        rendered = super().render(provider, objects)
         if self.meanwhile:
             self.meanwhile.pop()()
         return rendered

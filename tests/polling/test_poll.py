@@ -170,8 +170,8 @@ def test_what_is_done_without_is_counted_and_no_failure() -> None:
         await polled.poll(lack_all)
         assert polled.rig.own("collector_errors_total", reason="throttled") == 2
         assert polled.rig.own("collector_success") == 1
-        assert polled.rig.runner.last_error is not None
-        assert polled.rig.runner.last_error.part == "machine types"
+        assert polled.rig.runner.state.error is not None
+        assert polled.rig.runner.state.error.part == "machine types"
 
     run_stepped(main)
 
@@ -208,7 +208,7 @@ def test_cancelled_part_has_failed_unless_the_exporter_stops(stops: bool) -> Non
         if stops:
             await polled.rig.runner.stop()
         await polling
-        own, last = polled.rig.own, polled.rig.runner.last_error
+        own, last = polled.rig.own, polled.rig.runner.state.error
         if stops:
             assert (own("collector_errors_total", reason="deadline"), last) == (None, None)
         else:

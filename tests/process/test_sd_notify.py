@@ -64,7 +64,7 @@ def _stepped(environ: Mapping[str, str], script: Callable[[ServiceManager], Coro
     """Run the steps of a test on a manager."""
 
     async def main() -> None:
-        manager = ServiceManager(lambda: "1 well", environ)
+        manager = ServiceManager(lambda: "1 well", lambda: asyncio.sleep(0), environ)
         await script(manager)
         await manager.aclose()
 
@@ -82,21 +82,19 @@ def test_life_of_a_daemon_without_watchdog(address: str, tmp_path: Path) -> None
         manager.ready()
         await asyncio.sleep(20)
         assert ears.listen() == [READY, {"STATUS": "1 well"}, {"STATUS": "1 well"}]
-        first, second = (asyncio.create_task(asyncio.sleep(seconds)) for seconds in (20, 40))
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        for reload in (first, first, second):  # reloads that overlap are one
-            manager.reloading(reload)
+        for _ in range(2):  # reloads that overlap are one
+            manager.reloading()
         await asyncio.sleep(39)
-        (begun,) = ears.listen()
+        manager.reloaded()
+        begun = ears.listen()[0]
         assert (begun["RELOADING"], begun["STATUS"]) == ("1", "reading the config again")
         assert before <= int(begun["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        await asyncio.sleep(2)
+        manager.reloaded()
         assert ears.listen() == [READY]
-        cut = asyncio.create_task(asyncio.sleep(20))
-        manager.reloading(cut)
+        manager.reloading()
         manager.stopping()
-        cut.cancel()
-        await asyncio.sleep(1)
+        manager.reloaded()
         assert ears.listen()[1:] == [{"STOPPING": "1", "STATUS": "stopping"}]  # and not ready again
 
     _stepped(ears.environ, script)
@@ -123,6 +121,26 @@ def test_watchdog_is_pinged_by_a_live_loop_only(ears: Ears) -> None:
     _stepped({**ears.environ, "WATCHDOG_USEC": "10000000", "WATCHDOG_PID": str(os.getpid())}, script)
 
 
+def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
+    async def main() -> None:
+        goes_on = asyncio.Event()
+
+        async def proof() -> None:
+            await goes_on.wait()
+
+        environ = {**ears.environ, "WATCHDOG_USEC": "10000000"}
+        manager = ServiceManager(lambda: "1 well", proof, environ)
+        manager.ready()
+        await asyncio.sleep(60)
+        assert [message.get("WATCHDOG") for message in ears.listen()] == [None]
+        goes_on.set()
+        await asyncio.sleep(0.1)
+        assert [message.get("WATCHDOG") for message in ears.listen()] == ["1"]
+        await manager.aclose()
+
+    run_stepped(main)
+
+
 @pytest.mark.parametrize(
     "environ",
     [{"WATCHDOG_USEC": "10000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}],
@@ -139,7 +157,8 @@ def test_watchdog_of_another_process_receives_nothing(ears: Ears, environ: dict[
 def test_without_a_socket_nothing_runs() -> None:
     async def script(manager: ServiceManager) -> None:
         manager.ready()
-        manager.reloading(asyncio.create_task(asyncio.sleep(0)))
+        manager.reloading()
+        manager.reloaded()
         await asyncio.sleep(1)
         manager.stopping()
         assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -78,9 +78,9 @@ def _look_at_process(site: Site, found: Look) -> None:
 
 async def _look_at_pages(site: Site, figures: dict[str, float]) -> None:
     exporter = site.daemon.exporter
-    await exporter.page_store.build()
+    exporter.page_store.build()
     page = exporter.page_store.page()
-    own = exporter.telemetry.exposition(openmetrics=False)
+    own = exporter.telemetry.exposition(Format.TEXT)
     figures["series"] = sum(runner.state.series for runner in exporter.runners)
     figures["parts"] = sum(runner.state.parts for runner in exporter.runners)
     figures["own series"] = sum(not line.startswith(b"#") for line in own.splitlines())

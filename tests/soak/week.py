@@ -118,7 +118,7 @@ def _check(there: Site, *, whole: bool) -> list[str]:
     runners = there.daemon.exporter.runners
     if whole:
         complaints += [
-            f"{runner.state.provider}/{runner.state.collector} does not succeed: {runner.last_error}"
+            f"{runner.state.provider}/{runner.state.collector} does not succeed: {runner.state.error}"
             for runner in runners
             if not runner.state.success
         ]

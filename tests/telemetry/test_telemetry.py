@@ -12,8 +12,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from trainfleet_exporter.page import Format
 from trainfleet_exporter.sharding import Shard
-from trainfleet_exporter.telemetry import DROP_REASONS, REJECT_REASONS, CollectorState, Telemetry
+from trainfleet_exporter.telemetry import DROP_REASONS, REJECT_REASONS, CollectorState, Standing, Telemetry
 
 LOADED = 1_750_000_000.5
 OF_THE_PROCESS = re.compile(r"(# (HELP|TYPE) )?(process_|python_|trainfleet_exporter_build_info)")
@@ -55,7 +56,7 @@ def lines(page: bytes) -> list[str]:
 
 
 def samples(telemetry: Telemetry) -> list[str]:
-    return [line for line in lines(telemetry.exposition(openmetrics=False)) if not line.startswith("#")]
+    return [line for line in lines(telemetry.exposition(Format.TEXT)) if not line.startswith("#")]
 
 
 def test_every_known_value_is_shown_and_nothing_else(telemetry: Telemetry) -> None:
@@ -118,7 +119,7 @@ def test_every_known_value_is_shown_and_nothing_else(telemetry: Telemetry) -> No
 
 
 def test_page_is_what_prometheus_client_writes(telemetry: Telemetry) -> None:
-    text, openmetrics = telemetry.exposition(openmetrics=False), telemetry.exposition(openmetrics=True)
+    text, openmetrics = telemetry.exposition(Format.TEXT), telemetry.exposition(Format.OPENMETRICS)
     assert lines(text) == lines(write_text(telemetry.registry))
     assert lines(openmetrics + b"# EOF\n") == lines(write_openmetrics(telemetry.registry))
     names = [family.name for family in telemetry.registry.collect()]
@@ -191,7 +192,7 @@ def test_failed_reload_keeps_the_time_of_the_config_in_use(telemetry: Telemetry)
 
 
 def test_a_shard_shows_its_number_and_the_total() -> None:
-    page = Telemetry(Shard(2, 5)).exposition(openmetrics=False).decode()
+    page = Telemetry(Shard(2, 5)).exposition(Format.TEXT).decode()
     assert "\ntrainfleet_exporter_shard_ordinal 2.0\n" in page
     assert "\ntrainfleet_exporter_total_shards 5.0\n" in page
 
@@ -199,12 +200,12 @@ def test_a_shard_shows_its_number_and_the_total() -> None:
 def test_states_of_an_earlier_moment_stand_for_the_current_ones() -> None:
     telemetry, state = Telemetry(), CollectorState("p", "jobs", 60.0, parts=1)
     telemetry.watch(state)
-    earlier = telemetry.standings()
+    earlier = telemetry.standing()
     state.parts = 2
     parts = b'trainfleet_exporter_collector_parts{collector="jobs",provider="p"} '
-    assert parts + b"1.0\n" in telemetry.exposition(openmetrics=False, standings=earlier)
-    assert parts + b"2.0\n" in telemetry.exposition(openmetrics=False)
-    assert parts not in telemetry.exposition(openmetrics=False, standings=[])
+    assert parts + b"1.0\n" in telemetry.exposition(Format.TEXT, earlier)
+    assert parts + b"2.0\n" in telemetry.exposition(Format.TEXT)
+    assert parts not in telemetry.exposition(Format.TEXT, Standing())
 
 
 def test_removed_providers_take_no_memory() -> None:
@@ -216,7 +217,7 @@ def test_removed_providers_take_no_memory() -> None:
             telemetry.watch(CollectorState(provider, "jobs", 60.0))
             telemetry.attempt(provider, api="dlc", operation="ListJobs", outcome="ok", seconds=0.1)
             telemetry.watch_credentials(provider, lambda: 1.8e9)
-            telemetry.exposition(openmetrics=False)
+            telemetry.exposition(Format.TEXT)
             telemetry.unwatch(provider)
             telemetry.forget_provider(provider)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -24,8 +24,7 @@ from trainfleet_exporter.model import (
     UsageValues,
 )
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
-from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.telemetry import CollectorState, LastError, Telemetry
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.pages import Pages
 
@@ -89,43 +88,47 @@ def text_of(element: Element | None) -> str:
 class Rig:
     """What the page is made of. Times are Unix seconds; it is `NOW` when the page is asked for."""
 
-    page_store: PageStore = field(default_factory=PageStore)
     telemetry: Telemetry = field(default_factory=Telemetry)
-    errors: dict[tuple[str, str], LastError | None] = field(default_factory=dict)
     deny: Sequence[str] = ()
     notice: str = ""
+    page_store: PageStore = field(init=False)
+    made: list[CollectorState] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page_store = PageStore(
+            standing=lambda: replace(self.telemetry.standing(), denied=tuple(self.deny), notice=self.notice)
+        )
 
     def collector(self, provider: str, collector: str, **state: Any) -> CollectorState:
         """A collector that is well unless `state` says something else."""
         well: dict[str, Any] = {"success": True, "last_success": NOW - 12, "oldest_part": NOW - 20, "parts": 2}
         made = CollectorState(provider, collector, 60.0, **{**well, "duration": 0.25, "series": 1200, **state})
         self.telemetry.watch(made)
+        self.made.append(made)
         return made
+
+    def states(self, collector: str) -> list[CollectorState]:
+        """The states of the collectors with this name."""
+        return [state for state in self.made if state.collector == collector]
 
     def failing(self, provider: str, collector: str, text: str, *, part: str = "", **state: Any) -> CollectorState:
         """A collector whose latest poll failed 7 seconds ago, the last good one being 5 minutes old."""
-        self.errors[provider, collector] = LastError(NOW - 7, part, text)
+        error = LastError(NOW - 7, part, text)
         return self.collector(
-            provider, collector, **{"success": False, "last_success": NOW - 300, "parts_failed": 1, **state}
+            provider,
+            collector,
+            **{"success": False, "last_success": NOW - 300, "parts_failed": 1, "error": error, **state},
         )
 
     def publish(self, part: str, provider: str, *objects: object) -> None:
         """Have objects shown."""
         renderer = Renderer(RenderSettings(deny=tuple(self.deny)))
-        lines = renderer.render_at_once(provider, objects).lines
+        lines = renderer.render(provider, objects).lines
         self.page_store.put(part, lines, provider=provider, objects=objects)
 
     def pages(self) -> Pages:
         """What the application is made from."""
-        return Pages(
-            page_store=self.page_store,
-            telemetry=self.telemetry,
-            waiting_for=list,
-            config_text=str,
-            last_errors=lambda: self.errors,
-            denied=lambda: self.deny,
-            notice=lambda: self.notice,
-        )
+        return Pages(page_store=self.page_store, telemetry=self.telemetry)
 
     def ask(self, pages: Pages | None = None, method: str = "GET") -> httpx.Response:
         """The answer for `/`."""

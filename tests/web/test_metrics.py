@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from starlette.types import Message
 
+from tests.support.clock import run_stepped
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Format, PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
-from trainfleet_exporter.page.deflate import QUICK_BYTES
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.telemetry import CollectorState, Standing, Telemetry
 from trainfleet_exporter.web.app import MetricsEndpoint
 
 FAMILY = FAMILIES[1].name
@@ -31,7 +31,9 @@ def test_pages_are_sent_in_chunks() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "scheme": "http", "headers": []}
-    asyncio.run(MetricsEndpoint(store, Telemetry())(scope, _receive, send))
+    telemetry = Telemetry()
+    store.standing = telemetry.standing
+    asyncio.run(MetricsEndpoint(store, telemetry)(scope, _receive, send))
     sizes = [len(message.get("body", b"")) for message in sent]
     kept = store.current().body(Format.TEXT, b"", gzip=False).joined()
     assert CHUNK_BYTES // 2 < max(sizes) <= CHUNK_BYTES
@@ -41,7 +43,7 @@ def test_pages_are_sent_in_chunks() -> None:
 
 @pytest.mark.parametrize("coding", [b"gzip", b"identity"])
 def test_head_gives_the_length_of_the_body(coding: bytes) -> None:
-    store = PageStore()
+    store = PageStore(standing=Standing)
     store.put("a", {FAMILY: [b"%s 1\n" % FAMILY.encode() * 100]})
 
     def ask(method: str) -> list[Message]:
@@ -63,19 +65,19 @@ def test_head_gives_the_length_of_the_body(coding: bytes) -> None:
 class _Silent(Telemetry):
     """Says the same each time."""
 
-    def exposition(self, **_: object) -> bytes:
+    def exposition(self, *_: object) -> bytes:
         return b"own 1\n"
 
 
 def test_collector_states_are_as_old_as_their_page() -> None:
     telemetry = Telemetry()
-    store = PageStore(standings=telemetry.standings)
+    store = PageStore(standing=telemetry.standing)
     state = CollectorState("p", "jobs", 60.0)
     telemetry.watch(state)
     endpoint = MetricsEndpoint(store, telemetry)
 
-    def poll(number: int, size: int) -> None:
-        store.put("part", {FAMILY: [b'%s{poll="%d"} %d\n' % (FAMILY.encode(), n, number) for n in range(size)]})
+    def poll(number: int) -> None:
+        store.put("part", {FAMILY: [b'%s{poll="%d"} %d\n' % (FAMILY.encode(), n, number) for n in range(10)]})
         state.success, state.last_success = True, float(number)
 
     async def scrape() -> tuple[set[float], float]:
@@ -94,18 +96,56 @@ def test_collector_states_are_as_old_as_their_page() -> None:
         keeping = asyncio.create_task(store.keep_built())
         await asyncio.sleep(0)
         assert await scrape() == (set(), 0.0)
-        poll(1, 10)  # little is built by the scrape itself
+        poll(1)
+        assert await scrape() == (set(), 0.0)
+        store.build()
         assert await scrape() == ({1.0}, 1.0)
-        poll(2, QUICK_BYTES // 20)
+        state.last_success = 2.0  # a poll that found the same
         assert await scrape() == ({1.0}, 1.0)
-        await store.build()
-        assert await scrape() == ({2.0}, 2.0)
-        state.last_success = 3.0  # a poll that found the same
-        assert await scrape() == ({2.0}, 3.0)
-        poll(4, QUICK_BYTES // 10)
-        assert await scrape() == ({2.0}, 3.0)  # never what is older than before
-        await store.build()
-        assert await scrape() == ({4.0}, 4.0)
+        store.build()
+        assert await scrape() == ({1.0}, 2.0)
         keeping.cancel()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("accept", [b"text/plain", b"application/openmetrics-text"])
+def test_own_metrics_are_made_once_a_second(accept: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    telemetry, made = Telemetry(), 0
+    exposition = telemetry.exposition
+    store = PageStore(standing=telemetry.standing)
+    endpoint = MetricsEndpoint(store, telemetry)
+
+    def counted(*given: object) -> bytes:
+        nonlocal made
+        made += 1
+        return exposition(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(telemetry, "exposition", counted)
+
+    async def refusals() -> str:
+        got = bytearray()
+
+        async def send(message: Message) -> None:
+            got.extend(message.get("body", b""))
+
+        scope = {"type": "http", "method": "GET", "scheme": "http", "headers": [(b"accept", accept)]}
+        await endpoint(scope, _receive, send)
+        (line,) = [line for line in got.decode().splitlines() if line.startswith("trainfleet_exporter_http_rejected")][
+            3:
+        ]
+        return line.rpartition(" ")[2]
+
+    async def main() -> None:
+        store.is_kept_built = True  # by a task that has nothing to build
+        store.current()
+        assert [await refusals() for _ in range(10)] == ["0.0"] * 10
+        telemetry.rejected("invalid")
+        await asyncio.sleep(0.9)
+        assert (await refusals(), made) == ("0.0", 1)
+        await asyncio.sleep(0.1)
+        assert (await refusals(), made) == ("1.0", 2)
+        store.current()
+        assert (await refusals(), made) == ("1.0", 3)
+
+    run_stepped(main)

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from trainfleet_conformance.page import check_both
 from trainfleet_exporter.model import FinishedCount, JobCount, Status, Workspace
 from trainfleet_exporter.page import PageStore, Renderer, RenderSettings
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.telemetry import CollectorState, Standing, Telemetry
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.pages import Pages
 
@@ -31,9 +31,10 @@ def pages() -> Pages:
         JobCount("1", Status.RUNNING, "Running", 3),
         FinishedCount("1", Status.FAILED, 2),
     ]
-    page_store.put("part", renderer.render_at_once("p", objects).lines)
+    page_store.put("part", renderer.render("p", objects).lines)
     telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
-    return Pages(page_store=page_store, telemetry=telemetry, waiting_for=list, config_text=lambda: "providers: []\n")
+    page_store.standing = lambda: replace(telemetry.standing(), config_text=lambda: "providers: []\n")
+    return Pages(page_store=page_store, telemetry=telemetry)
 
 
 def _ask(pages: Pages, path: str, method: str = "GET", **headers: str) -> httpx.Response:
@@ -182,26 +183,29 @@ def test_landing_page_links_to_what_there_is(pages: Pages) -> None:
 def test_health_readiness_and_config(pages: Pages) -> None:
     assert _ask(pages, "/-/healthy").status_code == 200
     assert _ask(pages, "/-/ready").status_code == 200
-    waiting = _ask(replace(pages, waiting_for=lambda: ["p/jobs"]), "/-/ready")
+    assert _ask(pages, "/config").text == "providers: []\n"
+    pages.page_store.standing = lambda: Standing(waiting=["p/jobs"])
+    waiting = _ask(pages, "/-/ready")
     assert waiting.status_code == 503
     assert "p/jobs" in waiting.text
-    assert _ask(pages, "/config").text == "providers: []\n"
 
 
 def test_what_is_said_to_be_ready_is_on_the_page_that_is_sent() -> None:
-    pages = Pages(page_store=PageStore(), telemetry=Telemetry(), waiting_for=list, config_text=str)
+    waiting = ["p/jobs"]
+    telemetry = Telemetry()
+    store = PageStore(standing=lambda: replace(telemetry.standing(), waiting=list(waiting)))
 
     async def main() -> None:
-        keeping = asyncio.create_task(pages.page_store.keep_built())
+        keeping = asyncio.create_task(store.keep_built())
         await asyncio.sleep(0)
-        pages.page_store.put(
-            "a", {"trainfleet_jobs": [b'trainfleet_jobs{n="1"} 1\n' * 100_000]}
-        )  # too much for a scrape
-        transport = httpx.ASGITransport(app=make_app(pages))
+        store.put("a", {"trainfleet_jobs": [b'trainfleet_jobs{n="1"} 1\n' * 100_000]})
+        waiting.clear()
+        transport = httpx.ASGITransport(app=make_app(Pages(page_store=store, telemetry=telemetry)))
         async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
-            ready = await client.get("/-/ready")
-            page = await client.get("/metrics")
-        assert (ready.status_code, page.text.count("trainfleet_jobs{")) == (200, 100_000)
+            assert (await client.get("/-/ready")).status_code == 503
+            store.build()
+            assert (await client.get("/-/ready")).status_code == 200
+            assert (await client.get("/metrics")).text.count("trainfleet_jobs{") == 100_000
         keeping.cancel()
 
     asyncio.run(main())

@@ -30,7 +30,7 @@ from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
-from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.telemetry import Standing, Telemetry
 from trainfleet_exporter.web.app import MetricsEndpoint
 from trainfleet_exporter.web.listeners import listen
 from trainfleet_exporter.web.server import WebServer
@@ -102,7 +102,7 @@ def test_no_head_stays_open_longer_than_10_seconds(drops: bytes, before: bytes) 
 
 def test_300_readers_that_do_not_read_are_gone_in_a_minute() -> None:
     """A page of 1 MB changes every second meanwhile; 8 MB of old pages may be kept."""
-    store = PageStore()
+    store = PageStore(standing=Standing)
     lasted: list[float] = []
     peak = 0
 

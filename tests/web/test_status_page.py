@@ -9,7 +9,7 @@ import yaml
 
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
 from trainfleet_exporter.model import HeldTime, Job, JobUsage, Readings, Status, Subject
-from trainfleet_exporter.polling.poll import LastError
+from trainfleet_exporter.telemetry import LastError
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
 from trainfleet_exporter.web.status_page.words import utc
 
@@ -157,8 +157,9 @@ def test_totals_are_at_least_where_a_collector_shows_nothing() -> None:
 
 def test_an_error_that_is_over_is_shown_for_an_hour() -> None:
     rig = healthy()
-    rig.errors["pai", "jobs"] = LastError(NOW - 900, "", "it was slow")
-    rig.errors["ma", "jobs"] = LastError(NOW - 3700, "", "long ago")
+    for state in rig.states("jobs"):
+        late, text = (900, "it was slow") if state.provider == "pai" else (3700, "long ago")
+        state.error = LastError(NOW - late, "", text)
     page = rig.see()
     assert page.title.startswith("OK")
     assert "last error 15 min ago: it was slow" in page.section("providers")

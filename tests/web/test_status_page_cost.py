@@ -1,4 +1,4 @@
-"""What the page costs others: figures are made once and in slices, and the page has a bounded size."""
+"""What the page costs others: figures are made once, and the page has a bounded size."""
 
 from __future__ import annotations
 

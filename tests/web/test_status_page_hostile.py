@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.web.status_page_rig import NOW, Rig, Seen, counts, holder, usage
 from trainfleet_exporter.model import Accelerators, ProviderFacts, Status
-from trainfleet_exporter.polling.poll import LastError
+from trainfleet_exporter.telemetry import LastError
 from trainfleet_exporter.web.status_page.words import NAME_CHARS, cut
 
 NASTY = [
@@ -43,8 +43,7 @@ def _page(name: str) -> Seen:
     rig = Rig()
     provider = PROVIDER.sub("_", f"p{name}")
     rig.failing(provider, f"c{name}", f"e{name}", part=f"k{name}")
-    rig.collector("well", "jobs")
-    rig.errors["well", "jobs"] = LastError(NOW - 60, "", f"e{name}")
+    rig.collector("well", "jobs", error=LastError(NOW - 60, "", f"e{name}"))
     rig.telemetry.attempt("well", api=f"a{name}", operation="x", outcome="ok", seconds=0.1)
     rig.publish("facts", "well", ProviderFacts(f"f{name}", f"r{name}"))
     rig.publish("facts 2", provider, ProviderFacts(f"f{name}", f"r{name}"))

@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from starlette.types import ASGIApp
 
 import trainfleet_exporter
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.app.reload import Reloader
+from trainfleet_exporter.app.reload import Reloader, ReloadOutcome
 from trainfleet_exporter.app.standby import Standby
-from trainfleet_exporter.config import Config, redacted
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.lease import KubernetesLease, Role
 from trainfleet_exporter.polling import Schedule
+from trainfleet_exporter.polling.poll_thread import OneLoop, Polls, PollThread
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
+from trainfleet_exporter.process.threads import exit_after
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
+from trainfleet_exporter.telemetry import Standing
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.app import make_app
 from trainfleet_exporter.web.listeners import MAX_CONNECTIONS, listen
@@ -54,7 +58,7 @@ class WebSettings:
 class Daemon:
     """The exporter with its web server and its schedule. `load` reads its config again; without it there are no
     reloads. `shard` is its place among several exporters; both configs are then `sharding.apportioned` to it. With a
-    `lease`, it polls only while it holds it.
+    `lease`, it polls only while it holds it. It polls `in_thread`, or in the loop of the server.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Daemon:
         load: Callable[[], Config] | None = None,
         shard: Shard = WHOLE,
         lease: KubernetesLease | None = None,
+        in_thread: bool = False,
     ) -> None:
         check_writable(config.global_.ledger_file)
         self._standby = None if lease is None else Standby(lease)
@@ -77,44 +82,39 @@ class Daemon:
             self.exporter.telemetry.watch_lease(lambda: elector.may_poll)
             self.exporter.telemetry.watch_writes("lease", lambda: elector.write_errors)
         self._schedule = Schedule(self.exporter.runners)
-        self._manager = ServiceManager(lambda: _in_words(self.exporter))
+        self._polls: Polls = PollThread(self._exit) if in_thread else OneLoop()
+        page_store = self.exporter.page_store
+        self._manager = ServiceManager(
+            lambda: _in_words(page_store.page().standing), lambda: self._polls.call(asyncio.sleep(0))
+        )
         self._turn = asyncio.Lock()
         self._reloader = (
             None
             if load is None
-            else Reloader(
-                self.exporter, self._schedule, load, end=self.stop, begun=self._manager.reloading, turn=self._turn
-            )
+            else Reloader(self.exporter, self._schedule, load, end=self._exit, begun=self._begun, turn=self._turn)
         )
+        self._notice, reloader = web.notice, self._reloader
+        page_store.standing = self._standing
         pages = Pages(
-            page_store=self.exporter.page_store,
+            page_store=page_store,
             telemetry=self.exporter.telemetry,
-            waiting_for=self.exporter.waiting_for,
-            config_text=lambda: redacted(self.exporter.config),
             telemetry_path=web.telemetry_path,
-            last_errors=lambda: {
-                (runner.state.provider, runner.state.collector): runner.last_error for runner in self.exporter.runners
-            },
-            denied=lambda: self.exporter.config.global_.metrics.deny,
-            notice=lambda: " ".join(filter(None, (web.notice, self._standby.words if self._standby else ""))),
-            role=lambda: self._role,
-            may_take=lambda: self._standby is None or self._standby.elector.may_take,
-            reload=self._reloader.reload if self._reloader is not None and web.enable_lifecycle else None,
+            reload=(lambda: self._polls.call(reloader.reload())) if reloader and web.enable_lifecycle else None,
         )
         sockets = listen(*web.addresses)
         self._access = web.access
         self.server = _server(make_app(pages), sockets, web, self.exporter.telemetry.rejected)
         self._background: list[asyncio.Task[None]] = []
+        self._exits: list[asyncio.Task[None]] = []
+        self._building: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Serve first, then poll, so that the first scrape gets an answer."""
+        shard, page_store = self.exporter.shard, self.exporter.page_store
+        page_store.current()
+        page_store.is_kept_built = True
         await self.server.start()
-        self._background.append(asyncio.create_task(self.exporter.page_store.keep_built()))
-        self._schedule.start()
-        if self._standby is not None:
-            self._standby.start(self.exporter, self._schedule, turn=self._turn, end=self.stop)
-        self._manager.ready()
         if self._access is not None:
             self._access.announce()
             self._background.append(asyncio.create_task(self._access.follow()))
@@ -124,15 +124,16 @@ class Daemon:
                 version=trainfleet_exporter.__version__,
                 address=",".join(self.server.addresses),
                 providers=len(self.exporter.config.providers),
-                **_shard_in_words(self.exporter.shard),
+                **({} if shard.total == 1 else {"shard": str(shard)}),
             ),
         )
-        self.exporter.announce()
+        await self._polls.call(self._begin())
+        self._manager.ready()
 
     def request_reload(self) -> None:
         """Reload the config, unless there is none or the daemon is stopping. Log the outcome."""
         if self._reloader is not None:
-            self._reloader.request()
+            self._polls.post(self._reloader.request)
 
     async def stop(self) -> None:
         """End polls, finish running responses and close connections, all within a time limit. A second call joins the
@@ -142,35 +143,65 @@ class Daemon:
             self._stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._stopping)
 
-    @property
-    def _role(self) -> Role:
-        if self._standby is None:
-            return Role.LEADER
-        role = self._standby.elector.role
-        return Role.UNDECIDED if role is Role.LEADER and self.exporter.stands_by else role  # it builds its providers
-
     async def _stop(self) -> None:
         self._manager.stopping()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                if self._reloader is not None:
-                    await self._reloader.stop()
-                if self._standby is not None:
-                    await self._standby.stop()
-                await self._schedule.stop()
-                if self._standby is not None:
-                    self.exporter.close_ledger()  # for the next holder
-                    await self._standby.resign()
+                await self._in_polls(self._end())
                 await self.server.stop()
                 for task in self._background:
                     task.cancel()
-                await self.exporter.aclose()
+                await self._in_polls(self.exporter.aclose())
         except TimeoutError:
             log.warning("shutdown timed out; closing all connections", extra=fields(seconds=_STOP_SECONDS))
         finally:  # even if the other steps used the whole time
             self.exporter.close_ledger()
+        await self._polls.close()
         await self._manager.aclose()
         log.info("stopped")
+
+    async def _in_polls(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a step of the end where polls run. The other steps follow even if that has died."""
+        (error,) = await asyncio.gather(self._polls.call(work), return_exceptions=True)
+        if isinstance(error, Exception):
+            log.error("shutdown: internal error", exc_info=error)
+
+    def _exit(self, seconds: float = 0.0) -> None:
+        """Stop after these seconds, and exit with code 1. Any thread may call this."""
+        self._polls.post_home(lambda: self._exits.append(asyncio.create_task(exit_after(self.stop, seconds))))
+
+    async def _begin(self) -> None:
+        self.exporter.announce()
+        self._building = asyncio.create_task(self.exporter.page_store.keep_built())
+        self._schedule.start()
+        if self._standby is not None:
+            self._standby.start(self.exporter, self._schedule, turn=self._turn, end=self._exit)
+
+    async def _end(self) -> None:
+        if self._reloader is not None:
+            await self._reloader.stop()
+        if self._standby is not None:
+            await self._standby.stop()
+        await self._schedule.stop()
+        if self._standby is not None:
+            self.exporter.close_ledger()  # for the next holder
+            await self._standby.resign()
+        if self._building is not None:
+            self._building.cancel()
+
+    def _begun(self, reload: asyncio.Task[ReloadOutcome]) -> None:
+        self._polls.post_home(self._manager.reloading)
+        reload.add_done_callback(lambda _: self._polls.post_home(self._manager.reloaded))
+
+    def _standing(self) -> Standing:
+        standing, standby = replace(self.exporter.standing(), notice=self._notice), self._standby
+        if standby is None:
+            return standing
+        role = standby.elector.role
+        if role is Role.LEADER and self.exporter.stands_by:
+            role = Role.UNDECIDED  # it builds its providers
+        notice = " ".join(filter(None, (self._notice, standby.words)))
+        return replace(standing, role=role, may_take=standby.elector.may_take, notice=notice)
 
 
 def _server(
@@ -183,13 +214,10 @@ def _server(
     return serve(AccessControl(app, access, rejected), sockets, tls=lambda: access.config.context)
 
 
-def _shard_in_words(shard: Shard) -> dict[str, str]:
-    return {} if shard.total == 1 else {"shard": str(shard)}
-
-
-def _in_words(exporter: Exporter) -> str:
+def _in_words(standing: Standing) -> str:
     """Counts of providers and of collectors by success."""
-    successes = [runner.state.success for runner in exporter.runners]
+    successes = [state.success for state in standing.states]
     kinds = {"well": True, "failing": False, "not polled yet": None}
     counts = [f"{successes.count(success)} {kind}" for kind, success in kinds.items() if success in successes]
-    return f"{len(exporter.providers)} provider(s), {len(successes)} collector(s): {', '.join(counts) or 'none'}"
+    providers = len({state.provider for state in standing.states})
+    return f"{providers} provider(s), {len(successes)} collector(s): {', '.join(counts) or 'none'}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
-from trainfleet_exporter.config import AccountKey, Config
+from trainfleet_exporter.config import AccountKey, Config, redacted
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
@@ -21,7 +22,7 @@ from trainfleet_exporter.polling import Collector, Runner
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
-from trainfleet_exporter.telemetry import Telemetry
+from trainfleet_exporter.telemetry import Standing, Telemetry
 from trainfleet_exporter.transport import Account, Attempt, CallLimits
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Exporter:
             facts = fields(shard=str(shard))
             log.info("no provider of the config belongs to this shard; it polls nothing", extra=facts)
         self.telemetry = Telemetry(shard)
-        self.page_store = PageStore(FAMILIES, standings=self.telemetry.standings)
+        self.page_store = PageStore(FAMILIES, standing=self.standing)
         self._job_ledger = LedgerFile(config.global_.ledger_file)
         self.telemetry.watch_writes("ledger", lambda: self._job_ledger.write_errors)
         self._use = UseWatch(self.page_store)
@@ -98,6 +99,11 @@ class Exporter:
         self._was_ready = not waiting
         return waiting
 
+    def standing(self) -> Standing:
+        """Return how it polls at this moment, for a page."""
+        denied, text = self.config.global_.metrics.deny, partial(redacted, self.config)
+        return replace(self.telemetry.standing(), waiting=self.waiting_for(), denied=denied, config_text=text)
+
     def announce(self) -> None:
         """Name the source of each provider's credentials in the log, and from now on that of each new provider."""
         self._is_announced = True
@@ -123,8 +129,9 @@ class Exporter:
 
     async def text(self) -> bytes:
         """Return all metrics as Prometheus text."""
-        own = self.telemetry.exposition(openmetrics=False)
-        return self.page_store.current().body(Format.TEXT, own, gzip=False).joined()
+        page = self.page_store.current()
+        own = self.telemetry.exposition(Format.TEXT, page.standing)
+        return page.body(Format.TEXT, own, gzip=False).joined()
 
     async def aclose(self) -> None:
         """Close every provider's connections, and the ledger."""
@@ -170,6 +177,7 @@ class Exporter:
         before = {member.name: member for member in plan.gone}
         if self._members:
             self.waiting_for()  # an exporter that was ready stays ready
+            self.telemetry.seal(self.page_store.page().standing)
         for member in plan.gone:
             for runner in member.runners:
                 runner.vanish()
@@ -196,12 +204,11 @@ class Exporter:
         self.telemetry.arrange(list(self._members))
 
     def stand_by(self) -> list[Member]:
-        """Show no provider any more, at once. Returns those that were shown, whose polls and connections are to be
-        ended.
-        """
+        """Show no provider any more, at once. Return those that were shown: end their polls and connections."""
         gone = list(self._members.values())
         self.stands_by, self._was_ready = True, False
         self.apply(Plan(self.config, {}, [], [], gone))
+        self.page_store.current()
         return gone
 
     def _begin(self, config: Config) -> Plan:
@@ -272,7 +279,7 @@ class Exporter:
         facts = member.provider.facts
         if member.shown != facts:
             member.shown = facts
-            lines = self._renderer.render_at_once(member.name, [facts]).lines
+            lines = self._renderer.render(member.name, [facts]).lines
             self.page_store.put(_facts_key(member), lines, provider=member.name, objects=[facts])
 
     def _attempted(self, provider: str, attempt: Attempt) -> None:

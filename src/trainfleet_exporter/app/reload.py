@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -60,9 +59,9 @@ class _Draft:
 class Reloader:
     """Replaces the exporter's config by the one that `load` returns.
 
-    `load` runs in a thread, and raises ConfigError. `end` stops everything after a failed swap. `begun` receives the
-    task of each reload as soon as it is requested. A reload holds `turn` while it runs. A standby checks a new config
-    by building its providers, and uses it when it polls.
+    `load` runs in a thread, and raises ConfigError. `end` ends the process some seconds after a failed swap. `begun`
+    receives the task of each reload as soon as it is requested. A reload holds `turn` while it runs. A standby checks a
+    new config by building its providers, and uses it when it polls.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Reloader:
         schedule: Schedule,
         load: Callable[[], Config],
         *,
-        end: Callable[[], Awaitable[None]],
+        end: Callable[[float], None],
         begun: Callable[[asyncio.Task[ReloadOutcome]], object] = lambda reload: None,
         turn: asyncio.Lock | None = None,
     ) -> None:
@@ -180,6 +179,7 @@ class Reloader:
         self._exporter.apply(plan)
         self._schedule.add(runner for member in plan.fresh for runner in member.runners)
         self._exporter.telemetry.reloaded(success=True)
+        self._exporter.page_store.build()
 
     def _half_way(self) -> ReloadOutcome:
         """End the process in good order with exit code 1, because a swap failed.
@@ -190,15 +190,8 @@ class Reloader:
         """
         self._stopped = True
         self._exporter.telemetry.reloaded(success=False)
-        self._late.add(asyncio.create_task(self._exit()))
+        self._end(_ANSWER_SECONDS)
         return ReloadOutcome(success=False, text=f"{_HALF_WAY}\n")
-
-    async def _exit(self) -> None:
-        await asyncio.sleep(_ANSWER_SECONDS)
-        try:
-            await self._end()
-        finally:
-            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
     async def _wait(self, jobs: Sequence[Awaitable[None]], seconds: float) -> list[int]:
         """Wait until all are done, for at most `seconds`. Return the indexes of those that still run."""
@@ -212,9 +205,10 @@ class Reloader:
         return [index for index, task in enumerate(tasks) if not task.done()]
 
     def _failed(self, faults: Collection[str]) -> ReloadOutcome:
+        self._exporter.telemetry.reloaded(success=False)
+        self._exporter.page_store.build()
         for fault in faults:
             log.error("not reloaded; the old config stays in use", extra=fields(error=fault))
-        self._exporter.telemetry.reloaded(success=False)
         return ReloadOutcome(success=False, text="".join(f"{line}\n" for line in ["not reloaded:", *faults]))
 
     def _succeeded(self, plan: Plan) -> ReloadOutcome:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from trainfleet_exporter.app.exporter import Exporter
@@ -36,7 +35,6 @@ class Standby:
         self._election: asyncio.Task[None] | None = None
         self._begins: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[None]] = set()
-        self._exits: set[asyncio.Task[None]] = set()
 
     @property
     def words(self) -> str:
@@ -48,11 +46,9 @@ class Standby:
         words = f"This exporter is on standby and does not poll. The lease is held by {self.elector.holder or 'none'}."
         return words if self.elector.may_take else f"{words} This exporter cannot take the lease; see its log."
 
-    def start(
-        self, exporter: Exporter, schedule: Schedule, *, turn: asyncio.Lock, end: Callable[[], Awaitable[None]]
-    ) -> None:
+    def start(self, exporter: Exporter, schedule: Schedule, *, turn: asyncio.Lock, end: Callable[[], None]) -> None:
         """Take part in the election. `turn` is held by what changes the exporter's providers, such as a reload. `end`
-        stops everything, if the exporter cannot poll although it holds the lease."""
+        ends the process, if the exporter cannot poll although it holds the lease."""
         self._exporter, self._schedule, self._turn, self._end = exporter, schedule, turn, end
         self._election = asyncio.create_task(self.elector.run())
 
@@ -94,7 +90,7 @@ class Standby:
                 await self._poll(term)
         except Exception:
             log.critical("cannot poll with the lease; the exporter exits", exc_info=True)
-            _keep(self._exits, self._exit())
+            self._end()
 
     async def _poll(self, term: int) -> None:
         exporter = self._exporter
@@ -113,12 +109,6 @@ class Standby:
 
     def _holds(self, term: int) -> bool:
         return self.elector.role is Role.LEADER and self.elector.term == term  # a late renewal may still be answered
-
-    async def _exit(self) -> None:
-        try:
-            await self._end()
-        finally:
-            asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
 
 def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:

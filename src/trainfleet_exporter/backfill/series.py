@@ -71,7 +71,7 @@ class Namer:
 
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, str]]:
         """Return every sample of objects of the model: family name, series, and the value as text."""
-        for name, texts in self._renderer.render_at_once(self._provider, objects).lines.items():
+        for name, texts in self._renderer.render(self._provider, objects).lines.items():
             # A label contains a newline only as an escape, and a value has no space. Other line separators do not
             # matter.
             for line in b"".join(texts).decode().removesuffix("\n").split("\n"):

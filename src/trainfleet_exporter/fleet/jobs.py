@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
 from trainfleet_exporter.polling import Topic
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.history import Records
@@ -28,7 +27,6 @@ OVERLAP = 600.0
 """Seconds that each list of ended jobs reaches back behind the last one: an end may be listed late."""
 LONGEST_GAP = 7 * 86400.0
 """Seconds. How far back ends are looked for at most if the list of them always failed."""
-_JOBS_PER_SLICE = 100
 
 Found = dict[str, tuple[Job, Records | None]]
 """Jobs by id, each with its history if the answer has one."""
@@ -198,7 +196,7 @@ class ProviderJobs:
         self.tracker.expired = True
         self.live = {}
 
-    async def objects(
+    def objects(
         self,
         found: Found,
         now: float,
@@ -210,9 +208,7 @@ class ProviderJobs:
         tracker, histories = self.tracker, self.histories
         self.live = {job_id: job for job_id, job in tracker.live.items() if self._wanted(job)}
         shown = tracker.counts(states)
-        for number, job in enumerate(tracker.jobs(), start=1):
-            if number % _JOBS_PER_SLICE == 0:
-                await yield_to_loop()
+        for job in tracker.jobs():
             self._note(job, found, now)
             if self._wanted(job):
                 shown += [job, *histories.objects(job, now)]

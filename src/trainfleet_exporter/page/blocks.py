@@ -81,8 +81,10 @@ class MetricsPage:
     heads: Heads
     families: Mapping[str, Block] = field(default_factory=dict)
     """The samples of each family that has any, in the order of the page."""
-    standings: Any = None
-    """The collectors' states when the page was last known to be current."""
+    standing: Any = None
+    """How the exporter polled at that moment: an immutable value."""
+    objects: Sequence[tuple[str, Sequence[object]]] = ()
+    """The objects that the status page counts, part by part, each with the name of its provider."""
 
     def samples(self, family: str) -> tuple[bytes, ...]:
         """The sample lines of one family; empty if it has none or is unknown."""

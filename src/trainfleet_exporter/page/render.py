@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from time import perf_counter
-from typing import Any, NamedTuple, cast
-
-from msgspec.structs import replace
+from typing import Any, NamedTuple
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.families.family import Number, NumberByAccelerator, NumbersByWord, WholeHistogram, Word
-from trainfleet_exporter.model import Job, Readings, Subject
+from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
-from trainfleet_exporter.process.yielding import yield_to_loop
-
-_SLICE_SECONDS = 0.001
-"""Milliseconds of work after which the event loop runs other tasks."""
-_OBJECTS_PER_TEXT = 100
-"""The number of objects or readings whose lines of one family make one text: some tenths of a millisecond of work. The
-same objects make the same texts, so the store sees that they have not changed."""
-_READINGS_PER_TEXT = 1000
-_MOVING = "duration"
-"""The fields of a job that change with time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +33,6 @@ class ColumnFamily(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Batch:
-    """Some objects of one class, or one column, and their sample lines by family."""
-
-    objects: Sequence[object]
-    lines: dict[str, list[bytes]] = field(default_factory=dict)
-    series: dict[str, int] = field(default_factory=dict)
-    too_long: int = 0
-    labels: Sequence[str] = ()
-    """The labels that name each job; empty for a job with a key that is too long."""
-
-    def add(self, family: str, lines: list[str]) -> None:
-        """Append lines of a family as one text, or as several where they are long."""
-        if lines:
-            self.series[family] = self.series.get(family, 0) + len(lines)
-            self.lines.setdefault(family, []).extend(_texts("".join(lines).encode()))
-
-
-@dataclass(slots=True)
 class Rendered:
     """The sample lines of a part, by family, in texts of whole lines, of at most CHUNK_BYTES (a longer line apart)."""
 
@@ -72,21 +41,12 @@ class Rendered:
     """Number of lines."""
     too_long: int = 0
     """How many label values were cut, and how many objects dropped because their ids are too long."""
-    batches: dict[tuple[type, int], _Batch] = field(default_factory=dict, compare=False)
-    """By class and number, the batches that the next rendering of the part may reuse."""
 
-    def take(self, place: tuple[type, int], batch: _Batch) -> None:
-        """Append a batch, and remember it."""
-        for family, texts in batch.lines.items():
-            self.lines.setdefault(family, []).extend(texts)
-        self.series += sum(batch.series.values())
-        self.too_long += batch.too_long
-        self.batches[place] = batch
-
-    def is_same(self, before: Rendered) -> bool:
-        """Return whether it has exactly the batches of another rendering."""
-        known = before.batches
-        return len(self.batches) == len(known) and all(known.get(key) is batch for key, batch in self.batches.items())
+    def add(self, family: str, lines: list[str]) -> None:
+        """Append lines of a family as one text, or as several where they are long."""
+        if lines:
+            self.series += len(lines)
+            self.lines.setdefault(family, []).extend(_texts("".join(lines).encode()))
 
 
 class Renderer:
@@ -113,65 +73,36 @@ class Renderer:
         """Return the family that shows a column, or None if the config denies it."""
         return self._columns.get((readings.of, readings.field))
 
-    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None = None) -> Rendered:
-        """Render objects of classes of `KEYS`, and `Readings`, in their order. Yields to the loop each millisecond.
+    def render(self, provider: str, objects: Sequence[object]) -> Rendered:
+        """Render objects of classes of `KEYS`, and `Readings`, in their order.
 
-        A label value over 4,096 bytes is cut; an object with such an id is dropped. `before` is the last rendering of
-        the same part: unchanged objects keep its lines. If nothing changed, returns `before`.
+        A label value over 4,096 bytes is cut; an object with such an id is dropped.
         """
-        rendered, began = Rendered(), perf_counter()
-        for _ in self._steps(provider, objects, rendered, before or Rendered()):
-            if perf_counter() - began >= _SLICE_SECONDS:
-                await yield_to_loop()
-                began = perf_counter()
-        return before if before is not None and rendered.is_same(before) else rendered
-
-    def render_at_once(self, provider: str, objects: Sequence[object]) -> Rendered:
-        """Render a few objects without yielding."""
         rendered = Rendered()
-        for _ in self._steps(provider, objects, rendered, Rendered()):
-            pass
+        by_class: dict[type, list[Any]] = {}
+        for found in objects:
+            by_class.setdefault(type(found), []).append(found)
+        columns: list[Readings] = by_class.pop(Readings, [])
+        for of, group in by_class.items():
+            self._objects(provider, of, group, rendered)
+        for column in columns:
+            self._readings(provider, column, rendered)
         return rendered
 
-    def _steps(self, provider: str, objects: Sequence[object], rendered: Rendered, before: Rendered) -> Iterator[None]:
-        for place, found in _batches(objects):
-            known = before.batches.get(place)
-            if known is not None and _is_same(known.objects, found):
-                batch = known
-                yield
-            else:
-                batch = _Batch(found)
-                if isinstance(found[0], Readings):
-                    yield from self._readings(provider, found[0], batch)
-                else:
-                    yield from self._objects(provider, batch, known)
-            rendered.take(place, batch)
-
-    def _objects(self, provider: str, batch: _Batch, known: _Batch | None) -> Iterator[None]:
-        of = type(batch.objects[0])
+    def _objects(self, provider: str, of: type, objects: Sequence[Any], rendered: Rendered) -> None:
         families = self._families[of]
         if not families:
             return
-        if known is not None and _have_run_on(known.objects, batch.objects):
-            families = [
-                family for family in families if isinstance(family.read, Number) and family.read.path == _MOVING
-            ]
-            moving = {family.name for family in families}
-            batch.lines = {family: texts for family, texts in known.lines.items() if family not in moving}
-            batch.series = {family: count for family, count in known.series.items() if family not in moving}
-            batch.too_long, labels = known.too_long, known.labels
-        else:
-            naming = _Naming(provider, KEYS[of][0])
-            labels = list(map(naming.labels, map(KEYS[of][1], batch.objects)))
-            batch.too_long = labels.count("")
-        if of is Job:
-            batch.labels = labels  # kept for the next poll, in which durations have grown
-        named = [(text, found) for text, found in zip(labels, batch.objects, strict=True) if text]
+        names, keys = KEYS[of]
+        naming = _Naming(provider, names)
+        labelled = [(naming.labels(keys(found)), found) for found in objects]
+        named = [(labels, found) for labels, found in labelled if labels]
+        rendered.too_long += len(labelled) - len(named)
         for family in families:
             if isinstance(family.read, Number):
-                batch.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
+                rendered.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
             elif isinstance(family.read, WholeHistogram):
-                batch.add(family.name, _histogram_lines(family.name, family.read, named))
+                rendered.add(family.name, _histogram_lines(family.name, family.read, named))
             else:
                 further = _Further(family.labels, self._job_labels)
                 make = _lines
@@ -179,51 +110,21 @@ class Renderer:
                     make = _word_lines
                 elif isinstance(family.read, NumbersByWord):
                     make = _numbers_by_word_lines
-                batch.add(family.name, make(f"{family.name}{{", family.read, further, named))
-                batch.too_long += further.cuts
-            yield
+                rendered.add(family.name, make(f"{family.name}{{", family.read, further, named))
+                rendered.too_long += further.cuts
 
-    def _readings(self, provider: str, readings: Readings, batch: _Batch) -> Iterator[None]:
+    def _readings(self, provider: str, readings: Readings, rendered: Rendered) -> None:
         column = self.column(readings)
         if column is None:
             return
         naming = _Naming(provider, KEYS[readings.of][0])
         head = f"{column.name}{{"
         tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
-        for start in range(0, len(readings.subjects), _READINGS_PER_TEXT):
-            subjects = readings.subjects[start : start + _READINGS_PER_TEXT]
-            numbers = format_values(list(readings.values[start : start + _READINGS_PER_TEXT]))
-            labels = [subject.labels or naming.write(subject) for subject in subjects]
-            lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
-            batch.too_long += len(labels) - len(lines)
-            batch.add(column.name, lines)
-            yield
-
-
-def _batches(objects: Sequence[object]) -> Iterator[tuple[tuple[type, int], Sequence[object]]]:
-    """The objects class by class, in batches; each column is a batch."""
-    by_class: dict[type, list[object]] = {}
-    for found in objects:
-        by_class.setdefault(type(found), []).append(found)
-    columns = by_class.pop(Readings, [])
-    for of, group in by_class.items():
-        for number, start in enumerate(range(0, len(group), _OBJECTS_PER_TEXT)):
-            yield (of, number), group[start : start + _OBJECTS_PER_TEXT]
-    for number, column in enumerate(columns):
-        yield (Readings, number), [column]
-
-
-def _is_same(known: Sequence[object], found: Sequence[object]) -> bool:
-    """Return whether some objects have the same lines as others. Columns are compared by identity, not by readings."""
-    return known[0] is found[0] if isinstance(found[0], Readings) else known == found
-
-
-def _have_run_on(known: Sequence[object], found: Sequence[object]) -> bool:
-    """Return whether only the durations of jobs changed, as in most polls."""
-    if len(known) != len(found) or type(known[0]) is not Job or type(found[0]) is not Job:
-        return False
-    pairs = zip(cast("Sequence[Job]", found), cast("Sequence[Job]", known), strict=True)
-    return all(replace(job, duration=was.duration) == was for job, was in pairs)
+        numbers = format_values(list(readings.values))
+        labels = [subject.labels or naming.write(subject) for subject in readings.subjects]
+        lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
+        rendered.too_long += len(labels) - len(lines)
+        rendered.add(column.name, lines)
 
 
 class _Naming:

@@ -35,16 +35,16 @@ class LineStore(Protocol):
 class PartRenderer(Protocol):
     """The renderer that makes sample lines of model objects (page.Renderer)."""
 
-    async def render(self, provider: str, objects: Sequence[object], before: Rendered | None) -> Rendered: ...
+    def render(self, provider: str, objects: Sequence[object]) -> Rendered: ...
 
 
 @dataclass(slots=True)
 class _Shown:
     read_at: float
     published: float
-    rendered: Rendered
     stale_at: float | None
     rebuild: Rebuild | None
+    series: int = 0
     failing_since: float | None = None
 
 
@@ -89,22 +89,12 @@ class PartStore:
         """Replace a part by a complete new response. `wanted` is called last, because the part may have become
         obsolete. Return how many of its texts were too long for a label.
         """
-        previous = self._shown.get(key)
-        before = previous.rendered if previous is not None else None
-        rendered = await self._renderer.render(self._state.provider, objects, before)
+        rendered = self._renderer.render(self._state.provider, objects)
         if self._closed or not wanted():
             return 0
-        previous = self._shown.get(key)
-        if previous is None or rendered is not previous.rendered:
-            self._series += rendered.series - (previous.rendered.series if previous is not None else 0)
-            self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
-        self._shown[key] = _Shown(
-            read_at=time.time(),
-            published=_now(),
-            rendered=rendered,
-            stale_at=stale_at,
-            rebuild=rebuild,
-        )
+        self._series -= self._shown[key].series if key in self._shown else 0
+        self._shown[key] = shown = _Shown(read_at=time.time(), published=_now(), stale_at=stale_at, rebuild=rebuild)
+        self._show(key, shown, rendered, objects)
         self._failed.discard(key)
         self._note_figures()
         return rendered.too_long
@@ -180,16 +170,20 @@ class PartStore:
         due, shown.stale_at = shown.stale_at, None
         try:
             objects, stale_at = await rebuild(wall)
-            rendered = await self._renderer.render(self._state.provider, objects, shown.rendered)
+            rendered = self._renderer.render(self._state.provider, objects)
         except BaseException:
             shown.stale_at = due
             raise
         if shown.stale_at is None:  # otherwise it has failed in the meantime, and is due again at once
             shown.stale_at = stale_at
-        if self._shown.get(key) is shown and rendered is not shown.rendered:
-            self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
-            self._series += rendered.series - shown.rendered.series
-            shown.rendered = rendered
+        if self._shown.get(key) is shown:
+            self._series -= shown.series
+            self._show(key, shown, rendered, objects)
+
+    def _show(self, key: str, shown: _Shown, rendered: Rendered, objects: Sequence[object]) -> None:
+        shown.series = rendered.series
+        self._series += rendered.series
+        self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
 
     def account(self) -> None:
         """Record the age of the oldest part. Separate from the other figures, because it reads all parts."""
@@ -208,7 +202,7 @@ class PartStore:
         self._expired(key)
 
     def _drop(self, key: str) -> None:
-        self._series -= self._shown.pop(key).rendered.series
+        self._series -= self._shown.pop(key).series
         self._page_store.drop(self._page_key(key))
 
     def _page_key(self, key: str) -> Hashable:

@@ -8,12 +8,11 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.telemetry import CollectorState, LastError, Telemetry
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 log = logging.getLogger(__name__)
@@ -76,23 +75,12 @@ class Part:
         self._poll.failed(what, error)
 
 
-@dataclass(frozen=True, slots=True)
-class LastError:
-    """The last error, for people. It outlives its poll, because the next one may take minutes."""
-
-    at: float
-    """Unix seconds."""
-    part: str
-    """The part that failed or was left out; empty for the whole collector."""
-    text: str
-    """One line without secrets."""
-
-
 class Failures:
-    """Failures of one collector. The log has a line when they begin, change their kind, or end."""
+    """Failures of one collector. The log has a line when they begin, change their kind, or end. `state` has the last
+    error."""
 
     def __init__(self, state: CollectorState, telemetry: Telemetry) -> None:
-        self._state = state
+        self.state = state
         self._who = {"provider": state.provider, "collector": state.collector}
         self._telemetry = telemetry
         self._known: set[str] = set()
@@ -102,11 +90,9 @@ class Failures:
         """By reason, the unusable readings of this poll."""
         self._loses = False
         self.count = 0
-        self.last: LastError | None = None
-        """The first of the most important errors of the latest poll that had errors: later ones mostly follow from
-        it."""
         self._weight = 0
-        """The weight that an error must exceed to replace `last`."""
+        """The weight that an error must exceed to be the last one of the state. That is the first of the most important
+        errors of the latest poll that had errors: later ones mostly follow from it."""
         self.latest: list[Exception] = []
         """The first few errors of the latest poll, without tracebacks, which would keep the objects of their frames in
         memory."""
@@ -127,7 +113,7 @@ class Failures:
     def add(self, part: str, error: Exception) -> None:
         """A part failed."""
         self.count += 1
-        self._state.success = False
+        self.state.success = False
         self.note(part, error, failed=True)
 
     def note(self, part: str, error: Exception, *, failed: bool = False) -> None:
@@ -136,10 +122,10 @@ class Failures:
         weight = 1 + failed  # a failed part ranks above an optional call
         if weight > self._weight:
             self._weight = weight
-            self.last = LastError(time.time(), part, _in_words(error))
+            self.state.error = LastError(time.time(), part, _in_words(error))
         if len(self.latest) < _LATEST:
             self.latest.append(error)
-        self._telemetry.failed(self._state, reason)
+        self._telemetry.failed(self.state, reason)
         self._noted.add(reason)
         if reason in self._known:
             return

@@ -11,7 +11,7 @@ from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
 from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
-from trainfleet_exporter.polling.poll import Failures, LastError, Poll
+from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 from trainfleet_exporter.transport import CALLER, Caller
@@ -71,11 +71,6 @@ class Runner:
     def errors(self) -> Sequence[Exception]:
         """The first few errors of the latest poll."""
         return self._failures.latest
-
-    @property
-    def last_error(self) -> LastError | None:
-        """The last error, also a past one; None if there was none."""
-        return self._failures.last
 
     @property
     def interval(self) -> float:

@@ -1,7 +1,7 @@
 """State notifications to the service manager (systemd), as sd_notify(3) datagrams; nothing without one.
 
-A task of the event loop sends a status line, and the keep-alive if the unit has `WatchdogSec`. If the loop hangs, the
-keep-alive stops and systemd restarts the daemon.
+A task of the server's loop sends a status line, and the keep-alive if the unit has `WatchdogSec`. It asks the loop of
+the polls each time. If one of both hangs, the keep-alive stops and systemd restarts the daemon.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from trainfleet_exporter.process.logs import fields
 
@@ -24,13 +24,17 @@ _SEND_SECONDS = 0.5
 
 
 class ServiceManager:
-    """The service manager, if there is one. `status` returns one line about what is polled.
+    """The service manager, if there is one. `status` returns one line about what is polled. `proof` ends soon, unless
+    the polls hang.
 
     A failed send is logged once, until one succeeds. It never raises: the daemon itself works.
     """
 
-    def __init__(self, status: Callable[[], str], environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, status: Callable[[], str], proof: Callable[[], Awaitable[None]], environ: Mapping[str, str] = os.environ
+    ) -> None:
         self._status = status
+        self._proof = proof
         address = environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address  # of the abstract kind, no file
         meant_for, pause = environ.get("WATCHDOG_PID", ""), environ.get("WATCHDOG_USEC", "")
@@ -40,7 +44,7 @@ class ServiceManager:
         self._interval = min(_STATUS_SECONDS, int(pause) / 2e6) if is_watched else _STATUS_SECONDS
         self._beat: asyncio.Task[None] | None = None
         self._failed = self._stopping = False
-        self._reloads: set[asyncio.Task[object]] = set()
+        self._reloads = 0
 
     def ready(self) -> None:
         """The daemon serves from now on."""
@@ -48,16 +52,21 @@ class ServiceManager:
         if self._address:
             self._beat = asyncio.create_task(self._keep_sending())
 
-    def reloading(self, reload: asyncio.Task[object]) -> None:
-        """Report a reload until this task ends, whether it succeeds or not."""
+    def reloading(self) -> None:
+        """A reload begins. `reloaded` follows, whether it succeeds or not."""
         if not self._reloads:
             now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
             self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reading the config again")
-        self._reloads.add(reload)
-        reload.add_done_callback(self._reloaded)
+        self._reloads += 1
+
+    def reloaded(self) -> None:
+        """A reload ended."""
+        self._reloads -= 1
+        if not self._reloads and not self._stopping:
+            self._send("READY=1", f"STATUS={self._status()}")
 
     def stopping(self) -> None:
-        """The daemon has begun to stop. The watchdog gets its keep-alive as long as the loop runs."""
+        """The daemon has begun to stop. The watchdog gets its keep-alive as long as the server's loop runs."""
         self._stopping = True
         self._send("STOPPING=1", "STATUS=stopping")
 
@@ -67,13 +76,10 @@ class ServiceManager:
             self._beat.cancel()
             await asyncio.wait([self._beat])
 
-    def _reloaded(self, reload: asyncio.Task[object]) -> None:
-        self._reloads.discard(reload)
-        if not self._reloads and not self._stopping:
-            self._send("READY=1", f"STATUS={self._status()}")
-
     async def _keep_sending(self) -> None:
         while True:
+            if not self._stopping:
+                await self._proof()
             status = "" if self._stopping or self._reloads else f"STATUS={self._status()}"
             self._send(self._keep_alive, status)
             await asyncio.sleep(self._interval)

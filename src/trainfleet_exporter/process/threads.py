@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 THREAD_NAME = "daemon-thread-executor"
+POLLS = "polls"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,13 +40,22 @@ class DaemonThreadExecutor(Executor):
         return future
 
 
+async def exit_after(end: Callable[[], Awaitable[None]], seconds: float = 0.0) -> None:
+    """Wait these seconds for the last responses, close everything by `end`, then exit with code 1."""
+    await asyncio.sleep(seconds)
+    try:
+        await end()
+    finally:
+        asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
+
+
 def exit_if_calls_hang(code: int) -> None:
-    """End the process with this exit code if a call is still running; else do nothing. Everything else is closed.
+    """End the process with this exit code if a call, or a poll, is still running. Everything else is closed.
 
     At its own end the interpreter would unwind the call's thread. Compiled code that is not C (pydantic, bcrypt) then
     aborts the process, which would look like a crash.
     """
-    if not any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+    if not any(thread.name in (THREAD_NAME, POLLS) for thread in threading.enumerate()):
         return
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

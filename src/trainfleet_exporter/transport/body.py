@@ -22,7 +22,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.transport.calls import NOT_JSON, BodyLimits
 
 _MIB = 2**20
@@ -88,7 +87,6 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
     A long body waits until no other is decoded; `until_decoded` keeps its place. Raise BadAnswer if it exceeds a limit,
     has another encoding, or is not one complete gzip member.
     """
-    await yield_to_loop()  # each response is a slice of work, and many may arrive at once
     match encoding.strip().lower():
         case "" | "identity":
             inflates = False
@@ -113,8 +111,6 @@ async def unpack(wire: bytes, encoding: str, limits: BodyLimits, until_decoded: 
                 uncounted.clear()
             if values > limits.values:
                 raise BadAnswer(f"the answer is over the limit of {limits.values:,} values")
-            if len(piece) == _SLICE_BYTES:
-                await yield_to_loop()  # a compression bomb must not block the loop
         return b"".join(body) if inflates else wire
     finally:
         body.clear()  # see read_wire

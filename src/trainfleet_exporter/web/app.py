@@ -1,15 +1,16 @@
 """The endpoints: /metrics, the status page, health, readiness, the running config, and its reload.
 
-None of them calls a cloud or waits for a poll: they show the latest published values. /metrics is the newest page,
-followed by the exporter's own metrics of this moment. A slow client keeps in memory what it has not read of its page,
-although a newer page is published: together, slow clients may keep as many bytes as a limit allows.
+None of them calls a cloud or waits for a poll: they show the newest page and its standing. /metrics is the newest page,
+followed by the exporter's own metrics, which are at most a second old. A slow client keeps in memory what it has not
+read of its page, although a newer page is published: together, slow clients may keep as many bytes as a limit allows.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 OLD_PAGES_BYTES = 64 << 20
 """The memory limit of old pages, or the size of a page if it is larger: one old page is always kept."""
+_OWN_SECONDS = 1.0
+"""Seconds to reuse the text of the exporter's own metrics."""
 _NOTHING: Message = {"type": "http.response.body", "body": b"", "more_body": True}
 
 
@@ -47,6 +50,8 @@ class MetricsEndpoint:
         self._answers: dict[object, tuple[int, Callable[[], None]]] = {}
         """Of each response in progress the number of its page, and what closes its connection."""
         self._closed = OnceAMinute()
+        self._own: dict[Format, tuple[float, object, bytes]] = {}
+        """By format, when the text of the own metrics was made, its standing, and the text."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Headers(scope=scope)
@@ -56,8 +61,7 @@ class MetricsEndpoint:
         if is_gzip:
             headers.append((b"content-encoding", b"gzip"))
         page = self._page_store.page()
-        own = self._telemetry.exposition(openmetrics=chosen is Format.OPENMETRICS, standings=page.standings)
-        body = page.body(chosen, own, gzip=is_gzip)
+        body = page.body(chosen, self._own_text(chosen, page), gzip=is_gzip)
         headers.append((b"content-length", b"%d" % body.size))
         start = {"type": "http.response.start", "status": 200, "headers": headers}
         if scope["method"] == "HEAD":
@@ -67,7 +71,7 @@ class MetricsEndpoint:
         self._limit_old_pages(page)
         key, rest = object(), chunks(_texts(deque(body.units), body.own))
         self._answers[key] = page.number, abort_of(scope)
-        del page, body, own  # else a slow reader would keep all of it
+        del page, body  # else a slow reader would keep all of it
         try:
             await send(start)
             while key in self._answers and (chunk := next(rest, b"")):
@@ -78,6 +82,15 @@ class MetricsEndpoint:
                 await send({"type": "http.response.body"})
         finally:
             self._answers.pop(key, None)
+
+    def _own_text(self, fmt: Format, page: MetricsPage) -> bytes:
+        now = asyncio.get_running_loop().time()
+        at, standing, text = self._own.get(fmt, (0.0, None, b""))
+        if standing is not page.standing or now - at >= _OWN_SECONDS:
+            text = self._telemetry.exposition(fmt, page.standing)
+            self._own[fmt] = now, page.standing, text
+        sealed: Mapping[Format, bytes] = page.standing.sealed
+        return sealed.get(fmt, text)  # looked at last: a reload may have begun meanwhile
 
     def _limit_old_pages(self, newest: MetricsPage) -> None:
         """Abort the responses of the oldest pages, so that those of other old pages keep at most the limit."""
@@ -106,27 +119,21 @@ def make_app(pages: Pages) -> ASGIApp:
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("trainfleet-exporter is healthy.\n")
 
-    is_shown = False
-
     async def ready(_: Request) -> Response:
-        nonlocal is_shown
-        role = pages.role()
-        if role is Role.UNDECIDED:
+        standing = pages.page_store.page().standing
+        if standing.role is Role.UNDECIDED:
             return PlainTextResponse("waiting for the lease, or for an exporter that holds it\n", status_code=503)
-        if role is Role.STANDBY and not pages.may_take():
+        if standing.role is Role.STANDBY and not standing.may_take:
             return PlainTextResponse("on standby, and cannot take the lease; see the log\n", status_code=503)
-        if role is Role.STANDBY:
+        if standing.role is Role.STANDBY:
             return PlainTextResponse("trainfleet-exporter is ready and stands by.\n")
-        waiting = pages.waiting_for()
-        if waiting:
-            return PlainTextResponse(f"waiting for the first poll of: {', '.join(waiting)}\n", status_code=503)
-        if not is_shown:  # from now on, scrapes get what the first polls found
-            await pages.page_store.build()
-            is_shown = True
+        if standing.waiting:  # otherwise the page has what the first polls found
+            waiting = ", ".join(standing.waiting)
+            return PlainTextResponse(f"waiting for the first poll of: {waiting}\n", status_code=503)
         return PlainTextResponse("trainfleet-exporter is ready.\n")
 
     async def config(_: Request) -> Response:
-        return PlainTextResponse(pages.config_text())
+        return PlainTextResponse(pages.page_store.page().standing.config_text())
 
     async def reload(request: Request) -> Response:
         if pages.reload is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ def _take(newest: Newest, readings: Iterable[Reading]) -> None:
 
 
 def _columns(feed: Feed, newest: Newest, entities: Entities | None = None, before: Shown | None = None) -> Shown:
-    return asyncio.run(columns(newest, entities or Entities(), feed.targets, before))
+    return columns(newest, entities or Entities(), feed.targets, before)
 
 
 def _made(feed: Feed, readings: Iterable[Reading], entities: Entities | None = None) -> list[Column]:
@@ -241,14 +241,12 @@ def test_concurrent_metrics_equal_separate_ones(reads: list[tuple[Feed, list[Rea
         for point in points:
             _take(collected, [point])
             await other_tasks()
-        found[number] = list((await columns(collected, entities, feed.targets)).columns)
+        found[number] = list((columns(collected, entities, feed.targets)).columns)
 
     async def main() -> None:
         await asyncio.gather(*[read(number, *one) for number, one in enumerate(reads)])
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{columns.__module__}._WHOLES", 1)
-        asyncio.run(main())
+    asyncio.run(main())
     for number, (feed, points) in enumerate(reads):
         assert _shown(found[number]) == _show(feed, points)
         for column in found[number]:
@@ -289,20 +287,20 @@ def test_what_is_shown_stays_while_the_next_metric_brings_others() -> None:
 def test_what_became_too_old_or_is_listed_no_more_goes() -> None:
     found = _made(CPU, [Reading("a", 0, 1), Reading("a", 1, 3, age=200), Reading("b", 0, 5)])
     everybody = dict.fromkeys("ab")
-    whole = asyncio.run(kept_of(found, since=NOW - 200, owners=everybody))
+    whole = kept_of(found, since=NOW - 200, owners=everybody)
     assert [one is other for one, other in zip(whole, found, strict=True)] == [True, True]
-    fresh = asyncio.run(kept_of(found, since=NOW - 199))
+    fresh = kept_of(found, since=NOW - 199)
     assert _shown(fresh) == {
         "PodUsage.values.cpu": {("a", "a-0"): 0.01, ("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("b",): 0.05},  # one reading in the mean of a is too old
     }
     assert [column.first for column in fresh] == [NOW - 60, NOW - 60]
-    assert _shown(asyncio.run(kept_of(found, since=NOW - 900, owners={"b": None}))) == {
+    assert _shown(kept_of(found, since=NOW - 900, owners={"b": None})) == {
         "PodUsage.values.cpu": {("b", "b-0"): 0.05},
         "JobUsage.values.cpu": {("b",): 0.05},
     }
-    assert asyncio.run(kept_of(found, since=NOW - 900, owners={})) == []
-    assert asyncio.run(kept_of(found, since=NOW)) == []
+    assert kept_of(found, since=NOW - 900, owners={}) == []
+    assert kept_of(found, since=NOW) == []
 
 
 def test_newer_reading_gives_its_time_to_the_job() -> None:
@@ -320,41 +318,15 @@ def test_the_newest_reading_of_each_job_over_all_metrics() -> None:
         )
         for column in _made(feed, points, entities)
     ]
-    newest = asyncio.run(newest_by_owner(found))
+    newest = newest_by_owner(found)
     assert newest == {"a": NOW - 60, "b": NOW - 65}
     of_jobs = [column for column in found if column.readings.of is JobUsage]  # as where pods are not exposed
-    assert asyncio.run(newest_by_owner(of_jobs)) == newest
+    assert newest_by_owner(of_jobs) == newest
 
 
 def test_nothing_makes_nothing() -> None:
     assert _made(CPU, []) == []
-    assert asyncio.run(newest_by_owner([])) == {}
-
-
-def test_other_tasks_run_while_many_are_worked_on() -> None:
-    readings = [Reading(f"job{job}", 0, 5 if job else -1) for job in range(30_000)]
-    entities = Entities()
-    served = frozenset(reading.job_id for reading in readings)
-    newest = Newest(entities.of("pod"), Scope(served), now=NOW, max_age=900)
-
-    async def batches() -> AsyncIterator[Batch]:
-        for start in range(0, len(readings), 1_000):
-            yield _batch(newest, readings[start : start + 1_000])
-
-    async def work() -> Shown:
-        await newest.take_all(batches())
-        return await columns(newest, entities, MEMORY.targets)
-
-    async def main() -> int:
-        turns = 0
-        working = asyncio.ensure_future(work())
-        while not working.done():
-            turns += 1
-            await asyncio.sleep(0)
-        assert len(working.result().columns) == 2
-        return turns
-
-    assert asyncio.run(main()) > 40
+    assert newest_by_owner([]) == {}
 
 
 def test_the_same_readings_again_show_the_same_columns() -> None:

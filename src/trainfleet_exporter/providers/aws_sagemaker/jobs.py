@@ -24,7 +24,6 @@ from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.jobs import Found, ProviderJobs
 from trainfleet_exporter.model import FINISHED, Cause, Job, JobCount, Phase, Pod, Status, Workspace
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.aws_sagemaker import calls, instances
 from trainfleet_exporter.providers.aws_sagemaker.api import ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
@@ -419,7 +418,7 @@ class Jobs:
 
     async def _show(self, part: Part, found: Found, now: float, **of_update: Sequence[str]) -> None:
         self.known.tracker.update({name: job for name, (job, _) in found.items()}, now, **of_update)
-        await part.publish([WORKSPACE, *await self.known.objects(found, now, states=LIVE_STATES, details=_pods)])
+        await part.publish([WORKSPACE, *self.known.objects(found, now, states=LIVE_STATES, details=_pods)])
 
     async def _look_up(self, name: str, deadline: float) -> Found:
         """Return a job; nothing if it does not exist."""
@@ -451,7 +450,6 @@ class Jobs:
                 else:
                     found[translated[0].job_id] = translated
             del rows  # to free memory before the next call
-            await yield_to_loop()
         return found
 
 

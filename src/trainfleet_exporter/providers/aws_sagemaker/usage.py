@@ -24,7 +24,6 @@ from trainfleet_exporter.fleet.jobs import ProviderJobs
 from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, newest_by_owner, publish_fresh
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.aws_sagemaker.api import ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
@@ -167,7 +166,6 @@ class Usage:
                 for reason, number in newest.dropped.items():
                     part.dropped(reason, number)
                 await self._publish(part, self._shown[metric.name], self._subjects.readings)
-            await yield_to_loop()
         async with poll.part(_SOURCES) as part:
             await self._publish(part, [each for columns in self._shown.values() for each in columns], _sources)
 
@@ -235,7 +233,6 @@ class Usage:
                         value = None if value is None else value / query.parts
                         found[query.metric].put((query.job_id, query.host), time, value)
             del rows  # to free memory before the next call
-            await yield_to_loop()
         return statuses
 
 

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.history import History, Life, Lives, PastSource, Range, Sink, Unit
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.listing import Listing
@@ -19,8 +18,6 @@ from trainfleet_exporter.providers.registry import BuildContext
 
 Query = TypeVar("Query")
 Row = TypeVar("Row")
-_ROWS = 100
-"""Rows that become lives before the loop runs other tasks."""
 
 
 class ProviderHistory(History, Generic[Query, Row]):
@@ -75,9 +72,7 @@ class ProviderHistory(History, Generic[Query, Row]):
     async def _search(self, workspace_id: str, query: Query, sink: Sink, deadline: float) -> None:
         listing = await self.list_jobs(workspace_id, query, deadline)
         sink.dropped("malformed", listing.malformed)
-        for place, (listed, row) in enumerate(listing.rows.items(), start=1):
-            if place % _ROWS == 0:
-                await yield_to_loop()
+        for listed, row in listing.rows.items():
             life = self.life(workspace_id, row)
             if life is not None and self._wanted(life.job) and self.job_id in ("", listed):
                 sink.life(life)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from trainfleet_exporter.model import Readings, Subject
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.usage.entities import Entities, EntityList
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import convert_each, mean, total
@@ -23,10 +22,6 @@ SILENCE = 180.0
 """A pod without readings for three minutes, while others have some, no longer counts for its job."""
 UNDATED = array("d")
 """The times of readings that have none."""
-_SLICE = 5_000
-"""Readings that are tested before the loop runs other tasks: about half a millisecond."""
-_WHOLES = 1_000
-"""Wholes that are made before the loop runs other tasks: about a millisecond."""
 
 
 class Target(NamedTuple):
@@ -63,7 +58,7 @@ class Shown:
     out_of_range: int
 
 
-async def columns(
+def columns(
     newest: Newest, entities: Entities, targets: Sequence[Target], before: Shown | None = None, *, period: float = 0.0
 ) -> Shown:
     """Return the shown readings of one metric, each family at its level. `newest` counts values that cannot be true.
@@ -81,8 +76,7 @@ async def columns(
         found: list[Column] = []
         for target in targets:
             own = target.family.level == newest.index.level
-            found.append(read.column(target) if own else await read.wholes(target, max(SILENCE, 3 * period)))
-            await yield_to_loop()
+            found.append(read.column(target) if own else read.wholes(target, max(SILENCE, 3 * period)))
         before = Shown(read, [column for column in found if column.entity_list.subjects], read.out_of_range())
         read.finish()
     for column in before.columns:
@@ -93,9 +87,7 @@ async def columns(
     return before
 
 
-async def kept_of(
-    given: Iterable[Column], *, since: float = -math.inf, owners: Container[str] | None = None
-) -> list[Column]:
+def kept_of(given: Iterable[Column], *, since: float = -math.inf, owners: Container[str] | None = None) -> list[Column]:
     """The readings from `since` on (Unix time) whose jobs are among `owners`, without empty columns. A column of which
     all is kept is the same object."""
     found: list[Column] = []
@@ -103,14 +95,13 @@ async def kept_of(
         entity_list = column.entity_list
         is_listed = owners is None or all(map(owners.__contains__, entity_list.owners))
         if not is_listed or column.first < since:
-            column = await _kept(column, since, entity_list.owners if owners is None else owners)  # noqa: PLW2901
+            column = _kept(column, since, entity_list.owners if owners is None else owners)  # noqa: PLW2901
         if column.entity_list.subjects:
             found.append(column)
-        await yield_to_loop()
     return found
 
 
-async def newest_by_owner(given: Iterable[Column]) -> dict[str, float]:
+def newest_by_owner(given: Iterable[Column]) -> dict[str, float]:
     """The Unix time of the newest reading of each job. Columns of different metrics mostly share theirs."""
     found: dict[str, float] = {}
     for column in {(id(column.entity_list), id(column.newest)): column for column in given}.values():
@@ -118,23 +109,17 @@ async def newest_by_owner(given: Iterable[Column]) -> dict[str, float]:
             owner = subject.keys[0]
             if time > found.get(owner, 0.0):
                 found[owner] = time
-        await yield_to_loop()
     return found
 
 
-async def _kept(column: Column, since: float, owners: Container[str]) -> Column:
-    subjects: list[Subject] = []
-    values, oldest, newest = array("d"), array("d"), array("d")
-    for start in range(0, len(column.entity_list.subjects), _SLICE):
-        part = slice(start, start + _SLICE)
-        chosen = [subject.keys[0] in owners for subject in column.entity_list.subjects[part]]
-        if column.oldest:
-            chosen = [kept and time >= since for kept, time in zip(chosen, column.oldest[part], strict=True)]
-        subjects += compress(column.entity_list.subjects[part], chosen)
-        for kept, given in ((values, column.readings.values), (oldest, column.oldest), (newest, column.newest)):
-            kept.extend(compress(given[part], chosen))
-        await yield_to_loop()
-    entity_list = EntityList(tuple(subjects))
+def _kept(column: Column, since: float, owners: Container[str]) -> Column:
+    subjects = column.entity_list.subjects
+    chosen = [subject.keys[0] in owners for subject in subjects]
+    if column.oldest:
+        chosen = [kept and time >= since for kept, time in zip(chosen, column.oldest, strict=True)]
+    given = column.readings.values, column.oldest, column.newest
+    values, oldest, newest = (array("d", compress(each, chosen)) for each in given)
+    entity_list = EntityList(tuple(compress(subjects, chosen)))
     readings = replace(column.readings, subjects=entity_list.subjects, values=values)
     return Column(readings, entity_list, column.level, oldest, newest)
 
@@ -203,7 +188,7 @@ class Read:
         given = array("d", [value for value in values if value is not None])
         return column_of(target.family, shown, given, times, times)
 
-    async def wholes(self, target: Target, silence: float) -> Column:
+    def wholes(self, target: Target, silence: float) -> Column:
         """A family at a level above that of the metric."""
         family, level = target.family, target.family.level
         groups = self.entity_list.groups(self._entities, level)
@@ -212,13 +197,11 @@ class Read:
         parts = groups.split(values)
         spoiled = set() if family.is_ratio else self._spoiled
         if is_complete and not self._apart and not spoiled:
-            return await self._complete_wholes(family, groups.wholes, parts)  # type: ignore[arg-type]  # none is None
+            return self._complete_wholes(family, groups.wholes, parts)  # type: ignore[arg-type]  # none is None
         times = groups.split(self.times) if self._apart else []
         found, oldest, newest = array("d"), array("d"), array("d")
         subjects: list[Subject] = []
         for number, (subject, given) in enumerate(zip(groups.wholes.subjects, parts, strict=True)):
-            if number % _WHOLES == 0:
-                await yield_to_loop()
             if spoiled and (subject.keys[0] in spoiled or "" in spoiled):
                 continue
             read_at: Sequence[float] = times[number] if times else ()
@@ -240,13 +223,10 @@ class Read:
         oldest, newest = self._entities.times(level, oldest), newest if times else self._entities.times(level, newest)
         return column_of(family, shown, found, oldest, newest)
 
-    async def _complete_wholes(self, family: Family, shown: EntityList, parts: Sequence[Sequence[float]]) -> Column:
+    def _complete_wholes(self, family: Family, shown: EntityList, parts: Sequence[Sequence[float]]) -> Column:
         """The same for the usual case: no part lacks a value, and all have one time."""
         found = array("d")
-        for start in range(0, len(parts), _WHOLES):
-            some = parts[start : start + _WHOLES]
-            found.extend(array("d", [mean(each) if family.is_ratio else math.fsum(each) for each in some]))  # type: ignore[misc]
-            await yield_to_loop()
+        found.extend([mean(each) if family.is_ratio else math.fsum(each) for each in parts])  # type: ignore[misc]
         times = self._entities.times(family.level, self.times[:1] * len(found))
         return column_of(family, shown, found, times, times)
 

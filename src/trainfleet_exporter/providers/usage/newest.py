@@ -11,7 +11,6 @@ from itertools import compress
 from typing import NamedTuple
 
 from trainfleet_exporter.model import Subject
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, EntityIndex, EntityList, Key
 
 FUTURE = 900.0
@@ -139,7 +138,6 @@ class Newest:
     async def take_all(self, batches: AsyncIterator[Batch]) -> None:
         """Take over all readings of an answer. Raises what `batches` raises."""
         async for batch in batches:
-            await yield_to_loop()  # to decode the batch was a slice of work, to take it over is another
             self.take(batch)
             del batch  # before the next call
 

@@ -15,17 +15,12 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from trainfleet_exporter.model import Accelerator, Subject
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.usage.columns import Column, column_of
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Entities
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import mean
 from trainfleet_exporter.providers.usage.table import LEVELS, Level, Measure
 
-_STEP = 500
-"""Values that are made into columns before the loop has its turn."""
-_SORTED = 5_000
-"""Values that are sorted by their jobs before the loop has its turn."""
 _CARD, _KIND = 2, 3
 """Which of a card's keys is its name, and which its kind."""
 
@@ -93,7 +88,7 @@ class SizedColumns:
         self._entities = entities
         self._found: dict[tuple[Level, Accelerator], tuple[list[Subject], array[float]]] = {}
 
-    async def add(
+    def add(
         self,
         newest: Newest,
         jobs: Mapping[str, Makeup],
@@ -104,20 +99,12 @@ class SizedColumns:
     ) -> frozenset[str]:
         """Take over readings, for these levels; the jobs that have some. Columns are in the order of `jobs`."""
         by_job: dict[str, dict[Subject, float]] = {}
-        for number, (part, value) in enumerate(newest.values[0].items(), start=1):
+        for part, value in newest.values[0].items():
             if part not in newest.ambiguous:
                 by_job.setdefault(part.keys[0], {})[part] = value
-            if number % _SORTED == 0:
-                await yield_to_loop()
-        done = 0
         for job_id, makeup in jobs.items():
             if values := by_job.get(job_id):
-                done += len(values)
                 self._add(_Job(job_id, makeup, values, by_cards, trusted), levels)
-            done += 1
-            if done >= _STEP:
-                done = 0
-                await yield_to_loop()
         newest.index.reported(len(newest.subjects))
         return frozenset(by_job)
 

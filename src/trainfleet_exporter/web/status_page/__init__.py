@@ -1,8 +1,8 @@
 """The status page at `/`, for a person on call who has five seconds.
 
-    page store ──objects──► Fleet ─────┐
-                                       ├── View ── page.html.jinja ──► the page, kept for a second
-    telemetry ──states, calls──────────┘
+    newest page ──objects──► Fleet ────┐
+         │                             ├── View ── page.html.jinja ──► the page, kept for a second
+         └──standing───────────────────┘
 
 A request for it calls no cloud and waits for no poll. The page is made in a thread, and has a bounded number of rows.
 """
@@ -82,7 +82,7 @@ class StatusPage:
         self._rendered_at = float("-inf")
         self._fleet = figures.Fleet()
         self._fleet_of: tuple[int, tuple[str, ...]] | None = None
-        """The store's change, and the globs of `metrics.deny`, that it was made for."""
+        """The number of the page of metrics, and the globs of `metrics.deny`, that it was made for."""
 
     async def answer(self, _: Request) -> Response:
         loop = asyncio.get_running_loop()
@@ -93,14 +93,14 @@ class StatusPage:
         return HTMLResponse(self._body, headers=_PAGE_HEADERS)
 
     async def _render(self) -> bytes:
-        store, telemetry, denied = self._pages.page_store, self._pages.telemetry, tuple(self._pages.denied())
-        fleet_of = store.changes, denied
+        shown, telemetry = self._pages.page_store.page(), self._pages.telemetry
+        standing = shown.standing
+        fleet_of = shown.number, tuple(standing.denied)
         if self._fleet_of != fleet_of:
-            self._fleet = await asyncio.to_thread(figures.read_fleet, store.objects(), denied)
+            self._fleet = await asyncio.to_thread(figures.read_fleet, shown.objects, standing.denied)
             self._fleet_of = fleet_of
         now = time.time()
-        providers = figures.read_providers(telemetry, self._pages.last_errors(), now)
-        view = figures.View(self._fleet, providers, telemetry)
-        facts = {"view": view, "fleet": self._fleet, "now": now, "notice": self._pages.notice()}
+        view = figures.View(self._fleet, figures.read_providers(standing, telemetry.calls(), now), standing)
+        facts = {"view": view, "fleet": self._fleet, "now": now, "notice": standing.notice}
         page = await asyncio.to_thread(_template.render, metrics_link=self._metrics_link, **facts)
         return page.encode()

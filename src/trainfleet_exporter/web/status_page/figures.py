@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from trainfleet_exporter.model import FINISHED, HeldTime, Job, JobCount, JobUsage, ProviderFacts, Readings, Status
 from trainfleet_exporter.page.text import is_too_long
-from trainfleet_exporter.polling.poll import LastError
-from trainfleet_exporter.telemetry import CollectorState, Telemetry
+from trainfleet_exporter.telemetry import CollectorState, LastError, Standing
 
 IDLE_RATIO = 0.05
 """Accelerators whose utilization is below this are idle; the shipped alert rules say the same."""
@@ -189,7 +188,10 @@ class Health(IntEnum):
 class PolledCollector:
     state: CollectorState
     health: Health
-    error: LastError | None
+
+    @property
+    def error(self) -> LastError | None:
+        return self.state.error
 
 
 @dataclass(slots=True)
@@ -234,25 +236,24 @@ class PolledProvider:
 
 
 def read_providers(
-    telemetry: Telemetry, errors: Mapping[tuple[str, str], LastError | None], now: float
+    standing: Standing, calls: Iterable[tuple[str, str, str, int]], now: float
 ) -> dict[str, PolledProvider]:
-    """Return how each provider is polled at a Unix time, in the order of the config. `errors` are the last ones."""
+    """Return how each provider is polled at a Unix time, in the order of the config. `calls` are `Telemetry.calls`."""
     providers: dict[str, PolledProvider] = {}
-    for state in telemetry.standings():
+    for state in standing.states:
         provider = providers.setdefault(state.provider, PolledProvider(state.provider))
-        error = errors.get((state.provider, state.collector))
-        provider.collectors.append(PolledCollector(state, _health(state, now), error))
+        provider.collectors.append(PolledCollector(state, _health(state, now)))
     for provider in providers.values():
         provider.collectors.sort(key=lambda found: found.health)
 
     # Counters stay when a provider is removed.
-    for name, api, outcome, count in telemetry.calls():
+    for name, api, outcome, count in calls:
         if name in providers:
             found = providers[name].apis.setdefault(api, ApiCalls(api))
             found.calls += count
             if outcome not in _GOOD_OUTCOMES and count:
                 found.failures[outcome] += count
-    for name, expires in telemetry.credential_expiries().items():
+    for name, expires in standing.expiries.items():
         if name in providers:
             providers[name].expires = expires
     return providers
@@ -289,13 +290,13 @@ class JobTotal(NamedTuple):
 class View:
     """The figures of one page. `providers` are in the order of the config; times are Unix seconds."""
 
-    def __init__(self, fleet: Fleet, providers: Mapping[str, PolledProvider], telemetry: Telemetry) -> None:
+    def __init__(self, fleet: Fleet, providers: Mapping[str, PolledProvider], standing: Standing) -> None:
         self.fleet = fleet
         self.providers = providers
         self.names = list(providers)
-        self.started = telemetry.started
-        self.reload_failed = telemetry.reload_failed
-        self.config_loaded = telemetry.config_loaded
+        self.started = standing.started
+        self.reload_failed = standing.reload_failed
+        self.config_loaded = standing.config_loaded
 
         # How polling goes.
         by_health = sorted(providers.values(), key=lambda provider: provider.health)

@@ -48,7 +48,7 @@ async def collected(body: bytes) -> Collected:
     found = Collected(PLAN, jobs, {*jobs, "ended"})
     for samples in await batches(body):
         found.add(PLAN.queries[0], samples)
-    await found.settle()
+    found.settle()
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections import Counter
@@ -74,7 +73,7 @@ def decoded(rows: list[Any]) -> list[Sample | None]:
 
 def settled(found: Collected) -> Collected:
     """The same with all of its columns made."""
-    asyncio.run(found.settle())
+    found.settle()
     return found
 
 

@@ -17,7 +17,6 @@ from typing import TypeAlias
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotReady, TrainfleetError
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomSource, Collected, JobNames, is_refusal
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan
@@ -31,8 +30,6 @@ _LONGEST = 600.0
 """Seconds back in which a query looks for a sample. Samples are a minute apart, and some are minutes late."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
-_SLICE = 200
-"""Jobs that are looked at before the loop has its turn."""
 
 log = logging.getLogger(__name__)
 Answers: TypeAlias = dict[str, Collected | CloudError]
@@ -103,7 +100,7 @@ class AomCollector(BulkCollector):
                 self._arbitration.keep_only(())
                 held, closed = running, self._closed  # task metrics of these are not worth a call either
                 return None
-            names = self._names = await self._consist_of(running)
+            names = self._names = self._consist_of(running)
             self._entities.keep_if(names.__contains__)
             deadline = _read_by(poll)
             try:
@@ -127,13 +124,9 @@ class AomCollector(BulkCollector):
         finally:
             self._arbitration.release(running, held, closed=closed)
 
-    async def _consist_of(self, running: Mapping[str, Job]) -> dict[str, JobNames]:
-        found: dict[str, JobNames] = {}
-        for number, (job_id, job) in enumerate(running.items(), start=1):
-            found[job_id] = JobNames.of(job, self._shared.tasks_of(job_id), self._names.get(job_id))
-            if number % _SLICE == 0:
-                await yield_to_loop()
-        return found
+    def _consist_of(self, running: Mapping[str, Job]) -> dict[str, JobNames]:
+        tasks, names = self._shared.tasks_of, self._names
+        return {job_id: JobNames.of(job, tasks(job_id), names.get(job_id)) for job_id, job in running.items()}
 
     async def _read(self, poll: Poll, wanted: list[Plan], names: Mapping[str, JobNames], deadline: float) -> Answers:
         """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
@@ -198,7 +191,6 @@ class AomCollector(BulkCollector):
             if isinstance(answer, Collected)
         }
         self._arbitration.claim(all_of(good.values()))
-        await yield_to_loop()
         for key in keys:
             async with poll.part(key) as part:
                 answer = answers[key]
@@ -209,7 +201,6 @@ class AomCollector(BulkCollector):
                 await self._publish(part, answer, good[key])
                 self._arbitration.show(key, good[key])
         shown = sorted(all_of(self._arbitration.shows(key) for key in keys))
-        await yield_to_loop()
         known = self._sources
         self._sources = {job_id: known.get(job_id) or UsageSource(job_id, SOURCE, None) for job_id in shown}
         async with poll.part(_SOURCES) as part:
@@ -218,10 +209,10 @@ class AomCollector(BulkCollector):
 
     async def _publish(self, part: Part, answer: Collected, job_ids: Collection[str]) -> None:
         """Show what is of these jobs and still listed; if AOM fails from now on, that is looked at again."""
-        columns = await kept_of(answer.columns, owners=job_ids)
+        columns = kept_of(answer.columns, owners=job_ids)
 
         async def still_listed(_: float) -> tuple[Sequence[object], float | None]:
-            kept = await kept_of(columns, owners=self._shared.live)
+            kept = kept_of(columns, owners=self._shared.live)
             return [column.readings for column in kept], None
 
         objects, _ = await still_listed(time.time())

@@ -37,7 +37,6 @@ from trainfleet_exporter.errors import (
 from trainfleet_exporter.model import Accelerator, Job
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.yielding import yield_to_loop
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Labels, MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.huawei_modelarts.translate import role_of
@@ -304,12 +303,12 @@ class Collected:
             values = [value for value in values if value is not None]
         group.newest.take(Batch(keys, [values], 0.0))
 
-    async def settle(self) -> None:
+    def settle(self) -> None:
         """Make columns of all added samples."""
         found = SizedColumns(self._plan.reading.measure, self._entities, by_kind=self._plan.reading.of_cards)
         makeups = {job_id: job.makeup for job_id, job in self._jobs.items()}
         for group in self._groups.values():
-            self.job_ids |= await found.add(
+            self.job_ids |= found.add(
                 group.newest, makeups, group.levels, by_cards=group.by_cards, trusted=group.trusted
             )
             self.dropped.update(group.newest.dropped)
@@ -386,8 +385,7 @@ class AomSource:
         for query in plan.queries:
             for samples in await self._samples(plan, query, window, deadline):
                 into.add(query, samples)
-                await yield_to_loop()
-        await into.settle()
+        into.settle()
 
     async def _samples(self, plan: Plan, query: Query, window: float, deadline: float) -> Iterator[list[Sample | None]]:
         """The samples of one query in batches, as finely as they fit into an answer."""

@@ -181,7 +181,7 @@ class Steps:
             collected = Collected(self._plan, running, self._runs.keys(), self._entities)
             for query in self._plan.queries:
                 collected.add(query, [sample for of, sample in self._samples[at] if of is query])
-            await collected.settle()
+            collected.settle()
             self.dropped.update(collected.dropped)
             for readings in [column.readings for column in collected.columns]:
                 for subject, value in zip(readings.subjects, readings.values, strict=True):
