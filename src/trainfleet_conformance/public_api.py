@@ -52,6 +52,7 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.values": "the meaning of single values of payloads",
     "trainfleet_exporter.providers.canonical": "the form in which requests are signed",
     "trainfleet_exporter.providers.key_search": "the search for keys: calls, files, environment",
+    "trainfleet_exporter.providers.judging": "errors by codes, and wrong clocks",
     "trainfleet_exporter.providers.keys": "keys, with refresh and rotation",
 }
 """The purpose of each module."""

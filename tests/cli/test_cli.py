@@ -55,10 +55,10 @@ def test_a_secret_in_a_named_pipe_is_one_clear_error(tmp_path: Path, capsys: pyt
     )
     assert main([f"--config.file={path}", "--config.check"]) == 2
     pipe = "found a file that cannot be used (it is not a regular file); allowed: a readable file of one line"
-    authority = 'found "pipe", which cannot be used (it is not a regular file); allowed: a readable file of PEM'
+    authority = 'found "pipe"; allowed: a readable file of PEM certificates (it is not a regular file)'
     assert capsys.readouterr().err.splitlines() == [
         f"{path}:1: providers[0].credentials.access_key_secret_file: {pipe}",
-        f"{path}:1: providers[0].http.ca_file: {authority} certificates",
+        f"{path}:1: providers[0].http.ca_file: {authority}",
     ]
 
 
@@ -70,7 +70,7 @@ def test_check_warns_of_patterns_for_ascii_only(example: Path, capsys: pytest.Ca
     assert main([f"--config.file={example}", "--config.check"]) == 0
     warned = [line for line in capsys.readouterr().err.splitlines() if "ASCII characters only" in line]
     assert len(warned) == 2
-    assert all(f"place={example}:" in line and "jobs.exclude.name[2]" in line for line in warned)
+    assert all("w+-" in line for line in warned)
     assert r'found="\\w" use="[\\pL\\pN_]"' in warned[0]
     assert r'found="\\d" use="\\pN"' in warned[1]
 

@@ -93,7 +93,9 @@ _LENIENT = """
                     raise
                 return Page(0, [])
 """
-_LIST_JOBS = "await self.take(await self.shared.client.list_jobs(self.workspace_id, self.part.deadline))"
+_LIST_JOBS = "listing = await self._shared.client.list_jobs(read.part.key, read.part.deadline)\n"
+_LOOKED_UP = "                continue  # deleted: how it ended is unknown\n"
+_STATES = "super().__init__(config, context, translate.LIVE)"
 _WHOLE, _ODD = "test_fault_in_place_of_an_answer", "test_fault_of_values"
 _LIVE = "test_part_live_jobs_do_not_need_the_ended_ones"
 
@@ -133,8 +135,8 @@ MISTAKES = (
     Mistake(
         "a job in an unknown state is dropped",
         "collectors.py",
-        "return translate.job(row, self.workspace_id)",
-        "return translate.job(row, self.workspace_id) if row.state in translate.STATUS else None",
+        "        for job_id, row in listing.rows.items():\n            read.found",
+        "        for job_id, row in listing.rows.items():\n            if row.state in translate.STATUS: read.found",
         "test_status_a_new_word_is_shown_as_unknown",
         "is shown as nothing",
     ),
@@ -183,8 +185,8 @@ MISTAKES = (
     Mistake(
         "states without jobs have no count",
         "collectors.py",
-        "live_states = translate.LIVE",
-        "live_states = ()",
+        _STATES,
+        "super().__init__(config, context, ())",
         "test_contract_counts_have_every_known_state",
         "has no count of jobs",
     ),
@@ -233,10 +235,8 @@ MISTAKES = (
         "a bulk poll makes a call for each job",
         "collectors.py",
         _LIST_JOBS,
-        "listing = await self.shared.client.list_jobs(self.workspace_id, self.part.deadline)\n"
-        "        for job_id in listing.rows:\n"
-        "            await self.shared.client.get_job(job_id, self.part.deadline)\n"
-        "        await self.take(listing)",
+        f"{_LIST_JOBS}        for job_id in listing.rows:\n"
+        "            await self._shared.client.get_job(job_id, read.part.deadline)\n",
         "test_budget_calls_of_sweeps_do_not_grow_with_the_jobs",
         "jobs calls GetJob",
     ),
@@ -276,9 +276,7 @@ MISTAKES = (
         "one malformed row fails its list",
         "collectors.py",
         _LIST_JOBS,
-        "listing = await self.shared.client.list_jobs(self.workspace_id, self.part.deadline)\n"
-        "        assert not listing.malformed\n"
-        "        await self.take(listing)",
+        f"{_LIST_JOBS}        assert not listing.malformed\n",
         "test_part_one_malformed_row_loses_itself_only",
         "fails for one row",
     ),
@@ -293,16 +291,16 @@ MISTAKES = (
     Mistake(
         "a deleted object stays on the page",
         "collectors.py",
-        "            return Listing({})  # deleted: how it ended is unknown\n",
-        "            self.found[job_id] = self.jobs.live[job_id]\n            return Listing({})\n",
+        _LOOKED_UP,
+        "                read.found[job_id] = read.tracker.last_known(job_id), None\n",
         "test_part_what_vanished_goes",
         "still there: ",
     ),
     Mistake(
         "the final status of jobs that left the lists is not read",
         "collectors.py",
-        "return Listing({job_id: await self.shared.client.get_job(job_id, deadline)})",
-        "return Listing({})",
+        "row = await self._shared.client.get_job(job_id, read.until)",
+        "continue",
         "test_part_how_a_job_ends_is_shown_and_counted",
         "0 more jobs are counted as",
     ),
@@ -310,8 +308,8 @@ MISTAKES = (
         "an error about a finished job removes live jobs",
         "collectors.py",
         _LIST_JOBS,
-        "for job_id in self.jobs.live:\n"
-        "            await self.shared.client.get_job(job_id, self.part.deadline)\n"
+        "for job_id in read.tracker.live:\n"
+        "            await self._shared.client.get_job(job_id, read.part.deadline)\n"
         f"        {_LIST_JOBS}",
         _LIVE,
         "is shown as nothing",
@@ -327,10 +325,8 @@ MISTAKES = (
     Mistake(
         "a job that two workspaces list is shown twice",
         "collectors.py",
-        "    live_states = translate.LIVE\n",
-        "    live_states = translate.LIVE\n"
-        "    _is_free = lambda self, job_id: True\n"
-        "    _drop_taken = lambda self: None\n",
+        "        self.client = client\n",
+        "        self.client = client\n        self._drop_taken = lambda read: None\n",
         "test_part_a_job_of_two_lists_is_shown_once",
         "twice on the page",
     ),

@@ -310,7 +310,6 @@ BAD_FILES = {
     "as a platform": GOOD.replace("alibaba_pai", _S),
     "as a hard platform": GOOD.replace("alibaba_pai", _H),
     "as a name twice": _NAMED + _NAMED.split("\n", 2)[2],
-    "as a workspace twice": _with(f"workspaces: [{_S}, {_S}]"),
     "as workspaces": _with(f"workspaces: {_S}"),
     "as a regular expression": _with(f"jobs: {{include: {{name: ['({_S}', '(?P={_S})']}}}}"),
     "as a glob": f"global: {{metrics: {{deny: [{_H}, '{_S} ']}}}}\n" + GOOD,

@@ -79,7 +79,7 @@ class Workspaces:
         self.wanted = job_filter(config.jobs)
         """Returns whether a job has series."""
         self._record_end = context.record_end
-        self._configured = None if config.workspaces == "all" else config.workspaces
+        self._configured = None if config.workspaces == "all" else tuple(dict.fromkeys(config.workspaces))
         self._chosen = self._configured
         """The configured workspaces without those that the latest complete list lacks."""
         self._known: dict[str, Workspace] = {}
