@@ -69,10 +69,9 @@ def test_check_warns_of_patterns_for_ascii_only(example: Path, capsys: pytest.Ca
     example.write_text(f"{before}{names}\n{platform}{after}", encoding="utf-8")
     assert main([f"--config.file={example}", "--config.check"]) == 0
     warned = [line for line in capsys.readouterr().err.splitlines() if "ASCII characters only" in line]
-    assert len(warned) == 2
-    assert all("w+-" in line for line in warned)
-    assert r'found="\\w" use="[\\pL\\pN_]"' in warned[0]
-    assert r'found="\\d" use="\\pN"' in warned[1]
+    assert len(warned) == 1  # the second pattern has a backslash and a letter
+    assert "w+-" in warned[0]
+    assert warned[0].count("found=") == 1
 
 
 _BAD = """

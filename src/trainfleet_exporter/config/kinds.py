@@ -170,7 +170,7 @@ def _regex(text: str) -> str:
     except ValueError as error:
         allowed = "RE2's syntax, without look-around and back-references, such as train-.* or (?i:test)-[0-9]+"
         raise ValueError(f"which is not a usable regular expression ({error}); allowed: {allowed}") from None
-    if found := re.findall(r"\\[wWdDsSbB]", text):
+    if found := re.findall(r"(?<!\\)(?:\\\\)*(\\[wWdDsSbB])", text):
         facts = fields(pattern=show(text), found=" ".join(found))
         log.warning("pattern matches ASCII characters only; job names may have others", extra=facts)
     return text
