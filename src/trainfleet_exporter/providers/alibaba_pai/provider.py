@@ -42,10 +42,12 @@ class AlibabaPai:
         self._fleet.watchers.append(self._forget_sources)
         self._pools = Pools(self._api, config, self._fleet)
         jobs = Jobs(self._api, config, self._fleet, self._pools.models)
-        topics = [jobs, self._pools, *([self._usage()] if by_cloudmonitor else [])]
+        topics = [self._pools, *([self._usage()] if by_cloudmonitor else [])]
         self.collectors: Sequence[Collector] = (
+            *collectors_of([jobs], chosen, every),
+            *([jobs.pods(chosen.pods.effective_interval(every))] if chosen.pods.enabled else []),
             *collectors_of(topics, chosen, every),
-            *self._of_each_job(jobs, every),
+            *self._job_metrics(every),
         )
 
     async def aclose(self) -> None:
@@ -66,18 +68,15 @@ class AlibabaPai:
             serves=lambda job: self._serves(job, usage.SOURCE),
         )
 
-    def _of_each_job(self, jobs: Jobs, every: float) -> Iterator[Collector]:
-        """The collectors that read jobs one by one."""
-        chosen = self._config.collectors
-        if chosen.pods.enabled:
-            yield jobs.pods(chosen.pods.effective_interval(every))
-        if chosen.usage.enabled and chosen.usage.source in ("auto", job_metrics.SOURCE):
+    def _job_metrics(self, every: float) -> Iterator[Collector]:
+        chosen = self._config.collectors.usage
+        if chosen.enabled and chosen.source in ("auto", job_metrics.SOURCE):
             yield job_metrics.collector_of_job_metrics(
                 self._api,
                 self._fleet,
-                chosen.usage.effective_interval(every),
+                chosen.effective_interval(every),
                 serves=lambda job: self._serves(job, job_metrics.SOURCE),
-                max_jobs=chosen.usage.max_jobs,
+                max_jobs=chosen.max_jobs,
             )
 
     def _serves(self, job: Job, source: str) -> bool:
