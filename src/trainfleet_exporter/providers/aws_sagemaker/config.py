@@ -14,7 +14,10 @@ from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials,
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"
-_REGIONS = tuple(region for found in partitions() for region in found["regions"] if not region.endswith("-global"))
+_REGIONS = (
+    "us-east-1",  # the example in errors
+    *(region for found in partitions() for region in found["regions"] if not region.endswith("-global")),
+)
 
 
 def _only_workspace(value: Any) -> Any:
