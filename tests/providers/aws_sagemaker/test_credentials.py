@@ -622,7 +622,6 @@ def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, mo
         (late,) = [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
         await asyncio.to_thread(late.join)
         assert (await fetch(asyncio.get_running_loop().time() + 20)).access_key_id == "AKIAD"
-        await fetch.aclose()
         await transport.aclose()
 
     monkeypatch.setattr("botocore.configloader.raw_config_parse", hang)

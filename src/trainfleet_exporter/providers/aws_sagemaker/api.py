@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -29,6 +28,7 @@ from trainfleet_exporter.errors import (
     Throttled,
 )
 from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.providers.judging import error_of, kind_of, seconds_ahead
 from trainfleet_exporter.providers.keys import Credential, Keys, SignedDialect
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import number, printable, text
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 # Endpoints and signatures.
 
 _HOSTS = {"sagemaker": "api.sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
+"""Names in addresses, by API. In signatures, they have no `api.`."""
 _FIPS_HOSTS = {("sagemaker", "aws"): "api-fips.sagemaker", ("sagemaker", "aws-us-gov"): "api-fips.sagemaker"}
 """Names that do not only end in `-fips`, by API and partition."""
 _FIPS_IS_USUAL = {("cloudwatch", "aws-us-gov"), ("sts", "aws-us-gov")}
@@ -46,8 +47,8 @@ _FIPS_IS_USUAL = {("cloudwatch", "aws-us-gov"), ("sts", "aws-us-gov")}
 
 def public_endpoint(api: str, region: str, *, fips: bool) -> str:
     """The address of an API in a region of any partition that botocore knows; else of the partition `aws`."""
-    known = [found for found in _partitions() if re.match(found["regionRegex"], region)]
-    partition = (known or _partitions())[0]
+    known = [found for found in partitions() if re.match(found["regionRegex"], region)]
+    partition = (known or partitions())[0]
     host = _HOSTS[api]
     if fips and (api, partition["id"]) not in _FIPS_IS_USUAL:
         host = _FIPS_HOSTS.get((api, partition["id"]), f"{host}-fips")
@@ -55,14 +56,13 @@ def public_endpoint(api: str, region: str, *, fips: bool) -> str:
 
 
 @cache
-def _partitions() -> list[dict[str, Any]]:
+def partitions() -> list[dict[str, Any]]:
+    """What botocore knows of regions, by partition."""
     found: dict[str, Any] = json.loads(files("botocore").joinpath("data", "partitions.json").read_bytes())
     return list(found["partitions"])
 
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-SERVICES = {"sagemaker": "sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
-"""Service names in signatures, by API."""
 _JSON = {
     "sagemaker": ("application/x-amz-json-1.1", "SageMaker"),
     "cloudwatch": ("application/x-amz-json-1.0", "GraniteServiceVersion20100801"),
@@ -174,16 +174,16 @@ class AwsDialect(SignedDialect[Keys]):
         keys = self.credential.current()
         keys.remember()
         headers = {"host": host, **self._headers(call)}
-        signed, proofs = sign(
-            keys, call, headers, region=self._region, service=SERVICES[self.api], now=time.time() + self._ahead()
-        )
+        service, now = _HOSTS[self.api].removeprefix("api."), time.time() + self._ahead()
+        signed, proofs = sign(keys, call, headers, region=self._region, service=service, now=now)
         return SignedRequest(call.method, call.path, signed, call.body, keys.quotable(), proofs)
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """Return None for a good response (transport.Dialect)."""
-        error, ahead = judge(answer), _ahead(answer.headers.get("date", ""))
-        if ahead is None:
+        error, behind = judge(answer), seconds_ahead(answer.headers.get("date", ""))
+        if behind is None:
             return error
+        ahead = -behind
         if error is None:
             known = (self._clock.ahead, self._ahead())
             if min(abs(ahead - each) for each in known) <= _ACCEPTED:
@@ -211,43 +211,35 @@ class AwsDialect(SignedDialect[Keys]):
         return {"content-type": kind, "x-amz-target": f"{target}.{call.operation}"}
 
 
-def _ahead(date: str) -> float | None:
-    """By how many seconds a date of a response is ahead; None without one."""
-    try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
-    except (ValueError, OverflowError):  # no date, or one beyond the year 9999
-        return None
-
-
 def judge(answer: HttpAnswer) -> CloudError | None:
     """Return None for a good response, else the error, by its code first and its HTTP status second."""
-    status = answer.status
-    if 200 <= status < 400:
-        return None  # a redirect: the transport reports it
+    kind = kind_of(answer.status)
+    if kind is None:
+        return None
     code, message, request_id = _said(answer)
     facts: dict[str, Any] = {
-        "status": status,
+        "status": answer.status,
         "code": printable(code, 80),
         "request_id": printable(request_id, 64),
         "retry_after": number({"s": answer.headers.get("retry-after", "")}, "s"),
     }
     message = printable(message, 300)
-    if code.startswith(_THROTTLED_CODES) or status == 429 or "rate exceeded" in message.lower():
-        return Throttled(message or "too many requests", **facts)
-    if code.startswith(("SignatureDoesNotMatch", "InvalidSignature")):
+    if kind is Throttled or code.startswith(_THROTTLED_CODES) or "rate exceeded" in message.lower():
+        kind = Throttled
+    elif code.startswith(("SignatureDoesNotMatch", "InvalidSignature")):
         # The service's own message may quote the text that it signed.
-        return AccessDenied("the signature was refused: is the secret access key the right one?", **facts)
-    if code.startswith(_ACCESS_CODES) or status in (401, 403):
-        return AccessDenied(message or "access denied", **facts)
-    if code.startswith("ResourceNotFound") or (
+        kind, message = AccessDenied, "the signature was refused: is the secret access key the right one?"
+    elif kind is AccessDenied or code.startswith(_ACCESS_CODES):
+        kind = AccessDenied
+    elif code.startswith("ResourceNotFound") or (
         code.startswith("Validation") and any(words in message.lower() for words in _NOT_FOUND)
     ):
-        return NotFound(message or "not found", **facts)
-    if code.startswith("UnknownOperation") or status == 404:
-        return RequestRefused(f"{message or 'unknown operation'} (is it served in this region?)", **facts)
-    if status >= 500 or code.startswith("IDPCommunicationError"):
-        return ServerTrouble(message or "the service failed", **facts)
-    return RequestRefused(message or "the request was refused", **facts)
+        kind = NotFound
+    elif kind is NotFound or code.startswith("UnknownOperation"):
+        kind, message = RequestRefused, f"{message or 'unknown operation'} (is it served in this region?)"
+    elif code.startswith("IDPCommunicationError"):
+        kind = ServerTrouble
+    return error_of(kind, message, **facts)
 
 
 def _said(answer: HttpAnswer) -> tuple[str, str, str]:

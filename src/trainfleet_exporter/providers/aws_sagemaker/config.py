@@ -9,19 +9,14 @@ from pydantic import AfterValidator, Field
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
-from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.api import partitions, public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, load
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"
 _REGIONS = (
-    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "us-gov-east-1", "us-gov-west-1", "cn-north-1"),
-    *("cn-northwest-1", "ca-central-1", "ca-west-1", "sa-east-1", "mx-central-1", "af-south-1", "il-central-1"),
-    *("eu-west-1", "eu-west-2", "eu-west-3", "eu-central-1", "eu-central-2", "eu-north-1", "eu-south-1", "eu-south-2"),
-    *("ap-south-1", "ap-south-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-east-1", "ap-east-2"),
-    *(f"ap-southeast-{number}" for number in range(1, 8)),
-    *("me-south-1", "me-central-1", "us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1"),
-    *("us-isof-east-1", "us-isof-south-1", "eu-isoe-west-1", "eusc-de-east-1"),
+    "us-east-1",  # the example in errors
+    *(region for found in partitions() for region in found["regions"] if not region.endswith("-global")),
 )
 
 

@@ -18,7 +18,7 @@ import os
 import re
 import signal
 import subprocess
-import threading
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from urllib.parse import parse_qsl
 import yarl
 from pydantic import AfterValidator, model_validator
 
-from trainfleet_exporter.config import Secret, Section
+from trainfleet_exporter.config import Section
 from trainfleet_exporter.config.kinds import SecretText, Text
 from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
@@ -41,6 +41,8 @@ from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerCl
 from trainfleet_exporter.providers.key_search import (
     METADATA,
     CredentialsSection,
+    Environment,
+    KeyHttp,
     OpenDialect,
     SearchHttp,
     in_words,
@@ -58,7 +60,6 @@ from trainfleet_exporter.providers.keys import (
     in_thread,
 )
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.transport_factory import open_direct_transport
 from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, TextForm, Transport
 from trainfleet_exporter.transport.json_fields import printable, text
 
@@ -94,6 +95,7 @@ class WebIdentity(Section):
 class Credentials(CredentialsSection):
     """Credentials of one form."""
 
+    key_names = ("access_key_id", "secret_access_key", "session_token")
     other_names = {  # noqa: RUF012 - a class variable of the base
         "access_key": "access_key_id",
         "ak": "access_key_id",
@@ -118,12 +120,6 @@ class Credentials(CredentialsSection):
     """Role that trusts tokens of an identity provider, such as a Kubernetes cluster (IRSA)."""
     profile: Text | None = None
     """Profile in `~/.aws/credentials` or `~/.aws/config`."""
-
-    def given_keys(self) -> tuple[Secret, ...]:
-        """The keys, if no role is assumed with them."""
-        if self.access_key_id is None or self.secret_access_key is None or self.role_arn is not None:
-            return ()
-        return (self.access_key_id, self.secret_access_key, *([self.session_token] if self.session_token else []))
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -164,8 +160,6 @@ _MOST_QUESTIONS = 20
 """The longest chain of roles that botocore follows has fewer."""
 _MOST_OUTPUT = 1048576
 """Bytes of a program's output. Keys have a few hundred."""
-_NEAR_SECONDS = 5.0
-"""Metadata services are near, or they are not there at all."""
 _SEARCH_SECONDS = 0.5
 """What a search by botocore takes at most, usually."""
 _ROLES = "/latest/meta-data/iam/security-credentials/"
@@ -246,7 +240,6 @@ class KeyFetch:
     ) -> None:
         self._section, self._place, self._transport, self._context = section, place, transport, context
         self._clock, self._endpoints = clock, endpoints
-        self._near: Transport | None = None
         self._running: asyncio.Future[Keys | Question | CloudError] | None = None
 
     async def __call__(self, deadline: float) -> Keys:
@@ -266,11 +259,6 @@ class KeyFetch:
                 # botocore may know another way.
                 answers[found] = error.with_traceback(None)
         raise AccessDenied(f"the chain of credentials asks more than {_MOST_QUESTIONS} questions")
-
-    async def aclose(self) -> None:
-        """Close the direct connections. The transport is the provider's to close."""
-        if self._near is not None:
-            await self._near.aclose()
 
     async def _search(self, answers: Answers, deadline: float) -> Keys | Question | CloudError:
         """Search in a thread, because botocore computes for 100 ms, and reading files may hang. Never in two."""
@@ -294,15 +282,12 @@ class KeyFetch:
             text=_TEXTS.get(question.operation),
             secrets=question.secrets(),
         )
-        transport, dialect = self._transport, self._dialect(question, url)
-        if question.api == METADATA:
-            # A proxy would answer with the role of its own machine.
-            if self._near is None:
-                self._near = open_direct_transport(self._context, connect_timeout=1.0, request_timeout=3.0)
-            transport = self._near
-            deadline = min(deadline, asyncio.get_running_loop().time() + _NEAR_SECONDS)
-        self._endpoints.setdefault(question.api, base_url)
-        answer = await transport.client(base_url, dialect).call(call, deadline=deadline)
+        # Without a URL of its own, a call to metadata never uses a proxy, which would answer with its machine's role.
+        http = KeyHttp(self._transport, self._context, lambda api: base_url, self._endpoints)
+        try:
+            answer: Any = await http.by(deadline).call(call, dict, self._dialect(question, url))
+        finally:
+            await http.aclose()
         return answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
 
     def _dialect(self, question: Question, url: yarl.URL) -> Dialect:
@@ -314,29 +299,11 @@ class KeyFetch:
         return OpenDialect(question.api, judging, lambda call: question.headers, target=url.raw_path_qs)
 
     async def _run(self, question: Question, deadline: float) -> bytes:
-        """The output of a program, which may take as long as a request."""
-        loop = asyncio.get_running_loop()
-        program = _Program(question.command, min(self._transport.http.request_timeout, deadline - loop.time()))
+        """The output of a program, which may take as long as a request. Errors never quote it: it holds keys."""
+        seconds = min(self._transport.http.request_timeout, deadline - asyncio.get_running_loop().time())
         try:
-            return await in_thread(program.output)
-        except asyncio.CancelledError:
-            program.kill()
-            raise
-
-
-class _Program:
-    """A program that writes credentials. It is killed with its children if it does not end within `seconds`."""
-
-    def __init__(self, command: Sequence[str], seconds: float) -> None:
-        self._command, self._seconds = command, seconds
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_killed = False
-
-    def output(self) -> bytes:
-        """What it writes. Raises CloudError, without its texts, which may hold keys."""
-        try:
-            process = self._process = subprocess.Popen(  # noqa: S603 - the user's own
-                self._command,
+            process = await asyncio.create_subprocess_exec(
+                *question.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -345,33 +312,26 @@ class _Program:
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
             raise AccessDenied(f"the program of credential_process: {reason}") from None
-        timer = threading.Timer(self._seconds, self.kill)
-        timer.daemon = True
-        timer.start()
+        assert process.stdout is not None
+        written = b""
         try:
-            assert process.stdout is not None
-            with process.stdout:
-                written = process.stdout.read(_MOST_OUTPUT + 1)
-            if len(written) > _MOST_OUTPUT:
-                self.kill()
-            failed = process.wait()
-        finally:
-            timer.cancel()
-        if len(written) > _MOST_OUTPUT:
-            raise AccessDenied("the program of credential_process writes too much")
-        if self._is_killed:
-            limit = f"{self._seconds:.0f} s (http.request_timeout)"
-            raise RequestTimedOut(f"the program of credential_process did not end within {limit} and was killed")
+            async with asyncio.timeout(seconds):
+                while piece := await process.stdout.read(_MOST_OUTPUT):
+                    written += piece
+                    if len(written) > _MOST_OUTPUT:
+                        raise AccessDenied("the program of credential_process writes too much")
+                failed = await process.wait()
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with its children
+            await process.communicate()
+            if not isinstance(error, TimeoutError):
+                raise
+            late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
+            raise RequestTimedOut(f"{late} and was killed") from None
         if failed:
             raise AccessDenied("the program of credential_process failed")
         return written
-
-    def kill(self) -> None:
-        """End it and its children."""
-        self._is_killed = True
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def open_credential(provider: str, section: Credentials | None, fetch: KeyFetch) -> Credential[Keys]:
@@ -481,7 +441,8 @@ class _Search:
         chosen = profile or session.get_config_variable("profile")
         name = chosen or "default"
         if not profile:
-            _refuse_half_of_environment()
+            # botocore passes over a secret or a token without its key.
+            Environment(os.environ).keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
         having = _files_with(session, name)
         profiles = session.full_config.get("profiles", {})
         says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
@@ -525,14 +486,11 @@ class _Search:
         session.register_component("data_loader", _loader())
         session.set_config_variable("defaults_mode", "legacy")  # others ask EC2 metadata for the region
         if self._place is not None:
-            chosen = {
-                "region": self._place.region,
-                "use_fips_endpoint": self._place.fips or None,
-                "ec2_metadata_service_endpoint": self._place.metadata,
-            }
-            for name, value in chosen.items():
-                if value is not None:
-                    session.set_config_variable(name, value)
+            session.set_config_variable("region", self._place.region)
+            if self._place.fips:
+                session.set_config_variable("use_fips_endpoint", True)
+            if self._place.metadata is not None:
+                session.set_config_variable("ec2_metadata_service_endpoint", self._place.metadata)
         create = session.create_client
         # For profiles, too, whose clients botocore itself creates.
         session.create_client = lambda service, *args, **given: self._client(create, service, *args, **given)
@@ -560,8 +518,6 @@ class _Search:
 
     def _providers(self, session: Any) -> Sequence[Any]:
         """The links of botocore's chain, which neither send nor run programs."""
-        from botocore.utils import JSONFileCache  # noqa: PLC0415
-
         providers: list[Any] = session.get_component("credential_provider").providers
         for provider in providers:
             match provider.METHOD:
@@ -575,8 +531,7 @@ class _Search:
                     provider._popen = self._popen
                 case "sso":
                     tokens = provider._token_provider
-                    if isinstance(tokens._cache, JSONFileCache):
-                        tokens._cache = tokens._token_loader._cache = _TokenCache(tokens._cache)
+                    tokens._cache = tokens._token_loader._cache = _TokenCache(_UNWRITTEN, tokens._cache)
                 case "assume-role":  # makes links of its own for the source profile
                     builder = provider._profile_provider_builder
                     make = builder._create_process_provider
@@ -681,13 +636,6 @@ def _refuse_leftovers(session: Any, whose: str, says: Sequence[str], *, is_chose
             raise AccessDenied(f"{shown} cannot be used: no such file, and the environment names it")
 
 
-def _refuse_half_of_environment() -> None:
-    """Refuse what botocore passes over. A key without its secret is an error of its own."""
-    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        if os.environ.get(name) and not os.environ.get("AWS_ACCESS_KEY_ID"):
-            raise AccessDenied(f"the environment sets {name} without AWS_ACCESS_KEY_ID")
-
-
 def _files(session: Any) -> list[tuple[Path, str]]:
     """The shared files, and their names for users."""
     found = []
@@ -721,27 +669,21 @@ def _files_with(session: Any, name: str) -> str:
     return " and ".join(having or [shown for _, shown in _files(session)])
 
 
-class _TokenCache:
-    """Files of SSO tokens, and in memory the tokens that could not be written."""
+_UNWRITTEN: dict[str, Any] = {}
+"""SSO tokens that could not be written, for all sessions: each fetch has another."""
 
-    _unwritten: dict[str, Any] = {}  # noqa: RUF012 - shared by all sessions, which end with each fetch
 
-    def __init__(self, files_: Any) -> None:
-        self._files = files_
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._unwritten or key in self._files
-
-    def __getitem__(self, key: str) -> Any:
-        return self._unwritten[key] if key in self._unwritten else self._files[key]
+class _TokenCache(ChainMap[str, Any]):
+    """The unwritten tokens, then the files of tokens."""
 
     def __setitem__(self, key: str, value: Any) -> None:
+        unwritten, files_ = self.maps
         try:
-            self._files[key] = value
-            self._unwritten.pop(key, None)
+            files_[key] = value
+            unwritten.pop(key, None)
         except OSError:
             end = value["expiresAt"]
-            self._unwritten[key] = value | {"expiresAt": end.isoformat() if isinstance(end, datetime) else end}
+            unwritten[key] = value | {"expiresAt": end.isoformat() if isinstance(end, datetime) else end}
 
 
 @cache

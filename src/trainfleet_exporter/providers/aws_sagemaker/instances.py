@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from trainfleet_exporter.model import Accelerator, Accelerators
 from trainfleet_exporter.polling import Poll
 
-_SIZE = re.compile(r"ml\.[a-z0-9-]+\.([0-9]{0,3})xlarge", re.ASCII)
-_LARGE = re.compile(r"ml\.[a-z0-9-]+\.large", re.ASCII)
+_SIZE = re.compile(r"ml\.[a-z0-9-]+\.(?:([0-9]{0,3})x)?large", re.ASCII)
 _ODD_CPUS = {"ml.c4.8xlarge": 36.0, "ml.t3.medium": 2.0}
 _G = {"xlarge": 1, "2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "16xlarge": 1, "12xlarge": 4, "24xlarge": 4, "48xlarge": 8}
 _GPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
@@ -48,16 +46,12 @@ _WITHOUT = re.compile(r"ml\.(m|c|r|t|i)[0-9][a-z]*(-flex)?\.[0-9a-z]+", re.ASCII
 """General machine types without accelerators."""
 
 
-def _devices() -> Mapping[str, Accelerators]:
-    found = {}
-    for kind, families in (("gpu", _GPUS), ("npu", _NPUS)):
-        for family, (model, sizes) in families.items():
-            for size, count in sizes.items():
-                found[f"ml.{family}.{size}"] = Accelerators(kind, model, float(count))  # type: ignore[arg-type]
-    return MappingProxyType(found)
-
-
-DEVICES: Mapping[str, Accelerators] = _devices()
+DEVICES: Mapping[str, Accelerators] = {
+    f"ml.{family}.{size}": Accelerators(kind, model, float(count))  # type: ignore[arg-type]
+    for kind, families in (("gpu", _GPUS), ("npu", _NPUS))
+    for family, (model, sizes) in families.items()
+    for size, count in sizes.items()
+}
 """Accelerators of one instance, by machine type."""
 
 
@@ -72,10 +66,10 @@ def cpu_cores(instance_type: str) -> float | None:
     """Return the vCPUs of one instance: four for each `xlarge` in its name, two for a `large`. None if unknown."""
     if instance_type in _ODD_CPUS:
         return _ODD_CPUS[instance_type]
-    if _LARGE.fullmatch(instance_type):
-        return 2.0
     match = _SIZE.fullmatch(instance_type)
-    return 4.0 * int(match[1] or 1) if match else None
+    if match is None:
+        return None
+    return 2.0 if match[1] is None else 4.0 * int(match[1] or 1)
 
 
 Group = tuple[str, float | None]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from msgspec import field
@@ -32,7 +31,7 @@ from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import amount, unix_time, whole
-from trainfleet_exporter.transport.json_fields import unusable
+from trainfleet_exporter.transport.json_fields import iso_time, unusable
 
 WORKSPACE = Workspace(WORKSPACE_ID, WORKSPACE_ID)
 """The only workspace: AWS has none."""
@@ -167,11 +166,6 @@ def hosts(nodes: float | None) -> list[str]:
     return [f"algo-{number}" for number in range(1, min(int(nodes or 0), 10_000) + 1)]
 
 
-def plan_name(arn: str | None) -> str:
-    """Return the name of a training plan from its ARN."""
-    return (arn or "").rpartition("/")[2]
-
-
 def _job(row: TrainingJob, name: str, stages: Sequence[Stage]) -> Job:
     primary, secondary = row.training_job_status or "", row.secondary_status or ""
     progress, _ = PROGRESS.get(secondary, (Status.UNKNOWN, ""))
@@ -192,7 +186,7 @@ def _job(row: TrainingJob, name: str, stages: Sequence[Stage]) -> Job:
         name=name,
         job_type=next((word for word, arn in parents if arn), "TrainingJob"),
         workspace_id=WORKSPACE_ID,
-        pool_id=plan_name(config.training_plan_arn),
+        pool_id=(config.training_plan_arn or "").rpartition("/")[2],  # the name of the plan
         resource_type=",".join(dict.fromkeys(instance_type for instance_type, _ in used if instance_type)),
         payment_type="TrainingPlan" if config.training_plan_arn else payment,
         status=status,
@@ -465,4 +459,4 @@ def _search(filters: Sequence[Filter]) -> dict[str, Any]:
 
 def _search_time(unix: float) -> str:
     """Format a Unix time as a filter value of Search: UTC without a zone, whole seconds."""
-    return datetime.fromtimestamp(int(unix), UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return iso_time(unix).removesuffix("Z")

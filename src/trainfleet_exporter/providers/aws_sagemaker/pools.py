@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
@@ -23,6 +24,7 @@ from trainfleet_exporter.providers.aws_sagemaker import instances
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
+from trainfleet_exporter.providers.collectors import distinct
 from trainfleet_exporter.providers.jobs.history import code, readable
 from trainfleet_exporter.providers.jobs.listing import with_unread
 from trainfleet_exporter.providers.values import unix_time, whole
@@ -259,10 +261,7 @@ class Pools:
             keys = [_CLUSTER + name for name in names]
             poll.keep_only([_PLANS, *keys])
             self._clusters.publish(names, whole=False)
-
-            async def read(part: Part) -> None:
-                await self._read_cluster(poll, part)
-
+            read = partial(self._read_cluster, poll)
             await self._queues["pools"].read_each(poll, keys, read, at_once=self._at_once)
             self._clusters.publish(names)
 
@@ -282,9 +281,9 @@ class Pools:
                 await part.not_found(error)
                 return
             found = [None if row is None else cluster_node(part.key, row, self._ends) for row in rows]
-            shown = _distinct(part, found, lambda node: node.node_name)
-            self._types.count(poll, [node.node_type for node in shown])
-            await part.publish(shown)
+            shown, _ = distinct(part, found, lambda node: node.node_name)
+            self._types.count(poll, [node.node_type for node in shown.values()])
+            await part.publish(list(shown.values()))
 
         await self._queues["nodes"].read_each(poll, names, read, at_once=self._at_once)
 
@@ -302,12 +301,11 @@ class Pools:
         listed = self._calls.whole_list("ListTrainingPlans", TrainingPlans, deadline=part.deadline)
         rows = await _if_served(listed, lambda error: part.lacks(_PLANS, error))
         known = [row for row in rows if row is None or row.status != EXPIRED]
-        shown = _distinct(
-            part, [None if row is None else plan_pool(row) for row in known], lambda pair: pair[0].pool_id
-        )
+        found = [None if row is None else plan_pool(row) for row in known]
+        shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         self._plans = {row.training_plan_arn or "": row for row in known if row is not None and row.training_plan_name}
         self._types.count(poll, [_plan_type(row) for row in self._plans.values()])
-        await part.publish([each for pair in shown for each in pair])
+        await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, poll: Poll, part: Part) -> None:
         name = part.key.removeprefix(_CLUSTER)
@@ -326,7 +324,7 @@ class Pools:
         part.dropped("malformed", rows.count(None))
         plans = {arn: plan.training_plan_name or "" for arn, plan in self._plans.items()}
         found = [None if group is None else group_pool(name, group, nodes, plans) for group in groups]
-        shown = _distinct(part, found, lambda pair: pair[0].pool_id)
+        shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         for group in groups:
             if group is not None:
                 plan = self._plans.get(group.training_plan_arn or "")
@@ -334,7 +332,7 @@ class Pools:
                 self._ends[f"{name}/{group.instance_group_name}"] = end
                 details = [each for each in group.instance_type_details or () if each is not None]
                 self._types.count(poll, [each.instance_type or "" for each in (group, *details)])
-        await part.publish([each for pair in shown for each in pair])
+        await part.publish([each for pair in shown.values() for each in pair])
 
 
 async def _if_served(listed: Awaitable[list[T]], lacks: Callable[[RequestRefused], None]) -> list[T]:
@@ -346,12 +344,3 @@ async def _if_served(listed: Awaitable[list[T]], lacks: Callable[[RequestRefused
             raise
         lacks(error)
         return []
-
-
-def _distinct(part: Part, found: Sequence[T | None], id_of: Callable[[T], str]) -> list[T]:
-    """Return what has an id, each once: the latest. The rest is counted as malformed or duplicate."""
-    kept = {id_of(item): item for item in found if item is not None}
-    malformed = found.count(None)
-    part.dropped("malformed", malformed)
-    part.dropped("duplicate", len(found) - malformed - len(kept))
-    return list(kept.values())

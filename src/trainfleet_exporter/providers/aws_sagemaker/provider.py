@@ -47,10 +47,8 @@ class AwsSageMaker:
         )
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
         self.endpoints = {api: config.endpoint(api) for api in apis}
-        self._fetch = KeyFetch(
-            config.credentials, place, self._transport, context, clock=clock, endpoints=self.endpoints
-        )
-        self.identity = open_credential(config.name, config.credentials, self._fetch)
+        fetch = KeyFetch(config.credentials, place, self._transport, context, clock=clock, endpoints=self.endpoints)
+        self.identity = open_credential(config.name, config.credentials, fetch)
         calls = {
             api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, clock)))
             for api, url in list(self.endpoints.items())
@@ -65,7 +63,6 @@ class AwsSageMaker:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._fetch.aclose()
         await self._transport.aclose()
 
 

@@ -185,8 +185,7 @@ class Usage:
     async def _read(self, poll: Poll, jobs: Sequence[Job]) -> tuple[dict[str, NewestReadings], dict[str, CloudError]]:
         """Return the newest readings by metric, and the first error of each metric that failed."""
         now, age = self._clock.now(), max(self._max_data_age, 2 * poll.interval)
-        begun = {job.job_id: job.created or 0.0 for job in jobs}
-        found = {metric.name: NewestReadings("pod", begun, now=now, max_age=age) for metric in self._targets}
+        found = {metric.name: NewestReadings("pod", self._begun(), now=now, max_age=age) for metric in self._targets}
         failed: dict[str, CloudError] = {}
         asked = list(_queries(self._targets, jobs))
         times = {"StartTime": (now - min(age, _LONGEST)) // _PERIOD * _PERIOD, "EndTime": math.ceil(now)}
