@@ -49,8 +49,8 @@ APIS = (
 
 _SMALL_PAGES = {
     "alibaba_pai.client.PAGE_SIZE": 2,
-    "alibaba_pai.usage.cloudmonitor.CATALOGUE_PAGE": 5,
-    "alibaba_pai.usage.cloudmonitor.POINTS": 20,
+    "alibaba_pai.usage._CATALOGUE_PAGE": 5,
+    "alibaba_pai.usage.POINTS": 20,
     "aws_sagemaker.calls.PAGE_SIZE": 2,
     "huawei_modelarts.client.JOBS_PAGE": 2,
     "huawei_modelarts.client.V1_PAGE": 2,

@@ -102,13 +102,13 @@ class Api:
         query: Mapping[str, str] | None = None,
         *,
         deadline: float,
-        page_size: int = PAGE_SIZE,
+        page_size: int = 0,
         **options: Any,
     ) -> Listing[T]:
         """Read all pages of a list."""
 
         async def read_page(number: int) -> Page[T]:
-            asked = {**(query or {}), "PageNumber": str(number + 1), "PageSize": str(page_size)}
+            asked = {**(query or {}), "PageNumber": str(number + 1), "PageSize": str(page_size or PAGE_SIZE)}
             page = await self.get(of.api, of.operation, path, of.page, asked, deadline=deadline, **options)
             return Page(whole(page.total_count), page.rows)
 
