@@ -31,6 +31,7 @@ JOBS = {
     "queued": 'trainfleet_job_status{status="queued"}',
     "failed": 'trainfleet_job_status_reason and on (job_id) trainfleet_job_status{status="failed"}',
     "with an alert": 'ALERTS{alertname=~"Trainfleet.+", job_id!=""}',
+    "with pods compared": "last_over_time(pod:trainfleet_work_share:ratio[10m])",
     "with medians": (
         "job:trainfleet_accelerator_power_median:watts and on (job_id) job:trainfleet_network_median:bytes_per_second"
     ),
