@@ -131,7 +131,7 @@ max {_BY} (max_over_time({FRESH_USE}[<stuck_window>])) < <idle_ratio>
 and {_ON}
 max {_BY} (count_over_time({FRESH_USE}[<stuck_window>])) >= <stuck_readings>
 and {_ON}
-max {_BY} (max_over_time({_USE}[<stuck_worked_within>:5m] offset <stuck_window>)) >= <stuck_worked_ratio>
+max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
 {_RUNNING}
 {OLD}"""),
             "warning",

@@ -148,10 +148,10 @@ class Workspaces:
             listed, read.until, read.now = dict(read.found), until, time.time()
             is_complete = await read_ends(read)
             self._drop_taken(read)
-            if is_complete:
-                read.tracker.ends_until = read.now
             if read.pending or any(listed.get(key) != each for key, each in read.found.items()):
                 await self._publish(read, details)
+            if is_complete:
+                read.tracker.ends_until = read.now  # after the ends since the last such list are counted
             self._report_ends(read)
 
         with self.listed.polling():
