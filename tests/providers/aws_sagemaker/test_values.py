@@ -94,7 +94,7 @@ def test_a_name_used_again_between_two_polls_is_a_new_job(run: Run) -> None:
         await fleet.runner("jobs").tick()
         assert await fleet.lines("job_faults_total", "job_recoveries_total") == []
         assert _phases(await fleet.lines("job_phase_seconds")) == {"running": 35}
-        for ended in (1, 2):  # nothing tells how the first lives ended
+        for ended in (1, 2):  # no answer says how the first lives ended
             at = 100 * ended
             cloud.jobs = [job("a", CreationTime=START + at, SecondaryStatusTransitions=[stage("Training", at, None)])]
             _end(cloud.jobs[0], at + 20)
