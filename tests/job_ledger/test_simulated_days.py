@@ -117,7 +117,10 @@ def test_the_report_on_two_days_is_true(tmp_path: Path, capsys: pytest.CaptureFi
     assert rows.keys() == expected.keys()
     figures = expected["all", ""].figures
     assert figures["jobs"] > 400
-    assert [name for name, value in figures.items() if not value] == ["finishing_hours", "other_faults"]  # no world has any
+    assert [name for name, value in figures.items() if not value] == [
+        "finishing_hours",
+        "other_faults",
+    ]  # no world has any
     wrong = []
     for key, sums in expected.items():
         for column, value in sums.expected().items():

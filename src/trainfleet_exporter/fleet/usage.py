@@ -72,9 +72,10 @@ class NewestReadings:
             self.dropped["unlisted"] += begun is not None or not self._is_known(key[0])
         else:
             self.dropped["malformed"] += value is None
-            self.dropped["duplicate"] += self._once and key in self.found
-            if key not in self.found or self.found[key][0] < time:
-                self.found[key] = time, value
+            before, left_out = self.found.get(key), value
+            if before is None or before[0] < time:
+                self.found[key], left_out = (time, value), None if before is None else before[1]
+            self.dropped["duplicate"] += self._once and left_out is not None
 
     def spoil(self, owner: str) -> None:
         """Note an unusable reading of a job (or pool) whose time or part is unknown."""

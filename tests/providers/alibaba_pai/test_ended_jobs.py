@@ -282,3 +282,18 @@ def test_failing_finished_queries_open_no_other_circuit(run: Callable[[Steps], N
         assert [await fleet.value(series) for series in counted] == [20] * 6
 
     run(steps)
+
+
+def test_ends_of_a_gap_that_nothing_saw_are_counted(run: Callable[[Steps], None]) -> None:
+    """Jobs that began and ended while the list of ended jobs failed for half an hour."""
+
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.answer = lambda operation, query: BROKEN if "TimeRangeField" in query else None
+        for _ in range(30):
+            await poll_jobs(fleet)
+        cloud.jobs.append(job("c", "Succeeded", GmtCreateTime=at(60), GmtFinishTime=at(120)))
+        cloud.answer = lambda operation, query: None
+        await poll_jobs(fleet)
+        assert await fleet.value(SUCCEEDED) == 1
+
+    run(steps)

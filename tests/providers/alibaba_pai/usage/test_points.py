@@ -285,3 +285,12 @@ def test_every_family_of_the_table_is_one_that_is_exposed() -> None:
         "pool_disk_capacity_bytes",
         "pool_disk_available_bytes",
     }
+
+
+def test_point_of_an_unknown_pod_leaves_no_sum() -> None:
+    feed = _feed("POD_NETWORK_RECEIVE_RATE", "B/s")
+    point = {"timestamp": int(NOW) * 1000, "jobId": "a", "Average": 1.0}
+    collected = _collected(feed)
+    _take(feed, collected, [{**point, "pod": "a-0"}, point])
+    assert [column.family.level for column in _columns(feed, collected)] == ["pod"]
+    assert +collected.dropped == {"malformed": 1}
