@@ -23,7 +23,7 @@ Found: TypeAlias = tuple[Loc, str]
 _REGION_WORD = re.compile("[0-9]+|north|south|east|west|central")
 """The words in names of new regions: `cn-north-12` is not a misspelt `cn-north-1`."""
 _WORDS = {
-    "^(Input|String) should (be|have) ": "allowed: ",
+    "^(Input|String) should (be|have|match) ": "allowed: ",
     ", unable to .*": "",
     "Input is not a valid path .*": "allowed: a path",
     "a valid boolean": "true or false",

@@ -139,7 +139,7 @@ class Workspaces:
                 raise DeadlineExceeded("not read before the poll's deadline")
             read = WorkspaceRead(part, self._tracker(part.key), time.time())
             await read_live(read)
-            read.pending = read.tracker.missing(read.found)
+            read.now, read.pending = time.time(), read.tracker.missing(read.found)
             await self._publish(read, details, pending=read.pending)
             reads[read.ends] = read
 

@@ -38,7 +38,7 @@ KEYS = "aws_access_key_id = AKIA{0}\naws_secret_access_key = planted-secret-{0}\
 ROLE_OF = "role_arn = " + ROLE.format("{0}") + "\nsource_profile = {1}\n"
 SSO = "sso_start_url = https://sso.test\nsso_region = us-east-1\n"
 SSO_ROLE = "sso_account_id = 123456789012\nsso_role_name = r\n"
-PROCESS = f"credential_process = {sys.executable} {{home}}/process.py\n"
+PROCESS = f'credential_process = "{sys.executable}" {{home}}/process.py\n'
 ENV_KEYS = {"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": "planted-env"}
 WEB = {"AWS_WEB_IDENTITY_TOKEN_FILE": "{home}/token", "AWS_ROLE_ARN": ROLE.format("pod")}
 WEB_PROFILE = f"role_arn = {ROLE.format('web')}\nweb_identity_token_file = {{home}}/token\n"

@@ -125,27 +125,6 @@ def test_tasks_of_a_job_are_shown_until_its_end_is_known(run: Run, published: li
     run(check)
 
 
-def test_others_have_their_turn_while_many_rows_are_gone_through(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.jobs = [job(f"job-{number}") for number in range(1000)]
-        cloud.slow = 0
-        await fleet.runner("workspaces").tick()
-        turns = 0
-
-        async def count() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        counting = asyncio.create_task(count())
-        await fleet.runner("jobs").tick()
-        counting.cancel()
-        assert turns >= 20 + 2 * 1000 / 100  # a turn for each page, and for every hundred rows and jobs
-
-    run(check)
-
-
 @pytest.mark.parametrize("status", [400, 403, 500])
 def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(run: Run, status: int) -> None:
     """What became of jobs that are not live any more is asked by their ids; live jobs do not depend on the answer."""
