@@ -166,7 +166,7 @@ def test_without_a_socket_nothing_runs() -> None:
     _stepped({"WATCHDOG_USEC": "1000000"}, script)
 
 
-@pytest.mark.parametrize("address", ["/run/nobody", "@nobody", "vsock:2:1234", "stuck"])
+@pytest.mark.parametrize("address", ["/run/nobody", "@nobody", "vsock:2:1234", "never read"])
 def test_lost_service_manager_is_logged_once(address: str, ears: Ears, caplog: pytest.LogCaptureFixture) -> None:
     async def script(manager: ServiceManager) -> None:
         manager.ready()
@@ -174,7 +174,7 @@ def test_lost_service_manager_is_logged_once(address: str, ears: Ears, caplog: p
         await asyncio.sleep(1000)  # a socket takes ten messages, or some hundred (net.unix.max_dgram_qlen)
         assert time.perf_counter() - began < 10  # not half a second for each
 
-    environ = ears.environ if address == "stuck" else {"NOTIFY_SOCKET": address}
+    environ = ears.environ if address == "never read" else {"NOTIFY_SOCKET": address}
     with caplog.at_level(logging.DEBUG):
         _stepped({**environ, "WATCHDOG_USEC": "1000000"}, script)
     (said,) = [line_of(record) for record in caplog.records if record.name.endswith("notify")]
