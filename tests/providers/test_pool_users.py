@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.clock import run_stepped
@@ -15,6 +16,7 @@ from trainfleet_exporter.model import Accelerators, PoolUser
 from trainfleet_exporter.providers.alibaba_pai.pools import (
     ResourceAmount,
     UserResources,
+    UsersPage,
     WorkloadResource,
 )
 from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
@@ -105,6 +107,11 @@ def test_training_jobs_hold_the_rest_of_a_total() -> None:
 @pytest.mark.parametrize("others", [None, {"dsw": [_workload("1", "1"), QuotaWorkload(user_id="1")]}])
 def test_types_that_are_not_known_are_not_guessed(others: dict[str, list[QuotaWorkload]] | None) -> None:
     assert _of(pai_users("q", [_usage("1", "12")], others)) == {("1", "n-1", ""): 12.0}
+
+
+@pytest.mark.parametrize("name", ["QuotaUserUsages", "QuotaUserUsage"])
+def test_an_empty_list_of_either_name_is_not_a_missing_one(name: str) -> None:
+    assert msgspec.convert({"TotalCount": 1, name: []}, UsersPage).rows == []
 
 
 def test_workloads_of_modelarts_add_up_by_user_and_type() -> None:

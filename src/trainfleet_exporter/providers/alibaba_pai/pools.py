@@ -128,7 +128,8 @@ class UsersPage(Row):
     @property
     def rows(self) -> list[UserRow | None] | None:
         """The list of either name."""
-        return self.quota_user_usages or self.quota_user_usage or self.quota_user_usages
+        one, other = self.quota_user_usages, self.quota_user_usage
+        return other if one is None else one or other or one
 
 
 class NodeRow(Row):
