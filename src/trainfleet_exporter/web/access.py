@@ -85,21 +85,21 @@ class Access:
     def _check(self) -> None:
         """Read the files again if they have changed. Runs in a thread, one at a time."""
         stamps = _stamps(self.config.files)
-        now = time.time_ns()
-        is_settled = all(stamp is None or abs(now - stamp[0]) > _SETTLED_NS for stamp in stamps)
+        is_settled = all(stamp is None or abs(time.time_ns() - stamp[0]) > _SETTLED_NS for stamp in stamps)
         if not is_settled or (stamps == self._stamps and not self._faults):
             return
-        before = self._faults
         try:
             found = read_web_config(self._path)
             if (found.context is None) != (self.config.context is None):
                 message = "restart the exporter to switch TLS on or off"
                 raise ConfigError([Fault(str(self._path), None, "tls_server_config", message)])
         except ConfigError as error:
-            self._faults = tuple(error.faults)
+            before, self._faults = self._faults, tuple(error.faults)
             for fault in self._faults if self._faults != before else ():
                 log.error("web config invalid; the old one stays in use", extra=fields(error=str(fault)))
         else:
+            if _stamps(self.config.files) != stamps:
+                return  # changed while it was read: the next check reads it whole
             self._stamps, self._faults = stamps if found.files == self.config.files else _stamps(found.files), ()
             self.config = found
             self.announce(is_new=True)
