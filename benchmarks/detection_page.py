@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from deploy.generator.docs import BEGIN, END
 from deploy.generator.docs_detection import elsewhere
+
+if TYPE_CHECKING:
+    from benchmarks.detection import Score
 
 _HEAD = """\
 # How well the alerts detect
@@ -76,29 +79,8 @@ nodes. The simulated weeks contain no such events.
 """
 
 
-class Scored(Protocol):
-    """The values of an alert's score on the page."""
-
-    alarms: int
-    wanted: int
-    false: Counter[str]
-    missed: Counter[str]
-
-    @property
-    def precision(self) -> float | None:
-        """As of Score."""
-
-    @property
-    def recall(self) -> float | None:
-        """As of Score."""
-
-    @property
-    def delay(self) -> float | None:
-        """As of Score."""
-
-
 def page(
-    scores: Mapping[str, Scored], claims: Mapping[str, str], *, weeks: int, jobs: int, held: float, first: int
+    scores: Mapping[str, Score], claims: Mapping[str, str], *, weeks: int, jobs: int, held: float, first: int
 ) -> str:
     """Return the whole page. `held` is the sum of the weeks in which the jobs held accelerators."""
     rows, reasons = "", ""

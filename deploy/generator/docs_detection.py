@@ -29,7 +29,7 @@ def elsewhere(measured: str) -> str:
         for name in sorted({row["alertname"] for test in tests for row in test.get("alert_rule_test", [])}):
             files.setdefault(name, []).append(_link(path))
     rows = (
-        f"| [{alert.name}](runbooks/{alert.name}.md) | {', '.join(files.get(alert.name, []))} |\n"
+        f"| {alert.link} | {', '.join(files.get(alert.name, []))} |\n"
         for alert in rules.alerts()
         if alert.name not in known
     )

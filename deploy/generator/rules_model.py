@@ -16,6 +16,9 @@ Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours.
 Severity = Literal["critical", "warning", "info"]
 Number = int | float
 
+RUNBOOK = "runbooks/{alert}.md"
+"""Where the runbook of an alert is, from docs/. It may have `{anchor}`, the name in lower case. `runbook_url` in
+thresholds.yaml is the URL of docs/."""
 _OF_JOBS = re.compile("Trainfleet(Job|Pod|Pool|Node)")
 _PLACE = re.compile(r"<([a-z][a-z_]*)>")
 
@@ -48,8 +51,13 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        """The URL of the alert's page in docs/runbooks."""
-        return f"<runbook_url>/{self.name}.md"
+        """The URL of the alert's runbook."""
+        return f"<runbook_url>/{RUNBOOK.format(alert=self.name, anchor=self.name.lower())}"
+
+    @property
+    def link(self) -> str:
+        """A link to the runbook from a page in docs/, as Markdown."""
+        return f"[{self.name}]({self.runbook.removeprefix('<runbook_url>/')})"
 
     @property
     def dashboard(self) -> str:

@@ -96,7 +96,7 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
         below = (families(expressions[name]) for name in named & set(expressions))
         return {name for name in named if ":" not in name and not name.startswith(_OWN)}.union(*below)
 
-    by_alert = {f"[{alert.name}](runbooks/{alert.name}.md)": families(alert.expr) for alert in alerts}
+    by_alert = {alert.link: families(alert.expr) for alert in alerts}
     by_record: dict[str, set[str]] = defaultdict(set)
     for record in records:
         by_record[f"`{record.name.partition(':')[2].removeprefix('trainfleet_')}`"] |= families(record.expr)
@@ -107,5 +107,4 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
 
 def _row(alert: Alert, thresholds: Thresholds) -> str:
     wait = filled(alert.wait, thresholds) or ("event" if alert.event else "none")
-    link = f"[{alert.name}](runbooks/{alert.name}.md)"
-    return f"| {link} | {alert.severity} | {wait} | {filled(alert.about, thresholds)} |\n"
+    return f"| {alert.link} | {alert.severity} | {wait} | {filled(alert.about, thresholds)} |\n"

@@ -42,8 +42,8 @@ def _queries(text: str) -> Iterator[str]:
 def test_each_alert_has_its_page_and_each_page_its_alert() -> None:
     assert [page.stem for page in PAGES] == sorted(alert.name for alert in rules.alerts())
     for alert in rules.alerts():
-        assert alert.runbook == f"<runbook_url>/{alert.name}.md"
-    assert str(rules.shipped().thresholds["runbook_url"]).endswith("/docs/runbooks")
+        assert alert.runbook == f"<runbook_url>/runbooks/{alert.name}.md"
+    assert str(rules.shipped().thresholds["runbook_url"]).endswith("/docs")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
