@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long lint generate faults fuzz soak bench cost image lock clean
+.PHONY: help demo test test-all test-long lint audit generate faults fuzz soak bench cost image lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,10 @@ lint: $(VENV)/.dev ## run ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+audit: $(VENV)/.runtime ## compare the pinned versions of the exporter with known vulnerabilities (needs a package index)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	$(BIN)/pip-audit --disable-pip --require-hashes -r requirements/runtime.txt
 
 generate: $(VENV)/.dev ## write the generated files: rules, dashboards, copies in the chart, references in docs
 	$(BIN)/python -m deploy.generator
@@ -64,6 +68,8 @@ lock: $(VENV)/.dev ## pin names, versions and hashes again
 	    --no-emit-find-links --no-header --upgrade pyproject.toml --group build --group dev --group vendor -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-header --upgrade --group fuzz -o requirements/fuzz.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --no-header --upgrade --group audit -c requirements/dev.txt -o requirements/audit.txt
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -11,6 +11,7 @@ import yaml
 from deploy.generator import DEPLOY
 from deploy.generator.kubernetes_manifests import manifests
 from deploy.generator.rules_accelerators import PRICE
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from tests.deploy.test_chart import CHART, VALUE_FILES, validate
 from tests.support.programs import need
@@ -41,6 +42,70 @@ def _by_kind(rendered: str) -> dict[str, list[dict[str, Any]]]:
         if document is not None:
             found.setdefault(document["kind"], []).append(document)
     return found
+
+
+_TEXT, _MAP = {"type": "string"}, {"type": "object"}
+_DURATION = {"type": "string", "pattern": r"^(0|(\d+(ms|[smhdwy]))+)$"}
+_RELABEL = {
+    "type": "array",
+    "items": {
+        "additionalProperties": False,
+        "properties": {
+            "action": {"enum": ["replace", "keep", "drop", "hashmod", "labelmap", "labeldrop", "labelkeep"]},
+            "regex": _TEXT,
+            "replacement": _TEXT,
+            "separator": _TEXT,
+            "sourceLabels": {"type": "array", "items": _TEXT},
+            "targetLabel": _TEXT,
+        },
+    },
+}
+_ENDPOINT = {
+    "additionalProperties": False,
+    "properties": {
+        "port": _TEXT,
+        "path": _TEXT,
+        "scheme": {"enum": ["http", "https", "HTTP", "HTTPS"]},
+        "interval": _DURATION,
+        "scrapeTimeout": _DURATION,
+        "tlsConfig": _MAP,
+        "basicAuth": {"type": "object", "additionalProperties": _MAP},
+        "relabelings": _RELABEL,
+        "metricRelabelings": _RELABEL,
+    },
+}
+
+
+def _monitor_schema(endpoints: str) -> dict[str, Any]:
+    """Return what the operator's CRDs (v0.93) say of the fields that the chart renders. Others are errors."""
+    return {
+        "required": [endpoints, "selector"],
+        "additionalProperties": False,
+        "properties": {
+            endpoints: {"type": "array", "minItems": 1, "items": _ENDPOINT},
+            "selector": {"properties": {"matchLabels": {"additionalProperties": _TEXT}}, "additionalProperties": False},
+            "namespaceSelector": {
+                "properties": {"any": {"type": "boolean"}, "matchNames": {"type": "array", "items": _TEXT}},
+                "additionalProperties": False,
+            },
+            "sampleLimit": {"type": "integer"},
+            "bodySizeLimit": {"type": "string", "pattern": r"(^0|([0-9]*[.])?[0-9]+((K|M|G|T|E|P)i?)?B)$"},
+        },
+    }
+
+
+@pytest.mark.parametrize("path", VALUE_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
+def test_the_operator_takes_the_monitors(kind: str, path: Path, tmp_path: Path) -> None:
+    change = tmp_path / "change.yaml"
+    limits = {"sampleLimit": 7, "bodySizeLimit": "10MB"}
+    off = {"serviceMonitor": {"enabled": False}, "podMonitor": {"enabled": False}}
+    on = {kind[0].lower() + kind[1:]: {"enabled": True, **limits}}
+    change.write_text(yaml.safe_dump({**off, **on}), encoding="utf-8")
+    (monitor,) = _rendered(path, change)[kind]
+    schema = _monitor_schema("endpoints" if kind == "ServiceMonitor" else "podMetricsEndpoints")
+    assert [fault.json_path for fault in Draft7Validator(schema).iter_errors(monitor["spec"])] == []
+    assert limits.items() <= monitor["spec"].items()
 
 
 def _values(name: str) -> Path:
@@ -140,10 +205,11 @@ def test_what_cannot_be_shared_is_refused(change: dict[str, Any], words: str, tm
     assert words in done.stderr
 
 
-DEMO: dict[str, Any] = {"demo": True}
+IMAGE: dict[str, Any] = {"image": {"repository": "registry.example.com/trainfleet-exporter"}}
+DEMO: dict[str, Any] = {**IMAGE, "demo": True}
 
 
-@pytest.mark.parametrize("values", [{}, {**DEMO, "config": {"existingSecret": "x"}}], ids=["none", "two"])
+@pytest.mark.parametrize("values", [IMAGE, {**DEMO, "config": {"existingSecret": "x"}}], ids=["none", "two"])
 def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
@@ -157,7 +223,7 @@ def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: P
     [
         ({**DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has no TLS and no users"),
         ({**DEMO, "web": {"scheme": "https"}}, "the demo has no TLS and no users"),
-        ({"config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "https needs a web config"),
+        ({**IMAGE, "config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "https needs a web config"),
     ],
     ids=["users of a demo", "TLS of a demo", "TLS of nothing"],
 )

@@ -80,7 +80,7 @@ def test_each_value_changes_what_is_rendered(tmp_path: Path) -> None:
         "existing": _ci("existing"),
         "tls": _ci("tls"),
         "manifests": merged(_ci("manifests"), {"networkPolicy": {"restrictEgress": False}}),
-        "demo": {"demo": True},
+        "demo": _ci("demo"),
     }
     candidates: dict[str, dict[str, Any]] = {}
     seen: set[str] = set()
@@ -92,7 +92,7 @@ def test_each_value_changes_what_is_rendered(tmp_path: Path) -> None:
                 seen.add(dotted)
                 candidates[f"{name} without {dotted}"] = _without(base, path)
     found = _all_rendered(tmp_path, candidates)
-    assert sum(not text for text in found.values()) <= 9  # without ingress.hosts or any config, for example
+    assert sum(not text for text in found.values()) <= 10  # without the image, ingress.hosts or any config, for example
     same = [name for name, text in found.items() if " without " in name and text == found[name.partition(" ")[0]]]
     assert same == []
     known = {".".join(path) for path in _leaves(VALUES)}
@@ -112,6 +112,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
     """
     released = json.loads(path.read_text(encoding="utf-8"))
     for each in released.values():
+        each["values"].setdefault("image", {})["repository"] = "registry.example.com/x"  # released charts had a default
         if "inline" in each["values"].get("config", {}):
             each["values"]["config"] |= {"inline": _ci("default")["config"]["inline"]}
     assert refused(tmp_path, *(merged(VALUES, each["values"]) for each in released.values())) == {}
@@ -149,6 +150,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
         ({"podDisruptionBudget": {"enabled": True, "minAvailable": 1}}, "leave the other empty"),
         ({"podDisruptionBudget": {"enabled": True, "maxUnavailable": ""}}, "leave the other empty"),
         ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrapes each exporter twice"),
+        ({"image": {"repository": ""}}, "set image.repository to the image in your registry"),
         ({"config": {"inline": {"global": {"state_file": "x"}}}}, "config.inline: state_file was removed"),
         ({"config": {"inline": "providers:\n  - sharding: {spread: 1}\n"}}, "belongs to one shard"),
     ],
@@ -163,6 +165,7 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
         "both",
         "neither",
         "monitors",
+        "image",
         "state file",
         "divided provider",
     ],

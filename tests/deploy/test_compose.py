@@ -58,11 +58,15 @@ def test_the_mounts_are_those_of_this_repository() -> None:
     assert grafana | rules <= mounted
 
 
-def test_images_are_pinned_and_ports_are_on_loopback() -> None:
-    for name, service in SERVICES.items():
-        ours = "build" in service and service["pull_policy"] == "build"
-        assert ours or re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
-        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+@pytest.mark.parametrize("name", SERVICES)
+def test_services_are_pinned_and_confined(name: str) -> None:
+    service = SERVICES[name]
+    ours = "build" in service and service["pull_policy"] == "build"
+    assert ours or re.search(r":v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}$", service["image"])
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+    assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert {"mem_limit", "pids_limit"} <= service.keys()
 
 
 def test_the_exporter_takes_its_command() -> None:
@@ -79,6 +83,7 @@ def test_prometheus_is_as_the_example_but_for_addresses() -> None:
     assert exporter.partition(":")[0] in SERVICES
     text = json.dumps(ours).replace(alertmanager, "localhost:9093").replace(exporter, "localhost:10075")
     assert json.loads(text) == example
+    assert ours["scrape_configs"][0]["sample_limit"] > 1_260_000  # of the largest fleet in docs/sizing.md
 
 
 def test_prometheus_takes_its_config(tmp_path: Path) -> None:

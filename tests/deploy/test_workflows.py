@@ -20,17 +20,26 @@ STEPS = [step for each in LOADED.values() for job in each["jobs"].values() for s
 TARGETS = set(re.findall(r"^([a-z.$()A-Z/-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
-def test_workflows_fit_the_schema_of_github() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    done = subprocess.run([*command, *WORKFLOWS.values()], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [("github-workflows", [*WORKFLOWS.values()]), ("dependabot", [ROOT / ".github" / "dependabot.yml"])],
+)
+def test_workflows_fit_the_schemas_of_github(schema: str, files: list[Path]) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    assert set(WORKFLOWS) == {"ci.yaml", "image.yaml", "release.yaml"}
 
 
-def test_actions_are_pinned_by_major_version() -> None:
-    used = [step["uses"] for step in STEPS if "uses" in step]
-    assert used
-    assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@v\d+", name)] == []
+def test_actions_and_containers_are_pinned_by_content() -> None:
+    """Each action by commit, with its release as a comment that Dependabot updates."""
+    text = "".join(path.read_text(encoding="utf-8") for path in WORKFLOWS.values())
+    used = re.findall(r"uses: (?!\./)(.*)", text)
+    assert len(used) >= 10
+    assert [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", name)] == []
+    assert len(set(used)) == len({name.partition("@")[0] for name in used}), "one action, two commits"
+    job = LOADED["ci.yaml"]["jobs"]["test"]
+    assert job["container"].endswith("@${{ matrix.digest }}")
+    assert all(re.fullmatch("sha256:[0-9a-f]{64}", each["digest"]) for each in job["strategy"]["matrix"]["include"])
 
 
 def test_scripts_are_valid_shell() -> None:
@@ -46,10 +55,17 @@ def test_scripts_take_what_others_can_name_from_the_environment() -> None:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_jobs_have_few_rights_and_an_end(name: str) -> None:
-    assert LOADED[name]["permissions"] == {"contents": "read"}
+    """Only the job that runs no code of packages may write, and no job keeps its token in the checkout."""
+    assert LOADED[name]["permissions"] == {}
     jobs = LOADED[name]["jobs"].values()
     assert all("timeout-minutes" in job for job in jobs if "steps" in job)
-    assert {job for job, each in LOADED[name]["jobs"].items() if "write" in str(each.get("permissions"))} <= {"release"}
+    for job in jobs:
+        steps = job.get("steps", [])
+        writes = "write" in str(job["permissions"])
+        assert writes or job["permissions"] == {"contents": "read"}
+        checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+        assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+        assert not writes or not (checkouts or re.search("pip|make|docker", str([step.get("run") for step in steps])))
 
 
 def test_no_registry_and_no_index_is_named() -> None:
@@ -62,9 +78,10 @@ def test_ci_runs_what_the_makefile_has_on_every_python() -> None:
     matrix = jobs["test"]["strategy"]["matrix"]
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert matrix["python"] == re.findall(r'"Programming Language :: Python :: (3\.\d+)"', pyproject)
-    made = {*matrix["target"], *(each["target"] for each in matrix["include"])}
+    assert {each["python"] for each in matrix["include"]} == set(matrix["python"])
+    made = {*matrix["target"], *(each["target"] for each in matrix["include"] if "target" in each)}
     made.update(re.findall(r"^make ([\w./-]+)", "\n".join(step.get("run", "") for step in STEPS), re.MULTILINE))
-    assert made >= {"lint", "test", "test-long"}
+    assert made >= {"audit", "lint", "test", "test-long"}
     assert {target.replace(".venv", "$(VENV)") for target in made} <= TARGETS
 
 
@@ -76,13 +93,26 @@ def test_ci_installs_the_programs_of_the_local_run() -> None:
     assert wanted == set(script.partition("--no-install-recommends \\\n")[2].split())
 
 
+def _names(workflow: str, job: str) -> list[str]:
+    return [step.get("uses", "").partition("@")[0] for step in LOADED[workflow]["jobs"][job]["steps"]]
+
+
 def test_release_has_a_bill_of_materials_and_waits_for_ci() -> None:
     jobs = LOADED["release.yaml"]["jobs"]
     assert jobs["ci"]["uses"] == "./.github/workflows/ci.yaml"
-    assert jobs["release"]["needs"] == "ci"
-    names = [step.get("uses", "").partition("@")[0] for step in jobs["release"]["steps"]]
-    assert names.index("anchore/sbom-action") < names.index("actions/attest-build-provenance")
+    assert (jobs["build"]["needs"], jobs["release"]["needs"]) == ("ci", "build")
+    assert _names("release.yaml", "build")[-2:] == ["anchore/sbom-action", "actions/upload-artifact"]
+    assert _names("release.yaml", "release")[:2] == ["actions/download-artifact", "actions/attest-build-provenance"]
     assert jobs["release"]["steps"][-1]["run"].startswith("gh release create")
+
+
+def test_ci_looks_for_known_vulnerabilities() -> None:
+    assert _names("image.yaml", "build")[-1] == "anchore/scan-action"
+    scan = LOADED["image.yaml"]["jobs"]["build"]["steps"][-1]["with"]
+    assert f"/opt/trainfleet-exporter/{scan['sbom']} " in str(LOADED["image.yaml"]["jobs"]["build"]["steps"])
+    audit = re.search(r"^audit:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert audit is not None
+    assert "--require-hashes -r requirements/runtime.txt" in audit[1]
 
 
 def test_local_ci_runs_all_tests() -> None:
