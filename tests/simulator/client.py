@@ -53,14 +53,17 @@ def send(
     method: str = "GET",
     content: bytes = b"",
 ) -> httpx.Response:
-    """One request as it is, signed or not."""
+    """One request as it is, signed or not. The answer has its body as it came."""
 
     async def once() -> httpx.Response:
         transport = httpx.ASGITransport(simulator.app)
         async with httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
             text = canonical_query(query or {}) if raw_query is None else raw_query
             url = httpx.URL(f"http://{HOST}{path}").copy_with(query=text.encode() or None)
-            return await client.request(method, url, headers=headers, content=content)
+            async with client.stream(method, url, headers=headers, content=content) as answer:
+                raw = b"".join([chunk async for chunk in answer.aiter_raw()])
+            kept = [(name.replace("content-encoding", "encoded"), value) for name, value in answer.headers.items()]
+            return httpx.Response(answer.status_code, headers=kept, content=raw)
 
     return asyncio.run(once())
 
