@@ -9,20 +9,17 @@ from prometheus_client.core import Metric
 from deploy.generator.docs_tables import code, table
 from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.families import KEYS, MetricFamily
-from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
-from trainfleet_exporter.families.history import HISTORY_FAMILIES
-from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
-from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
+from trainfleet_exporter.families import table as rows
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
 _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
-    ("Providers, workspaces, counts of jobs", (*FLEET_FAMILIES, *QUOTA_FAMILIES)),
-    ("Jobs", JOB_FAMILIES),
-    ("Time and faults", HISTORY_FAMILIES),
-    ("Pods", POD_FAMILIES),
-    ("Pools", POOL_FAMILIES),
-    ("Nodes", NODE_FAMILIES),
+    ("Providers, workspaces, counts of jobs", (*rows.FLEET_FAMILIES, *rows.QUOTA_FAMILIES)),
+    ("Jobs", rows.JOB_FAMILIES),
+    ("Time and faults", rows.HISTORY_FAMILIES),
+    ("Pods", rows.POD_FAMILIES),
+    ("Pools", rows.POOL_FAMILIES),
+    ("Nodes", rows.NODE_FAMILIES),
     *(
         (title, tuple(family for family in USAGE_FAMILIES if family.name.startswith(f"trainfleet_{level}_")))
         for title, level in (

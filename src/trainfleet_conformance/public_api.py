@@ -24,6 +24,8 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.transport.payload": "decoding of responses into structs",
     "trainfleet_exporter.transport.calls": "the building blocks of the transport",
     "trainfleet_exporter.transport.proxies": "the proxy for a URL",
+    "trainfleet_exporter.families.usage": "families of usage",
+    "trainfleet_exporter.fleet.chosen_metrics": "metrics that the config chooses for families of usage",
     "trainfleet_exporter.fleet.collectors": "collectors that are methods, or read jobs one by one",
     "trainfleet_exporter.fleet.jobs": "live jobs, finished jobs and what is shown of them",
     "trainfleet_exporter.fleet.lists": "complete lists, read by tokens",
@@ -38,7 +40,6 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.providers.jobs.filters": "the choice of jobs that have their own series",
     "trainfleet_exporter.providers.jobs.past": "past jobs from lists; base of a history",
     "trainfleet_exporter.providers.history": "past values of a cloud, for the backfill",
-    "trainfleet_exporter.providers.usage.table": "families of usage, and the choices of the config",
     "trainfleet_exporter.providers.usage.quantities": "units, and limits of plausible values",
     "trainfleet_exporter.providers.usage.entities": "the objects that bulk readings belong to",
     "trainfleet_exporter.providers.usage.newest": "the newest reading of a metric for each object",
@@ -100,8 +101,7 @@ def _package(folder: Path) -> str:
 
 
 def _is_private(module: str, package: str) -> bool:
-    if module == package or module.startswith(f"{package}."):
+    if f"{module}.".startswith(f"{package}."):
         return False
-    if module.partition(".")[0] in _CLIENTS or module in _CLIENT_MODULES:
-        return True
-    return module.partition(".")[0] in _OURS and module not in PUBLIC
+    top = module.partition(".")[0]
+    return top in _CLIENTS or module in _CLIENT_MODULES or (top in _OURS and module not in PUBLIC)

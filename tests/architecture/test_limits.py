@@ -47,7 +47,7 @@ def test_the_longest_path_decides_the_row() -> None:
     source = "src/trainfleet_exporter"
     assert _named(f"{source}/providers/aws_sagemaker/usage.py") == "AWS SageMaker"
     assert _named(f"{source}/clouds/aws_sagemaker/jobs.py") == "AWS SageMaker"
-    assert _named(f"{source}/providers/usage/table.py") == "engines of clouds"
+    assert _named(f"{source}/providers/usage/past.py") == "engines of clouds"
     assert _named(f"{source}/fleet/jobs.py") == "engines of clouds"
     assert _named(f"{source}/web/status_page/page.html.jinja") == "template of the status page"
     assert _named(f"{source}/web/status_page/figures.py") == "web"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from benchmarks.cost import CLOUDS, DOCUMENT, SIZES, Cloud, Measured, measure, table
 
-from trainfleet_exporter.providers.usage.table import PROFILES
+from trainfleet_exporter.families.usage import PROFILES
 
 _, _, _MEASURED = DOCUMENT.read_text(encoding="utf-8").partition("<!-- measured: begin -->")
 DOCUMENTED = _MEASURED.partition("<!-- measured: end -->")[0]

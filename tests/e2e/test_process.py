@@ -19,9 +19,9 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.programs import need
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.families.history import HISTORY_FAMILIES
+from trainfleet_exporter.families.table import HISTORY_FAMILIES
+from trainfleet_exporter.families.usage import PROFILING
 from trainfleet_exporter.providers.alibaba_pai.metrics import POOL_FAMILIES
-from trainfleet_exporter.providers.usage.table import PROFILING
 from trainfleet_simulator import Fault, Simulator
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS

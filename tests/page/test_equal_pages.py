@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.families.family import WholeHistogram
 from trainfleet_exporter.model import (
     Accelerator,
     ClassicHistogram,
@@ -110,7 +109,7 @@ class Plain:
                 continue
             objects = [one for one in found if type(one) is family.of]
             for one in found:
-                if isinstance(one, Readings) and one.of is family.of and reads(family, one.field):
+                if isinstance(one, Readings) and one.of is family.of and family.field == one.field:
                     objects += as_objects(one)
             lines = "".join(line for one in objects for line in lines_of(family, one))
             if lines:
@@ -134,19 +133,14 @@ class Plain:
         return (page + "# EOF\n" if fmt is Format.OPENMETRICS else page).encode()
 
 
-def reads(family: MetricFamily, field: str) -> bool:
-    """Whether the family shows this field of its class."""
-    return getattr(family.read, "path", None) == field
-
-
 def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
     names, keys = KEYS[family.of]
-    if isinstance(family.read, WholeHistogram):
-        named = [("provider", PROVIDER), *zip(names, keys(found), strict=True)]
-        text = ",".join(f"{name}={quoted(value)}" for name, value in named)
-        yield from histogram_lines(family.name, text, family.read.value(found))
-        return
     for values, value in family.read(found):
+        if isinstance(value, ClassicHistogram):
+            named = [("provider", PROVIDER), *zip(names, keys(found), strict=True)]
+            text = ",".join(f"{name}={quoted(value)}" for name, value in named)
+            yield from histogram_lines(family.name, text, value)
+            continue
         if family.labels is None:
             pairs = tag_labels(dict(zip(values[::2], values[1::2], strict=True)), frozenset(JOB_LABELS))
             if not pairs:
@@ -157,9 +151,7 @@ def lines_of(family: MetricFamily, found: object) -> Iterator[str]:
         yield f"{family.name}{{{','.join(f'{name}={quoted(text)}' for name, text in labels)}}} {number(value)}\n"
 
 
-def histogram_lines(name: str, labels: str, shown: ClassicHistogram | None) -> Iterator[str]:
-    if shown is None:
-        return
+def histogram_lines(name: str, labels: str, shown: ClassicHistogram) -> Iterator[str]:
     for bound, count in zip(shown.bounds, shown.counts, strict=True):
         yield f'{name}_bucket{{{labels},le="{bound}"}} {count}\n'
     yield f'{name}_bucket{{{labels},le="+Inf"}} {shown.count}\n'

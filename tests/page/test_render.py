@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from trainfleet_exporter.families import FAMILIES, KEYS
-from trainfleet_exporter.families.family import WholeHistogram
+from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import (
-    ClassicHistogram,
-    DeviceUsage,
     Job,
     JobCount,
-    JobUsage,
     Pod,
     PodUsage,
     Readings,
     Status,
     Subject,
-    UsageValues,
 )
 from trainfleet_exporter.page import render as render_module
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 
 from .examples import EXAMPLES, JOB_LABELS
-from .reading import Sample, joined, samples
+from .reading import joined, samples
 
 ALL = [found for examples in EXAMPLES.values() for found in examples]
 
@@ -43,40 +36,6 @@ def test_every_series_occurs_once() -> None:
     series = Counter((name, *sorted(labels.items())) for name, labels, _ in samples(joined(rendered)))
     assert set(rendered) == {family.name for family in FAMILIES}
     assert max(series.values()) == 1
-
-
-def test_every_row_of_the_table_is_rendered_as_it_reads() -> None:
-    # The renderer takes a shorter way to single numbers, which must lead to the same place.
-    rendered = samples(joined(Renderer(RenderSettings()).render("p", ALL).lines))
-    expected = []
-    for family in FAMILIES:
-        names, keys = KEYS[family.of]
-        for found in ALL:
-            if type(found) is not family.of or family.labels is None:
-                continue
-            if isinstance(family.read, WholeHistogram):
-                expected += _histogram(family.name, found, family.read.value(found))
-                continue
-            for values, value in family.read(found):
-                labels = zip((*names, *family.labels), (*keys(found), *values), strict=True)
-                expected.append((family.name, {"provider": "p", **dict(labels)}, float(value)))
-
-    def ordered(lines: list[Sample]) -> list[Sample]:
-        return sorted(lines, key=lambda line: (line[0], sorted(line[1].items())))
-
-    assert ordered(rendered) == ordered(expected)
-
-
-def _histogram(name: str, found: Any, shown: ClassicHistogram | None) -> list[Sample]:
-    if shown is None:
-        return []
-    labels = {"provider": "p", "pool_id": found.pool_id}
-    buckets = [*zip(shown.bounds, shown.counts, strict=True), ("+Inf", shown.count)]
-    return [
-        *((f"{name}_bucket", {**labels, "le": str(bound)}, float(count)) for bound, count in buckets),
-        (f"{name}_sum", labels, float(shown.sum)),
-        (f"{name}_count", labels, float(shown.count)),
-    ]
 
 
 def test_labels_are_in_order_provider_keys_others() -> None:
@@ -238,51 +197,6 @@ def test_what_is_too_long_counts_in_each_poll_that_finds_it() -> None:
     for poll in (found(1.0, 0.5), found(1.0, 0.5), found(2.0, 0.5), found(1.0, 0.6), found(3.0, 0.7)):
         assert _rendered(poll).too_long == 3
     assert _rendered(found(1.0, 0.5)[:100]).too_long == 0
-
-
-def test_a_column_shows_the_same_as_an_object_for_each_reading() -> None:
-    values = array(
-        "d",
-        [
-            0.0,
-            0.1,
-            1e15,
-            1e16,
-            999999999999999.0,
-            -5.0,
-            -0.0,
-            1e-7,
-            float("nan"),
-            float("inf"),
-            123456.0,
-            20.5,
-            1e20,
-            0.30000000000000004,
-        ],
-    )
-    renderer = Renderer(RenderSettings())
-    pods = [Subject((f'j"{n}', f"p\n{n}")) for n in range(len(values))]
-    devices = [Subject(("j", "p", str(n), "npu")) for n in range(len(values))]
-    found: list[tuple[Readings, list[object]]] = [
-        (
-            Readings(PodUsage, "values.memory_bytes", pods, values),
-            [
-                PodUsage(pod.keys[0], pod.keys[1], UsageValues(memory_bytes=value))
-                for pod, value in zip(pods, values, strict=True)
-            ],
-        ),
-        (
-            Readings(JobUsage, "values.accelerator_memory", [Subject(("j",))], array("d", [0.5]), "npu"),
-            [JobUsage("j", UsageValues(accelerator="npu", accelerator_memory=0.5))],
-        ),
-        (
-            Readings(DeviceUsage, "utilization", devices, values),
-            [DeviceUsage("j", "p", str(n), "npu", utilization=value) for n, value in enumerate(values)],
-        ),
-    ]
-    for column, objects in found:
-        assert renderer.render("p", [column]) == renderer.render("p", objects)
-        assert renderer.render("p", [column]).series == len(objects)
 
 
 def test_labels_of_a_subject_are_written_once_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Reading
 from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import MONITORED
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATE_METRICS, RATIO_METRICS
-from trainfleet_exporter.providers.usage.table import Level
 
 _JOBS = "ModelArts training-job-searches, items[]"
 _RUNS = f"{_JOBS}.status.running_records[]"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.families import FAMILIES, KEYS
-from trainfleet_exporter.model import Job, Readings, Status, UsageSource
+from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.page import Renderer, RenderSettings
 from trainfleet_exporter.page.text import escape_label, is_too_long
 from trainfleet_exporter.providers.history import Life, Range, Track
@@ -63,11 +63,11 @@ class Namer:
                 return None
             further = f',source="{escape_label(track.source)}"' if track.field == "source" else ""
             return Series(PLACES[name], self._labels(track.of, track.keys) + further)
-        column = self._renderer.column(Readings(track.of, track.field, (), ()))
-        if column is None:
+        family = self._renderer.family(track.of, track.field)
+        if family is None:
             return None
-        further = f',accelerator="{track.accelerator}"' if column.by_accelerator else ""
-        return Series(PLACES[column.name], self._labels(track.of, track.keys) + further)
+        further = f',accelerator="{track.accelerator}"' if family.labels else ""
+        return Series(PLACES[family.name], self._labels(track.of, track.keys) + further)
 
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, str]]:
         """Return every sample of objects of the model: family name, series, and the value as text."""

@@ -8,10 +8,15 @@ APIs and fields that feed a family are in docs/metrics.md. The exporter's teleme
 from __future__ import annotations
 
 from trainfleet_exporter.families.family import KEYS, MetricFamily
-from trainfleet_exporter.families.fleet import FLEET_FAMILIES, QUOTA_FAMILIES
-from trainfleet_exporter.families.history import HISTORY_FAMILIES
-from trainfleet_exporter.families.jobs import JOB_FAMILIES, POD_FAMILIES
-from trainfleet_exporter.families.pools import NODE_FAMILIES, POOL_FAMILIES
+from trainfleet_exporter.families.table import (
+    FLEET_FAMILIES,
+    HISTORY_FAMILIES,
+    JOB_FAMILIES,
+    NODE_FAMILIES,
+    POD_FAMILIES,
+    POOL_FAMILIES,
+    QUOTA_FAMILIES,
+)
 from trainfleet_exporter.families.usage import USAGE_FAMILIES
 
 __all__ = ["FAMILIES", "KEYS", "MetricFamily"]

@@ -1,49 +1,23 @@
 """A family: one metric, its model class, and the way to read its values.
 
 A read function is pure, and cannot fail on an object with valid types. It yields `(values of the additional labels,
-sample value)`, and nothing for a value that the platform did not report.
+value)`, and nothing for a value that the platform did not report.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any, Literal
 
-from trainfleet_exporter.model import (
-    ClassicHistogram,
-    DeviceUsage,
-    FinishedCount,
-    HeldTime,
-    Job,
-    JobCount,
-    JobFaults,
-    JobPods,
-    JobTime,
-    JobUsage,
-    Node,
-    NodeFaults,
-    NodeMaintenance,
-    Pod,
-    PodExit,
-    PodUsage,
-    Pool,
-    PoolAmounts,
-    PoolQueue,
-    PoolUsage,
-    PoolUser,
-    PoolWaits,
-    PoolWorkloads,
-    ProviderFacts,
-    ProviderQuota,
-    QueuePlace,
-    UsageSource,
-    Workspace,
-)
+from trainfleet_exporter import model
+from trainfleet_exporter.model import ClassicHistogram
 
-Samples = Iterable[tuple[tuple[str, ...], float | int]]
+Samples = Iterable[tuple[tuple[str, ...], float | ClassicHistogram]]
 Read = Callable[[Any], Samples]
+ACCELERATOR_LABELS = ("accelerator", "accelerator_model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +35,13 @@ class MetricFamily:
     """Further labels, after `provider` and the key labels of the class. None: the names vary with the object; `read`
     then yields names and values in turn, and the renderer decides which of them become labels."""
     kind: Literal["gauge", "counter", "histogram"] = "gauge"
-    """A histogram has a `WholeHistogram` as its `read`."""
+    field: str = ""
+    """The field of the `Readings` of that class that it shows, too."""
+
+
+def is_denied(name: str, deny: Iterable[str]) -> bool:
+    """Return whether a glob of `metrics.deny` matches a family, case-sensitive."""
+    return any(fnmatchcase(name, glob) for glob in deny)
 
 
 def _values(*paths: str) -> Callable[[Any], tuple[Any, ...]]:
@@ -74,76 +54,38 @@ def _values(*paths: str) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*paths)
 
 
-_KEY_LABELS: dict[type, tuple[str, ...]] = {
-    ProviderFacts: (),
-    ProviderQuota: (),
-    Workspace: ("workspace_id",),
-    JobCount: ("workspace_id",),
-    FinishedCount: ("workspace_id",),
-    Job: ("job_id",),
-    QueuePlace: ("job_id",),
-    JobPods: ("job_id",),
-    Pod: ("job_id", "pod_id"),
-    Pool: ("pool_id",),
-    PoolAmounts: ("pool_id",),
-    PoolQueue: ("pool_id",),
-    PoolWorkloads: ("pool_id",),
-    PoolUser: ("pool_id", "user_id", "user_name", "workload_type"),
-    PoolUsage: ("pool_id",),
-    Node: ("pool_id", "node_name"),
-    NodeMaintenance: ("pool_id", "node_name", "event_id"),
-    DeviceUsage: ("job_id", "pod_id", "device", "accelerator"),
-    PodUsage: ("job_id", "pod_id"),
-    JobUsage: ("job_id",),
-    UsageSource: ("job_id",),
-    JobTime: ("job_id",),
-    JobFaults: ("job_id",),
-    PodExit: ("job_id", "pod_id"),
-    NodeFaults: ("pool_id", "node_name"),
-    PoolWaits: ("pool_id",),
-    HeldTime: (),
+_KEY_LABELS: dict[str, tuple[type, ...]] = {
+    "": (model.ProviderFacts, model.ProviderQuota, model.HeldTime),
+    "workspace_id": (model.Workspace, model.JobCount, model.FinishedCount),
+    "job_id": (
+        *(model.Job, model.QueuePlace, model.JobPods, model.JobUsage, model.UsageSource),
+        *(model.JobTime, model.JobFaults),
+    ),
+    "job_id pod_id": (model.Pod, model.PodUsage, model.PodExit),
+    "job_id pod_id device accelerator": (model.DeviceUsage,),
+    "pool_id": (
+        *(model.Pool, model.PoolAmounts, model.PoolQueue, model.PoolWorkloads, model.PoolUsage, model.PoolWaits),
+    ),
+    "pool_id user_id user_name workload_type": (model.PoolUser,),
+    "pool_id node_name": (model.Node, model.NodeFaults),
+    "pool_id node_name event_id": (model.NodeMaintenance,),
 }
 KEYS: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[str, ...]]]] = {
-    of: (labels, _values(*labels)) for of, labels in _KEY_LABELS.items()
+    of: (tuple(labels.split()), _values(*labels.split())) for labels, classes in _KEY_LABELS.items() for of in classes
 }
 """Which labels name an object of a class, and how to read them; they are rendered once an object, not once a family."""
 
 
-class Number:
-    """Reads one optional number, without further labels.
+def number(path: str, *labels: str) -> Read:
+    """Reads one optional number or histogram, with the attributes named as labels. Paths may go through an inner object
+    (`values.cpu`)."""
+    get, get_labels = attrgetter(path), _values(*labels)
 
-    Most families are such, and on most objects most of them are absent: `value` lets the renderer see that without a
-    call and a loop.
-    """
+    def read(found: Any) -> Samples:
+        value = get(found)
+        return () if value is None else ((get_labels(found), value),)
 
-    __slots__ = ("path", "value")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.value: Callable[[Any], float | int | None] = attrgetter(path)
-
-    def __call__(self, found: Any) -> Samples:
-        value = self.value(found)
-        return () if value is None else (((), value),)
-
-
-class NumberByAccelerator:
-    """Reads one optional number, with the kind of accelerator that the values of a job, pod or pool are of."""
-
-    __slots__ = ("_value", "path")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._value: Callable[[Any], float | int | None] = attrgetter(path)
-
-    def __call__(self, found: Any) -> Samples:
-        value = self._value(found)
-        return () if value is None else (((found.values.accelerator,), value),)
-
-
-def number(path: str) -> Read:
-    """Reads one optional number; `path` may go through an inner object (`values.cpu`)."""
-    return Number(path)
+    return read
 
 
 def flag(path: str) -> Read:
@@ -163,65 +105,27 @@ def info(*paths: str) -> Read:
     return lambda found: ((get_labels(found), 1),)
 
 
-class Word:
+def word(path: str) -> Read:
     """Reads one sample of value 1 that carries a text as its label; none where the text is empty."""
+    get = attrgetter(path)
 
-    __slots__ = ("path", "value")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.value: Callable[[Any], str | None] = attrgetter(path)
-
-    def __call__(self, found: Any) -> Samples:
-        value = self.value(found)
+    def read(found: Any) -> Samples:
+        value = get(found)
         return (((value,), 1),) if value else ()
 
-
-def word(path: str) -> Read:
-    """Reads one sample of value 1 that carries a text as its label."""
-    return Word(path)
+    return read
 
 
-class NumbersByWord:
-    """Reads one number for each entry of a tuple, with a word of it as label. No two entries of an object share theirs.
-
-    Many objects have the same few words, and their numbers change at each poll.
-    """
-
-    __slots__ = ("entries", "value", "word")
-
-    def __init__(self, path: str, word: str, value: str) -> None:
-        self.entries: Callable[[Any], Iterable[Any]] = attrgetter(path)
-        self.word: Callable[[Any], str] = attrgetter(word)
-        self.value: Callable[[Any], float] = attrgetter(value)
-
-    def __call__(self, found: Any) -> Samples:
-        return [((self.word(entry),), self.value(entry)) for entry in self.entries(found)]
-
-
-class WholeHistogram:
-    """Reads one optional histogram: its buckets, with their upper bounds as label values, and its sum and count."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, path: str) -> None:
-        self.value: Callable[[Any], ClassicHistogram | None] = attrgetter(path)
-
-    def __call__(self, found: Any) -> Samples:
-        value = self.value(found)
-        return () if value is None else (((), value.count),)
-
-
-def amounts(path: str, *labels: str) -> Read:
+def amounts(path: str, *labels: str, value: str = "count") -> Read:
     """One sample for each entry of a tuple. Entries that share their labels are added up, because a series may occur
     only once on a page."""
-    get_entries, get_labels = attrgetter(path), _values(*labels)
+    get_entries, get_labels, get = attrgetter(path), _values(*labels), attrgetter(value)
 
     def read(found: Any) -> Samples:
         total: dict[tuple[str, ...], float | int] = {}
         for entry in get_entries(found):
             key = get_labels(entry)
-            total[key] = total.get(key, 0) + entry.count
+            total[key] = total.get(key, 0) + get(entry)
         return total.items()
 
     return read
@@ -230,6 +134,3 @@ def amounts(path: str, *labels: str) -> Read:
 def accelerators(path: str) -> Read:
     """Accelerators by kind and model, for the labels `ACCELERATOR_LABELS`."""
     return amounts(path, "kind", "model")
-
-
-ACCELERATOR_LABELS = ("accelerator", "accelerator_model")

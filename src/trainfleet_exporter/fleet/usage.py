@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.usage.quantities import convert, total
-from trainfleet_exporter.providers.usage.table import SHOWN_AS, Family, Level
 
 Key = tuple[str, ...]
 KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.families.family import Number, NumberByAccelerator, NumbersByWord, WholeHistogram, Word
-from trainfleet_exporter.model import Readings, Subject
+from trainfleet_exporter.families.family import is_denied
+from trainfleet_exporter.model import ClassicHistogram, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
@@ -23,13 +23,6 @@ class RenderSettings:
     """Globs on sample names, case-sensitive. Families that match one are not rendered."""
     job_labels: tuple[str, ...] = ()
     """Names of platform tags, exactly as the platform has them, that become labels of `trainfleet_job_labels`."""
-
-
-class ColumnFamily(NamedTuple):
-    """The family that shows the `Readings` of a field."""
-
-    name: str
-    by_accelerator: bool
 
 
 @dataclass(slots=True)
@@ -54,24 +47,19 @@ class Renderer:
 
     def __init__(self, settings: RenderSettings) -> None:
         self._job_labels = frozenset(settings.job_labels)
-        self._families: dict[type, list[MetricFamily]] = {of: [] for of in KEYS}
-        self._columns: dict[tuple[type, str], ColumnFamily] = {}
+        self._families: defaultdict[type, list[MetricFamily]] = defaultdict(list)
         for family in FAMILIES:
-            if any(fnmatchcase(family.name, glob) for glob in settings.deny):
-                continue
-            self._families[family.of].append(family)
-            if isinstance(family.read, Number | NumberByAccelerator):
-                by_accelerator = isinstance(family.read, NumberByAccelerator)
-                self._columns[family.of, family.read.path] = ColumnFamily(family.name, by_accelerator)
+            if not is_denied(family.name, settings.deny):
+                self._families[family.of].append(family)
 
     @property
     def shown(self) -> frozenset[str]:
         """The names of the families that the settings allow."""
         return frozenset([family.name for families in self._families.values() for family in families])
 
-    def column(self, readings: Readings) -> ColumnFamily | None:
-        """Return the family that shows a column, or None if the config denies it."""
-        return self._columns.get((readings.of, readings.field))
+    def family(self, of: type, field: str) -> MetricFamily | None:
+        """Return the family that shows `Readings` of a class and field, or None if the config denies it."""
+        return next((family for family in self._families[of] if family.field == field), None)
 
     def render(self, provider: str, objects: Sequence[object]) -> Rendered:
         """Render objects of classes of `KEYS`, and `Readings`, in their order.
@@ -79,52 +67,50 @@ class Renderer:
         A label value over 4,096 bytes is cut; an object with such an id is dropped.
         """
         rendered = Rendered()
-        by_class: dict[type, list[Any]] = {}
+        by_class: defaultdict[type, list[Any]] = defaultdict(list)
         for found in objects:
-            by_class.setdefault(type(found), []).append(found)
+            by_class[type(found)].append(found)
         columns: list[Readings] = by_class.pop(Readings, [])
         for of, group in by_class.items():
-            self._objects(provider, of, group, rendered)
+            names, keys = KEYS[of]
+            naming = _Naming(provider, names)
+            named = [(naming.labels(keys(found)), found) for found in group] if self._families[of] else []
+            kept = [(labels, found) for labels, found in named if labels]
+            rendered.too_long += len(named) - len(kept)
+            for shown in self._families[of]:
+                rows = [(labels, values, value) for labels, found in kept for values, value in shown.read(found)]
+                self._write(shown, rows, rendered)
         for column in columns:
-            self._readings(provider, column, rendered)
+            if family := self.family(column.of, column.field):
+                naming, kind = _Naming(provider, KEYS[column.of][0]), (column.accelerator,) if family.labels else ()
+                texts = [subject.labels or naming.write(subject) for subject in column.subjects]
+                rows = [(labels, kind, value) for labels, value in zip(texts, column.values, strict=True) if labels]
+                rendered.too_long += len(texts) - len(rows)
+                self._write(family, rows, rendered)
         return rendered
 
-    def _objects(self, provider: str, of: type, objects: Sequence[Any], rendered: Rendered) -> None:
-        families = self._families[of]
-        if not families:
-            return
-        names, keys = KEYS[of]
-        naming = _Naming(provider, names)
-        labelled = [(naming.labels(keys(found)), found) for found in objects]
-        named = [(labels, found) for labels, found in labelled if labels]
-        rendered.too_long += len(labelled) - len(named)
-        for family in families:
-            if isinstance(family.read, Number):
-                rendered.add(family.name, _number_lines(f"{family.name}{{", family.read.value, named))
-            elif isinstance(family.read, WholeHistogram):
-                rendered.add(family.name, _histogram_lines(family.name, family.read, named))
-            else:
-                further = _Further(family.labels, self._job_labels)
-                make = _lines
-                if isinstance(family.read, Word):
-                    make = _word_lines
-                elif isinstance(family.read, NumbersByWord):
-                    make = _numbers_by_word_lines
-                rendered.add(family.name, make(f"{family.name}{{", family.read, further, named))
-                rendered.too_long += further.cuts
+    def _write(self, family: MetricFamily, rows: Sequence[_Row], rendered: Rendered) -> None:
+        """Write the samples of a family. Many have the same further labels."""
+        further = _Further(family.labels, self._job_labels)
+        texts = {values: further.labels(values) for values in {values for _, values, _ in rows}}
+        if further.cuts:
+            rendered.too_long += sum([further.cuts[values] for _, values, _ in rows])
+        if family.kind == "histogram":
+            lines = [line for labels, _, value in rows for line in _histogram_lines(family.name, labels, value)]
+        else:
+            if family.labels is None:
+                rows = [row for row in rows if texts[row[1]]]
+            numbers = format_values([value for _, _, value in rows])
+            head = f"{family.name}{{"
+            lines = [
+                f"{head}{labels}{texts[values]}}} {number}\n"
+                for (labels, values, _), number in zip(rows, numbers, strict=True)
+            ]
+        rendered.add(family.name, lines)
 
-    def _readings(self, provider: str, readings: Readings, rendered: Rendered) -> None:
-        column = self.column(readings)
-        if column is None:
-            return
-        naming = _Naming(provider, KEYS[readings.of][0])
-        head = f"{column.name}{{"
-        tail = f',accelerator="{readings.accelerator}"}} ' if column.by_accelerator else "} "
-        numbers = format_values(list(readings.values))
-        labels = [subject.labels or naming.write(subject) for subject in readings.subjects]
-        lines = [f"{head}{text}{tail}{number}\n" for text, number in zip(labels, numbers, strict=True) if text]
-        rendered.too_long += len(labels) - len(lines)
-        rendered.add(column.name, lines)
+
+_Row = tuple[str, tuple[str, ...], Any]
+"""A sample: the labels that name its object, the values of the further labels, and the value."""
 
 
 class _Naming:
@@ -157,22 +143,21 @@ class _Further:
         self._names = names
         self._job_labels = job_labels
         self._template = _template(names or ())
-        self.cuts = 0
-        """How many values were too long."""
+        self.cuts: Counter[tuple[str, ...]] = Counter()
+        """How many of some values were too long."""
 
-    def labels(self, values: tuple[str, ...]) -> str | None:
-        """None if the family has labels but there is nothing to show."""
+    def labels(self, values: tuple[str, ...]) -> str:
+        """Return the labels; empty without any."""
         if self._names is not None:
             if is_plain("".join(values)):
                 return self._template % values
-            return self._template % tuple(map(self._escaped, values))
-        tags = dict(zip(values[::2], values[1::2], strict=True))
-        pairs = tag_labels(tags, self._job_labels)
-        return "".join([f',{name}="{self._escaped(value)}"' for name, value in pairs]) or None
+            return self._template % tuple([self._escaped(value, values) for value in values])
+        pairs = tag_labels(dict(zip(values[::2], values[1::2], strict=True)), self._job_labels)
+        return "".join([f',{name}="{self._escaped(value, values)}"' for name, value in pairs])
 
-    def _escaped(self, value: str) -> str:
+    def _escaped(self, value: str, values: tuple[str, ...]) -> str:
         if is_too_long(value):
-            self.cuts += 1
+            self.cuts[values] += 1
             value = cut(value)
         return escape_label(value)
 
@@ -181,53 +166,12 @@ def _template(names: Sequence[str]) -> str:
     return "".join([f',{name}="%s"' for name in names])
 
 
-def _number_lines(head: str, get: Callable[[Any], float | None], named: Sequence[tuple[str, object]]) -> list[str]:
-    """The lines of a family that reads one number of an object."""
-    shown = [(labels, value) for labels, found in named if (value := get(found)) is not None]
-    numbers = format_values([value for _, value in shown])
-    return [f"{head}{labels}}} {text}\n" for (labels, _), text in zip(shown, numbers, strict=True)]
-
-
-def _word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
-    """The lines of a family with one word as its label. Many objects have the same one."""
-    shown = [(labels, word) for labels, found in named if (word := read.value(found))]
-    ends = {word: f"{further.labels((word,))}}} 1\n" for word in {word for _, word in shown}}
-    further.cuts = sum(is_too_long(word) for _, word in shown)
-    return [f"{head}{labels}{ends[word]}" for labels, word in shown]
-
-
-def _numbers_by_word_lines(head: str, read: Any, further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
-    """The lines of a family with some numbers for each object, by word. Many objects have the same words."""
-    shown = [(labels, read.word(entry), entry) for labels, found in named for entry in read.entries(found)]
-    numbers = format_values([read.value(entry) for _, _, entry in shown])
-    ends = {word: f"{further.labels((word,))}}} " for word in {word for _, word, _ in shown}}
-    further.cuts = sum([is_too_long(word) for _, word, _ in shown])
-    return [f"{head}{labels}{ends[word]}{text}\n" for (labels, word, _), text in zip(shown, numbers, strict=True)]
-
-
-def _histogram_lines(name: str, read: WholeHistogram, named: Sequence[tuple[str, object]]) -> list[str]:
-    """The lines of a histogram: bounds are written as OpenMetrics wants them, with a point."""
-    lines: list[str] = []
-    for labels, found in named:
-        if (shown := read.value(found)) is not None:
-            buckets = [*zip(map(repr, map(float, shown.bounds)), shown.counts, strict=True), ("+Inf", shown.count)]
-            lines += [f'{name}_bucket{{{labels},le="{bound}"}} {count}\n' for bound, count in buckets]
-            lines += [
-                f"{name}_sum{{{labels}}} {format_value(shown.sum)}\n",
-                f"{name}_count{{{labels}}} {shown.count}\n",
-            ]
-    return lines
-
-
-def _lines(head: str, read: Callable[[Any], Any], further: _Further, named: Sequence[tuple[str, object]]) -> list[str]:
-    """The lines of any family."""
-    lines: list[str] = []
-    for labels, found in named:
-        for values, value in read(found):
-            more = further.labels(values)
-            if more is not None:
-                lines.append(f"{head}{labels}{more}}} {'1' if value == 1 else format_value(value)}\n")
-    return lines
+def _histogram_lines(name: str, labels: str, shown: ClassicHistogram) -> Iterator[str]:
+    """Yield the lines of a histogram: bounds are written as OpenMetrics wants them, with a point."""
+    for bound, count in (*zip(map(repr, map(float, shown.bounds)), shown.counts, strict=True), ("+Inf", shown.count)):
+        yield f'{name}_bucket{{{labels},le="{bound}"}} {count}\n'
+    yield f"{name}_sum{{{labels}}} {format_value(shown.sum)}\n"
+    yield f"{name}_count{{{labels}}} {shown.count}\n"
 
 
 def _texts(data: bytes) -> Iterator[bytes]:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainfleet_exporter.families.usage import MEASURES, Level
 from trainfleet_exporter.model import DeviceUsage, JobUsage, PodUsage
 from trainfleet_exporter.providers.usage.columns import Column, Shown, Target, columns, kept_of, newest_by_owner
 from trainfleet_exporter.providers.usage.entities import Entities, Key
 from trainfleet_exporter.providers.usage.newest import Batch, Newest, Scope
-from trainfleet_exporter.providers.usage.table import MEASURES, Level
 
 NOW = 1_767_323_040.0
 SILENCE = 180.0

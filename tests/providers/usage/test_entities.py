@@ -6,8 +6,8 @@ from array import array
 
 import pytest
 
+from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.providers.usage.entities import Entities, EntityIndex, EntityList, Key
-from trainfleet_exporter.providers.usage.table import Level
 
 
 @pytest.mark.parametrize(

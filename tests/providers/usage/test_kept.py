@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 
+from trainfleet_exporter.families.usage import MEASURES
 from trainfleet_exporter.model import Subject
 from trainfleet_exporter.providers.usage.columns import Column, column_of, kept_of
 from trainfleet_exporter.providers.usage.entities import EntityList
-from trainfleet_exporter.providers.usage.table import MEASURES
 
 
 def column(number: int) -> Column:

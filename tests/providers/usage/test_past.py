@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.families.usage import MEASURES, Level
 from trainfleet_exporter.model import Job, JobUsage, UsageSource
 from trainfleet_exporter.providers.history import DAY, Life, Lives, Range, Track
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.past import Asked, PastCalls, PastMetrics, parts_of
-from trainfleet_exporter.providers.usage.table import MEASURES, Level
 
 START = 20_000 * DAY
 DAY_ONE = Range(START, START + DAY)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.providers.usage.quantities import UNITS, Quantity, convert, convert_each, mean, total
+from trainfleet_exporter.families.usage import Quantity
+from trainfleet_exporter.providers.usage.quantities import UNITS, convert, convert_each, mean, total
 
 
 @given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.exposition import lines
+from trainfleet_exporter.families.usage import MEASURES, Family, Level
 from trainfleet_exporter.providers.usage.sheet import Sheet
-from trainfleet_exporter.providers.usage.table import MEASURES, Family, Level
 
 NOW = 1_767_323_040.0
 

@@ -10,11 +10,12 @@ from pydantic import Field, ValidationInfo, create_model, field_validator
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
+from trainfleet_exporter.families.usage import PROFILES, Family, Profile
+from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.key_search import checked
-from trainfleet_exporter.providers.usage.table import PROFILES, ChosenMetrics, Family, Profile
 
 _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",

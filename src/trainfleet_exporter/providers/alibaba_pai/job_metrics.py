@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.families.usage import MEASURES, Family
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
@@ -32,7 +33,6 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.client import Api, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.usage import number_of, sources
-from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, BodyLimits
 from trainfleet_exporter.transport.json_fields import iso_time

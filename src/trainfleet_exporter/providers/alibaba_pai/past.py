@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.families.usage import Family, exposed
 from trainfleet_exporter.model import FINISHED, Job
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
@@ -42,7 +43,6 @@ from trainfleet_exporter.providers.history import DAY, Life, PastSource, Range, 
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.usage.table import Family, exposed
 from trainfleet_exporter.providers.values import utc_time, whole
 from trainfleet_exporter.transport.json_fields import iso_time
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai import job_metrics
 from trainfleet_exporter.providers.alibaba_pai.client import Api
@@ -27,7 +28,6 @@ from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.past import Asked, Fetch, PastCalls, PastMetrics, parts_of
-from trainfleet_exporter.providers.usage.table import Level
 from trainfleet_exporter.transport import HISTORY
 
 MINUTES_KEPT, FIVES_KEPT = 31 * DAY, 91 * DAY

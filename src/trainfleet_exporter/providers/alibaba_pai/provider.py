@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from trainfleet_exporter.families.usage import exposed
 from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, ProviderFacts, Status
@@ -17,7 +18,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES,
 from trainfleet_exporter.providers.alibaba_pai.pools import Pools
 from trainfleet_exporter.providers.history import History
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.usage.table import exposed
 
 _FREE_CALLS = {"cloudmonitor": 1_000_000}
 """DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account."""

@@ -25,6 +25,7 @@ from itertools import takewhile
 from typing import Any, TypeAlias, TypeVar
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotReady, RequestRefused
+from trainfleet_exporter.families.usage import Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.usage import (
     FamilyReadings,
@@ -51,7 +52,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
 )
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota
 from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.usage.table import Family
 from trainfleet_exporter.transport.json_fields import printable
 from trainfleet_exporter.transport.payload import decode_value
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, ServerTrouble
+from trainfleet_exporter.families.usage import MEASURES, Family, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.jobs import ProviderJobs
 from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, newest_by_owner, publish_fresh
@@ -30,7 +31,6 @@ from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfi
 from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
 from trainfleet_exporter.providers.aws_sagemaker.jobs import hosts
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.usage.table import MEASURES, Family, exposed
 
 
 class MetricResult(Answer):

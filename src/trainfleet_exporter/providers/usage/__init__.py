@@ -4,6 +4,6 @@
                      ──readings of one job or pool────► Sheet  ──┘
                      ──dated readings of a range──────► Past   ──► tracks ──► backfill (cut into calls by `past`)
 
-`table` has what families there are and what the config says of them, `entities` what readings are of, `arbitration`
-which of two sources serves a job. Nothing here names a cloud.
+`families.usage` has what families there are, `entities` what readings are of, `arbitration` which of two sources serves
+a job. Nothing here names a cloud.
 """

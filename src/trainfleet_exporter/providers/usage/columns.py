@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.providers.usage.entities import Entities, EntityList
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import convert_each, mean, total
-from trainfleet_exporter.providers.usage.table import SHOWN_AS, Family, Level
 
 SILENCE = 180.0
 """A pod without readings for three minutes, while others have some, no longer counts for its job."""

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainfleet_exporter.families.usage import SHOWN_AS
 from trainfleet_exporter.model import UsageSource
 from trainfleet_exporter.providers.history import Range, Sink, Track
 from trainfleet_exporter.providers.usage.columns import SILENCE, Target
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Key
 from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.providers.usage.quantities import convert, mean
-from trainfleet_exporter.providers.usage.table import SHOWN_AS
 
 UNFIT = math.nan
 """The value of a reading that has none, or none that can be true."""

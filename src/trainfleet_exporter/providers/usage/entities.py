@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
+from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.model import Subject
-from trainfleet_exporter.providers.usage.table import Level
 
 T = TypeVar("T")
 Key: TypeAlias = tuple[str, ...]

@@ -14,12 +14,12 @@ from itertools import groupby
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Range, Sink, Unit
 from trainfleet_exporter.providers.usage.columns import Target
 from trainfleet_exporter.providers.usage.dated import Past
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
 from trainfleet_exporter.providers.usage.newest import Batch
-from trainfleet_exporter.providers.usage.table import Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
-Quantity: TypeAlias = Literal[
-    "ratio", "bounded_ratio", "bytes", "bytes_per_second", "cores", "watts", "flops_per_second", "flag", "celsius"
-]
-"""What a family counts; a bounded ratio cannot exceed 1, a flag is 0 or 1."""
-
-RATIOS: frozenset[Quantity] = frozenset({"ratio", "bounded_ratio"})
+from trainfleet_exporter.families.usage import RATIOS, Quantity
 
 _COLDEST, _HOTTEST = -50, 200
 """Degrees Celsius between which an accelerator still reports."""

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
+from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family
 from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
 from trainfleet_exporter.providers.usage.columns import SILENCE
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Key
 from trainfleet_exporter.providers.usage.newest import FUTURE
 from trainfleet_exporter.providers.usage.quantities import convert, total
-from trainfleet_exporter.providers.usage.table import MEASURES, SHOWN_AS, Family
 
 _TOTALS: Mapping[str, Family] = {
     pod.path: job

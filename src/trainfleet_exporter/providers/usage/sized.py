@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from trainfleet_exporter.families.usage import LEVELS, Level, Measure
 from trainfleet_exporter.model import Accelerator, Subject
 from trainfleet_exporter.providers.usage.columns import Column, column_of
 from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS, Entities
 from trainfleet_exporter.providers.usage.newest import Newest
 from trainfleet_exporter.providers.usage.quantities import mean
-from trainfleet_exporter.providers.usage.table import LEVELS, Level, Measure
 
 _CARD, _KIND = 2, 3
 """Which of a card's keys is its name, and which its kind."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
-from trainfleet_exporter.families.usage import USAGE_FAMILIES
+from trainfleet_exporter.families.usage import USAGE_FAMILIES, Quantity
 from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
     FAMILIES,
@@ -27,7 +27,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     is_device_key,
 )
 from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
-from trainfleet_exporter.providers.usage.quantities import Quantity
 from trainfleet_exporter.transport.payload import decode_value
 
 NOW = 1_767_323_045.0

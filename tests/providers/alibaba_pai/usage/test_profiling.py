@@ -11,7 +11,7 @@ from tests.providers.alibaba_pai.cloud import Cloud, Run, job, metric, point
 from tests.providers.alibaba_pai.worlds import MONITORED, asked, monitored_world, refresh, usage
 from tests.support.fleet import Fleet
 from tests.support.logs import lines_of
-from trainfleet_exporter.providers.usage.table import PROFILES
+from trainfleet_exporter.families.usage import PROFILES
 
 CARDS = {
     "CARD_GPU_SM_UTIL": ("%", 80.0, 60.0),

@@ -16,6 +16,7 @@ from tests.providers.huawei_modelarts.usage.columns import objects
 from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.families.usage import LEVELS, PROFILING
 from trainfleet_exporter.model import (
     Accelerators,
     DeviceUsage,
@@ -35,7 +36,6 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import (
     is_complete,
     plans,
 )
-from trainfleet_exporter.providers.usage.table import LEVELS, PROFILING
 from trainfleet_exporter.transport.payload import decode_value
 
 GOLDEN = Path(__file__).parent / "golden"

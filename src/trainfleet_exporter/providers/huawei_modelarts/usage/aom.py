@@ -34,6 +34,7 @@ from trainfleet_exporter.errors import (
     RequestRefused,
     ServerTrouble,
 )
+from trainfleet_exporter.families.usage import LEVELS, Level
 from trainfleet_exporter.model import Accelerator, Job
 from trainfleet_exporter.polling import Poll
 from trainfleet_exporter.process.logs import fields
@@ -54,7 +55,6 @@ from trainfleet_exporter.providers.usage.entities import Entities, Key
 from trainfleet_exporter.providers.usage.newest import Batch, Newest, Scope
 from trainfleet_exporter.providers.usage.quantities import convert_each
 from trainfleet_exporter.providers.usage.sized import Makeup, SizedColumns
-from trainfleet_exporter.providers.usage.table import LEVELS, Level
 from trainfleet_exporter.transport import HISTORY, ApiClient, BodyLimits, Call, HttpAnswer
 from trainfleet_exporter.transport.json_fields import printable, text
 from trainfleet_exporter.transport.payload import decode_value

@@ -9,9 +9,9 @@ from pydantic import ValidationInfo, create_model, field_validator
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Text
+from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import FAMILIES, UNITS, Choice
-from trainfleet_exporter.providers.usage.table import ChosenMetrics
 
 _PROFILES = ("health",)
 

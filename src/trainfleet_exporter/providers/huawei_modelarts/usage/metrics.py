@@ -14,9 +14,9 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.usage.quantities import UNITS as UNITS_OF
-from trainfleet_exporter.providers.usage.table import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
 
 JOB_LABEL = "service_id"
 POD_LABELS = ("pod_name", "task_id", "task_name", "pod_id", "pod")

@@ -21,6 +21,7 @@ from functools import partial
 from typing import TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
+from trainfleet_exporter.families.usage import Family
 from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Marks, Range, Sink, Track, Unit, seconds_after
@@ -40,7 +41,6 @@ from trainfleet_exporter.providers.usage.dated import Dated, source_tracks
 from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.past import PastCalls, parts_of
 from trainfleet_exporter.providers.usage.quantities import convert
-from trainfleet_exporter.providers.usage.table import Family
 
 AOM = PastCalls(source="aom", api="aom", readings=50_000)
 TASK_METRICS = PastCalls(source="task_metrics", api="modelarts")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.collectors import PerPoolCollector
@@ -21,7 +22,6 @@ from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.providers.usage.staleness import count, max_age, publish_until_stale
-from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import amount
 
 _LONGEST_NUMBER = 40
@@ -36,12 +36,9 @@ MONITORED: Mapping[str, tuple[Family, str]] = {
     "gpuMemUsage": (MEASURES["accelerator_memory_utilization_ratio"].of("pool"), "Percent"),
     "npuUtil": (MEASURES["accelerator_utilization_ratio"].of("pool"), "Percent"),
     "npuMemUsage": (MEASURES["accelerator_memory_utilization_ratio"].of("pool"), "Percent"),
-    "diskUsedRate": (Family("pool_disk_utilization_ratio", "pool", "disk_utilization", "bounded_ratio"), "Percent"),
-    "diskCapacity": (Family("pool_disk_capacity_bytes", "pool", "disk_capacity_bytes", "bytes"), "Megabytes"),
-    "diskAvailableCapacity": (
-        Family("pool_disk_available_bytes", "pool", "disk_available_bytes", "bytes"),
-        "Megabytes",
-    ),
+    "diskUsedRate": (DISKS["utilization_ratio"], "Percent"),
+    "diskCapacity": (DISKS["capacity_bytes"], "Megabytes"),
+    "diskAvailableCapacity": (DISKS["available_bytes"], "Megabytes"),
 }
 """By metric of the monitor, what it feeds and its unit."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.families.usage import MEASURES, Family
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.model import Accelerator, Job, Status
 from trainfleet_exporter.polling import Part, Poll
@@ -23,7 +24,6 @@ from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import Mod
 from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
 from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.providers.usage.staleness import count
-from trainfleet_exporter.providers.usage.table import MEASURES, Family
 from trainfleet_exporter.providers.values import amount
 
 _RECENT = 5
