@@ -16,7 +16,6 @@ import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -373,6 +372,7 @@ def backfill(options: Options, signals: Signals) -> int:
     flag("--ledger", "ledger file of the exporter", _FILE, metavar="FILE", required=True),
     flag("--days", "jobs that finished in the last N days", click.IntRange(1, 9999), metavar="N", default=7),
     flag("--format", "format of the report", click.Choice(("text", "csv")), default="text"),
+    flag("--prices", "add the cost, by the `prices` of a file such as thresholds.yaml", _FILE, metavar="FILE"),
     *_logs(),
 )
 def report(options: Options, signals: Signals) -> int:
@@ -381,16 +381,17 @@ def report(options: Options, signals: Signals) -> int:
     The tables cover all jobs, then each user, pool and label. They show accelerator-hours, hours by phase, and lost or
     idle time. They also show faults by cause, and waits.
     """
-    from trainfleet_exporter.job_ledger import report  # noqa: PLC0415 - likewise
+    from trainfleet_exporter.job_ledger.report import report  # noqa: PLC0415 - likewise
 
-    until = datetime.now(UTC)
-    since = until - timedelta(days=options["days"])
-    jobs, invalid = report.read_ledger(Path(options["ledger"]), since)
-    if invalid:
-        shown = ", ".join(map(str, invalid[:20])) + (", …" if len(invalid) > 20 else "")
-        print(f"report: {options['ledger']}: skipped {len(invalid)} invalid line(s): {shown}", file=sys.stderr)
-    rows = report.report_rows(jobs)
-    print(report.as_csv(rows) if options["format"] == "csv" else report.as_text(rows, since, until), end="")
+    text, warning = report(
+        Path(options["ledger"]),
+        days=options["days"],
+        is_csv=options["format"] == "csv",
+        prices_file=Path(options["prices"]) if options["prices"] else None,
+    )
+    if warning:
+        print(f"report: {warning}", file=sys.stderr)
+    print(text, end="")
     return 0
 
 

@@ -121,6 +121,7 @@ def test_slow_bulk_collector_is_reported_early(tmp_path: Path) -> None:
     (jobs,) = [row for row in pai.collectors if row.collector == "jobs"]
     assert jobs.success
     assert jobs.needs > jobs.has / 2
+    assert any("calls a minute that limits.requests_per_second allows" in line for line in pai.advice)
     assert any(line.startswith("jobs needs about ") for line in pai.advice)
 
 
@@ -134,19 +135,60 @@ def test_cycle_over_many_jobs_is_estimated_from_a_few(tmp_path: Path) -> None:
     assert f"{pods.units} dlc (20 of {pods.units} jobs tried)" in show(pai)
 
 
-def test_a_denial_that_comes_with_200_is_a_missing_right(tmp_path: Path) -> None:
-    denied = {"Code": "403", "Success": False, "Message": "Forbidden.RAM"}
-    (pai,) = diagnosed(tmp_path, Fault({"operation": "DescribeMetricLast"}, status=200, body=denied))
-    assert [row.operation for row in pai.missing_rights] == ["DescribeMetricLast"]
+REFUSALS = [
+    (
+        "pai",
+        Fault({"operation": "DescribeMetricLast"}, status=200, body={"Code": "403", "Message": "Forbidden.RAM"}),
+        True,
+    ),
+    ("sagemaker", Fault({"operation": "Search"}, kind="denied"), True),  # 400
+    ("sagemaker", Fault({"operation": "Search"}, kind="expired_credentials"), False),
+    ("modelarts", Fault({"operation": "ListPools"}, kind="denied"), True),
+    ("modelarts", Fault({"operation": "ListPools"}, kind="revoked_credentials"), False),
+]
 
 
-def test_denied_search_of_sagemaker_is_a_missing_right(tmp_path: Path) -> None:
-    """SageMaker answers 400."""
-    (aws,) = diagnosed(tmp_path, Fault({"operation": "Search"}, kind="denied"), clouds=("sagemaker",))
-    assert {row.operation: row.right for row in aws.missing_rights} == {"Search": "sagemaker:Search"}
-    assert not aws.success
-    assert "HTTP 400 AccessDeniedException" in aws.problems[0].message
-    assert "grant the identity sagemaker:Search" in show(aws)
+@pytest.mark.parametrize(("cloud", "fault", "missing"), REFUSALS, ids=["200", "400", "expired", "403", "unknown key"])
+def test_codes_decide_whether_a_permission_is_missing(tmp_path: Path, cloud: str, fault: Fault, missing: bool) -> None:
+    (report,) = diagnosed(tmp_path, fault, clouds=(cloud,))
+    operation = fault.match["operation"]
+    assert [row.operation for row in report.missing_rights] == [operation] * missing
+    assert not report.success
+    assert f"  - {'grant the identity' if missing else 'fix the credentials (from config file):'}" in show(report)
+
+
+@pytest.mark.parametrize(
+    ("fault", "advice"),
+    [
+        (Fault({}, kind="skewed_clock"), ["set the clock: "]),
+        (Fault({}, kind="revoked_credentials"), ["fix the credentials (from config file): "]),
+        (Fault({"api": "paistudio"}, kind="throttled"), ["paistudio throttles: lower limits.requests_per_second"]),
+        (Fault({"operation": "ListQuotas"}, kind="html"), ["check pools: ListQuotas: HTTP 200"]),
+        (Fault({"operation": "ListQuotas"}, kind="server_error"), ["check pools: ListQuotas: HTTP 500"]),
+        (Fault({"operation": "ListQuotas"}, kind="hang"), ["cannot reach paistudio at http://127.0.0.1:"]),
+        (
+            Fault({"operation": "ListWorkspaces"}, body={"Workspaces": [], "TotalCount": 0}, status=200),
+            ["no workspace is"],
+        ),
+    ],
+    ids=lambda value: value.kind or "empty list" if isinstance(value, Fault) else "",
+)
+def test_each_fault_has_advice(tmp_path: Path, fault: Fault, advice: list[str]) -> None:
+    (pai,) = diagnosed(tmp_path, fault, change=lambda text: text.replace("interval: 15s", "interval: 2m"))
+    assert len(pai.advice) == len(advice), pai.advice
+    for line, beginning in zip(pai.advice, advice, strict=True):
+        assert line.startswith(beginning)
+
+
+def test_a_slow_cloud_is_not_fixed_by_a_higher_rate(tmp_path: Path) -> None:
+    slow, change = (
+        Fault({"operation": "ListJobs"}, delay=0.35),
+        lambda text: text.replace("concurrency: 8", "concurrency: 2"),
+    )
+    (pai,) = diagnosed(tmp_path, slow, change=change)
+    (line,) = [line for line in pai.advice if line.startswith("jobs needs")]
+    assert "because the cloud responds slowly" in line
+    assert "requests_per_second" not in line
 
 
 def test_refused_aom_is_a_missing_right_despite_task_metrics(tmp_path: Path) -> None:
@@ -179,6 +221,8 @@ def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
     assert months.budget == 400_000
     assert months.month > months.budget
     assert any("limits.monthly_calls is 400,000" in line for line in pai.advice)
+    (free,) = diagnosed(tmp_path)
+    assert any("set limits.monthly_calls: {cloudmonitor: N}" in line for line in free.advice)
 
 
 def test_the_command_prints_a_table_or_json(tmp_path: Path) -> None:

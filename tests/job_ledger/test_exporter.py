@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.app.reload_rig import site
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
+from tests.support.logs import line_of
 from trainfleet_exporter.cli import _load, cli
 
 HEAD = "global: {ledger_file: ledger.jsonl, metrics: {job_labels: [team]}}\n"
@@ -81,6 +83,12 @@ def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(
     assert line["accelerators"] == [{"kind": "gpu", "model": "GU8T", "count": 8}]
     assert line["accelerator_hours"] == pytest.approx(8 * 580 / 3600, abs=1e-6)
     assert _ended(caplog) == [line]
+    (logged,) = [line_of(record) for record in caplog.records if record.getMessage() == "job ended"]
+    assert re.findall(r'(?:labels|phase_seconds|accelerators)=(".*?[^\\]") ', logged) == [
+        r'"{\"team\":\"llm\"}"',
+        r'"{\"preparing\":50.0,\"queued\":50.0,\"running\":530.0}"',
+        r'"[{\"kind\":\"gpu\",\"model\":\"GU8T\",\"count\":8.0}]"',
+    ]
 
 
 def test_a_job_that_is_left_out_is_not_recorded(run: Callable[..., list[dict[str, Any]]]) -> None:

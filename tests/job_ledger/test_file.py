@@ -254,16 +254,43 @@ def test_a_disk_that_hangs_does_not_hold_up_the_end(
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [(".", "Is a directory"), ("none/ledger.jsonl", "No such file or directory"), ("fifo", "it is not a regular file")],
+    [
+        (".", "Is a directory"),
+        ("none/ledger.jsonl", "No such file or directory"),
+        ("fifo", "it is not a regular file"),
+        ("link", "it is a symlink"),
+        ("link-to-nothing", "it is a symlink"),
+    ],
 )
 def test_an_unusable_file_is_refused_at_the_start(tmp_path: Path, name: str, reason: str) -> None:
     os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "link-to-nothing").symlink_to("new")
     with pytest.raises(StartError) as caught:
         check_writable(tmp_path / name)
     assert str(caught.value) == (
         f"cannot write the ledger {tmp_path / name}: {reason}; "
         "name a file that the exporter may write in --ledger or global.ledger_file"
     )
+
+
+def test_a_symlink_in_place_of_the_file_is_not_followed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Another user plants the link while the exporter runs."""
+    target = path.with_name("target")
+    target.write_text("precious", encoding="utf-8")
+
+    async def steps(file: LedgerFile) -> None:
+        file.add(ended("a"))
+        await _written()
+        os.replace(target.with_suffix(".link"), path)  # noqa: PTH105
+        file.add(ended("b"))
+        await _written()
+
+    target.with_suffix(".link").symlink_to(target)
+    _run(path, steps)
+    assert target.read_text(encoding="utf-8") == "precious"
+    assert 'error="it is a symlink"' in line_of(caplog.records[0])
 
 
 def test_a_usable_file_is_created_and_kept(path: Path) -> None:

@@ -13,6 +13,7 @@ from statistics import median
 
 import pytest
 import time_machine
+import yaml
 
 from tests.support import simulated_jobs as truth
 from tests.support.clock import run_stepped
@@ -28,6 +29,8 @@ DAYS = 2
 INTERVALS = {"jobs": {"pai": 1800, "modelarts": 120}, "pools": {"pai": 21600, "modelarts": 21600}}
 """Seconds between polls. PAI lists what ended; on ModelArts a job has to be seen while it lives."""
 CAUSES = ("accelerator", "node", "process", "hang", "degraded", "preempted", "other")
+THRESHOLDS = Path(__file__).parents[2] / "deploy/prometheus/thresholds.yaml"
+PRICES: Mapping[str, float] = yaml.safe_load(THRESHOLDS.read_text(encoding="utf-8"))["prices"]
 PHASES = ("queued", "preparing", "running", "recovering", "checking", "finishing")
 SEEN = {workspace.workspace_id for workspace in WORKSPACES if workspace.member}
 
@@ -45,6 +48,8 @@ class Sums:
         self.figures["jobs"] += 1
         self.figures["failed_jobs"] += job.status == "Failed"
         self.figures["accelerator_hours"] += cards * truth.held(job) / 3600
+        prices = [role.count * role.cards * PRICES[role.card_type] for role in job.draft.roles if role.cards]
+        self.figures["cost"] += sum(prices) * truth.held(job) / 3600
         lost = sum(phases.get(phase, 0) for phase in ("preparing", "checking", "recovering", "finishing"))
         self.figures["lost_accelerator_hours"] += cards * lost / 3600
         for phase in PHASES:
@@ -112,7 +117,8 @@ async def _live(folder: Path) -> tuple[dict[tuple[str, str], Sums], float]:
 def test_the_report_on_two_days_is_true(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected, end = run_stepped(lambda: _live(tmp_path))
     with time_machine.travel(end, tick=False):
-        assert cli.main(["report", f"--days={DAYS}", f"--ledger={tmp_path / 'ledger.jsonl'}", "--format=csv"]) == 0
+        flags = [f"--days={DAYS}", f"--ledger={tmp_path / 'ledger.jsonl'}", "--format=csv", f"--prices={THRESHOLDS}"]
+        assert cli.main(["report", *flags]) == 0
     rows = {(row["by"], row["name"]): row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
     assert rows.keys() == expected.keys()
     figures = expected["all", ""].figures

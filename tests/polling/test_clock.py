@@ -50,8 +50,8 @@ class Watch:
     polls: dict[str, list[float]] = field(default_factory=dict)
     calls: list[tuple[float, Attempt]] = field(default_factory=list)
 
-    def adapt(self, provider: str, collector: Collector) -> Collector:
-        """The collector, with the beginnings of its polls written down."""
+    def follow(self, provider: str, collector: Collector) -> None:
+        """Write down the beginnings of a collector's polls."""
         begun = self.polls.setdefault(f"{provider}/{collector.name}", [])
         inner = collector.poll if isinstance(collector, BulkCollector) else collector.begin
 
@@ -60,7 +60,6 @@ class Watch:
             await inner(poll)
 
         setattr(collector, "poll" if isinstance(collector, BulkCollector) else "begin", begin)
-        return collector
 
     def observe(self, _: str, attempt: Attempt) -> None:
         self.calls.append((_now(), attempt))
@@ -164,7 +163,9 @@ async def site(
         configs = {name: platform.config for name, platform in platforms.items()}
         config = load_config(_config(simulator, url, folder), environ={}, platforms=configs)
         watch = Watch()
-        exporter = Exporter(config, platforms, observe=watch.observe, adapt=watch.adapt)
+        exporter = Exporter(config, platforms, observe=watch.observe)
+        for runner in exporter.runners:
+            watch.follow(runner.state.provider, runner.collector)
         schedule = Schedule(exporter.runners)
         try:
             schedule.start()

@@ -18,7 +18,7 @@ from trainfleet_exporter.job_ledger import LedgerFile, UseWatch, ended_job
 from trainfleet_exporter.model import JobEnd
 from trainfleet_exporter.pacing import Pace
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
-from trainfleet_exporter.polling import Collector, Runner
+from trainfleet_exporter.polling import Runner
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.registry import BuildContext, Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 class Exporter:
     """The providers of a config, their runners, and the page store that they publish to.
 
-    `observe` receives each attempt to call an API, with the name of its provider. `adapt` may replace a provider's
-    collector by another one. Of several exporters this one is `shard`, and `config` is `sharding.apportioned` to it.
+    `observe` receives each attempt to call an API, with the name of its provider. Of several exporters this one is
+    `shard`, and `config` is `sharding.apportioned` to it.
     One that `stands_by` only checks that its providers can be built; `may_call` says whether a call may begin now.
     StartError if a provider cannot be built.
     """
@@ -43,7 +43,6 @@ class Exporter:
         platforms: Mapping[str, Platform],
         *,
         observe: Callable[[str, Attempt], None] = lambda provider, attempt: None,
-        adapt: Callable[[str, Collector], Collector] = lambda provider, collector: collector,
         shard: Shard = WHOLE,
         stands_by: bool = False,
         may_call: Callable[[], bool] = lambda: True,
@@ -62,7 +61,6 @@ class Exporter:
         self._use = UseWatch(self.page_store)
         self._platforms = platforms
         self._observe = observe
-        self._adapt = adapt
         self._renderer = _renderer(config)
         self._may_call = may_call
         self._accounts: dict[AccountKey, Account] = {}
@@ -251,9 +249,8 @@ class Exporter:
         for api in member.basis.config.apis:
             if api in limits.monthly_calls:
                 self.telemetry.watch_budget(provider.name, api, limits.monthly_calls[api])
-        collectors = [self._adapt(provider.name, given) for given in provider.collectors]
         peers = partial(self._paces, member.basis.config.account_key)
-        member.paces = [Pace(collector.interval, limits.monthly_calls, peers) for collector in collectors]
+        member.paces = [Pace(collector.interval, limits.monthly_calls, peers) for collector in provider.collectors]
         member.runners = [
             Runner(
                 provider.name,
@@ -265,7 +262,7 @@ class Exporter:
                 poll_timeout=settings.poll_timeout,
                 pace=pace,
             )
-            for collector, pace in zip(collectors, member.paces, strict=True)
+            for collector, pace in zip(provider.collectors, member.paces, strict=True)
         ]
 
     def _paces(self, account: AccountKey) -> list[Pace]:

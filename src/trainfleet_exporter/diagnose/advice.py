@@ -2,120 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, MissingRight
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, ProviderReport
 
 _WORRY = 0.5
 """Largest share of its time that a bulk collector should need. Above it, a slightly slower cloud makes polls fail."""
 _FULL = 0.8
 """Largest share of an API's rate limit that polls should use. Above it, they wait for each other."""
+_EXPLAINED = ("auth", "not_ready", "network", "timeout", "throttled", "deadline")
+"""Reasons with advice of their own, or of which another problem is usually the cause."""
 
 
-def advise(
-    *,
-    origin: str,
-    endpoints: Sequence[EndpointReport],
-    missing: Sequence[MissingRight],
-    problems: Sequence[Failure],
-    collectors: Sequence[CollectorReport],
-    calls: Sequence[CallsReport],
-    rate: float,
-    workspaces: int,
-) -> Iterator[str]:
-    """Yield what to change, most urgent first.
+def advise(report: ProviderReport, rate: float) -> Iterator[str]:
+    """Yield what to change, most urgent first. `rate` is the allowed requests a second to each API."""
+    causes = list(_causes(report))
+    yield from causes
+    others = [found for found in report.problems if found.reason not in _EXPLAINED]
+    for problem in others or ([] if causes else report.problems):
+        yield f"check {', '.join(problem.collectors)}: {problem.message}"
+    if not report.series.get("trainfleet_workspace_info") and not report.problems:
+        yield "no workspace is visible: add the identity to the workspaces"
+    for collector in report.collectors:
+        yield from _times(collector, rate)
+    for calls in report.calls:
+        yield from _calls(calls)
 
-    `origin` is the source of the credentials, `rate` the allowed requests a second to each API, and `workspaces` the
-    number of visible workspaces.
-    """
-    dead = {row.api: row for row in endpoints if _is_dead(row)}
-    for right in dict.fromkeys(found.right for found in missing):
-        yield f"grant the identity {right}"
-    lacking = {found.operation for found in missing}
-    others = [problem for problem in problems if problem.operation not in lacking]
-    yield from _refusals(origin, others)
-    for api, row in dead.items():
-        yield f"cannot reach {api} at {row.url}: check endpoints.{api}, http.proxy_url and the network"
-    for row in endpoints:
+
+def _causes(report: ProviderReport) -> Iterator[str]:
+    """Yield what makes several calls fail, each once."""
+    yield from dict.fromkeys(f"grant the identity {found.right}" for found in report.missing_rights)
+    lacking = {found.operation for found in report.missing_rights}
+    refused = [found for found in report.problems if found.reason == "auth" and found.operation not in lacking]
+    for message in dict.fromkeys(found.message.removeprefix(f"{found.operation}: ") for found in refused):
+        clock = "the clock of this machine is off" in message
+        yield f"set the clock: {message}" if clock else f"fix the credentials (from {report.credentials}): {message}"
+    for row in report.endpoints:
+        if _is_dead(row):
+            yield f"cannot reach {row.api} at {row.url}: check endpoints.{row.api}, http.proxy_url and the network"
         if row.outcomes.get("throttled"):
             yield f"{row.api} throttles: lower limits.requests_per_second, or use longer intervals"
-    yield from _rest(others, anything_said=bool(missing or dead))
-    if workspaces == 0 and not problems:
-        yield "no workspace is visible: add the identity to the workspaces"
-    yield from _times(collectors, rate)
-    yield from _rates(calls)
-    yield from _months(calls)
 
 
 def _is_dead(row: EndpointReport) -> bool:
-    unreached = row.outcomes.get("network", 0) + row.outcomes.get("timeout", 0)
-    return unreached > 0 and unreached == sum(row.outcomes.values())
+    return bool(row.outcomes) and row.outcomes.keys() <= {"network", "timeout"}
 
 
-def _refusals(origin: str, problems: Sequence[Failure]) -> Iterator[str]:
-    """Report each reason why the cloud rejects the credentials, once."""
-    said = [problem.message.removeprefix(f"{problem.operation}: ") for problem in problems if problem.reason == "auth"]
-    for message in dict.fromkeys(said):  # once for all operations
-        if "the clock of this machine is off" in message:
-            yield f"set the clock: {message}"
-        else:
-            yield f"fix the credentials (from {origin}): {message}"
+def _times(row: CollectorReport, rate: float) -> Iterator[str]:
+    limit = "because the cloud responds slowly" if row.slow_cloud else f"at {rate:g} requests a second"
+    faster = "" if row.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
+    if row.per_object and row.needs > row.has:
+        yield (
+            f"{row.collector} needs about {row.needs:.0f} s for a cycle of {row.has:.0f} s ({limit}), so its cycles "
+            f"take longer: raise its interval, or poll fewer jobs{faster}"
+        )
+    elif not row.per_object and row.needs > row.has * _WORRY:
+        yield (
+            f"{row.collector} needs about {row.needs:.0f} s of the {row.has:.0f} s of global.poll_timeout ({limit}): "
+            f"raise its interval and poll_timeout, or poll fewer workspaces{faster}"
+        )
 
 
-def _rest(problems: Iterable[Failure], *, anything_said: bool) -> Iterator[str]:
-    """Report what no other advice explains. Leave out consequences of a problem that is already reported."""
-    said = anything_said
-    for problem in problems:
-        if problem.reason == "auth":
-            said = True
-        elif problem.reason not in ("not_ready", "network", "timeout", "throttled", "deadline"):
-            said = True
-            yield f"check {', '.join(problem.collectors)}: {problem.message}"
-    if not said:
-        for problem in problems:
-            if problem.reason != "throttled":
-                yield f"check {', '.join(problem.collectors)}: {problem.message}"
-
-
-def _times(collectors: Iterable[CollectorReport], rate: float) -> Iterator[str]:
-    for collector in collectors:
-        name, needs, has = collector.collector, collector.needs, collector.has
-        limit = "because the cloud responds slowly" if collector.slow_cloud else f"at {rate:g} requests a second"
-        faster = "" if collector.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
-        if collector.per_object and needs > has:
-            yield (
-                f"{name} needs about {needs:.0f} s for a cycle of {has:.0f} s ({limit}), so its cycles take longer: "
-                f"raise its interval, or poll fewer jobs{faster}"
-            )
-        elif not collector.per_object and needs > has * _WORRY:
-            yield (
-                f"{name} needs about {needs:.0f} s of the {has:.0f} s of global.poll_timeout ({limit}): raise "
-                f"its interval and poll_timeout, or poll fewer workspaces{faster}"
-            )
-
-
-def _rates(calls: Iterable[CallsReport]) -> Iterator[str]:
-    for found in calls:
-        if found.minute_of_account > found.minute_limit * _FULL:
-            yield (
-                f"{found.api} needs {found.minute_of_account:.0f} of the {found.minute_limit:.0f} calls a minute that "
-                f"limits.requests_per_second allows, so polls wait for each other: use longer intervals, or "
-                f"raise the limit if the cloud allows it"
-            )
-
-
-def _months(calls: Iterable[CallsReport]) -> Iterator[str]:
-    for found in calls:
-        month, more = found.of_account, "at least " if found.at_least else ""
-        whose = "" if month == found.month else " (with the other providers of the account)"
-        if found.budget is not None and month > found.budget:
-            yield (
-                f"{found.api} needs {more}{month:,.0f} calls in 30 days{whose}, and limits.monthly_calls is "
-                f"{found.budget:,}: the exporter stretches intervals to about {month / found.budget:.1f} times their "
-                f"length"
-            )
-        elif found.budget is None and found.free is not None and month > found.free / 2:
-            yield (
-                f"{found.api} needs {more}{month:,.0f} calls a month{whose}, and {found.free:,} are free for the whole "
-                f"account: set limits.monthly_calls: {{{found.api}: N}}, or use longer intervals"
-            )
+def _calls(row: CallsReport) -> Iterator[str]:
+    if row.minute_of_account > row.minute_limit * _FULL:
+        yield (
+            f"{row.api} needs {row.minute_of_account:.0f} of the {row.minute_limit:.0f} calls a minute that "
+            "limits.requests_per_second allows, so polls wait for each other: use longer intervals, or raise the limit "
+            "if the cloud allows it"
+        )
+    month, more = row.of_account, "at least " if row.at_least else ""
+    whose = "" if month == row.month else " (with the other providers of the account)"
+    if row.budget is not None and month > row.budget:
+        yield (
+            f"{row.api} needs {more}{month:,.0f} calls in 30 days{whose}, and limits.monthly_calls is {row.budget:,}: "
+            f"the exporter stretches intervals to about {month / row.budget:.1f} times their length"
+        )
+    elif row.budget is None and row.free is not None and month > row.free / 2:
+        yield (
+            f"{row.api} needs {more}{month:,.0f} calls a month{whose}, and {row.free:,} are free for the whole "
+            f"account: set limits.monthly_calls: {{{row.api}: N}}, or use longer intervals"
+        )

@@ -1,12 +1,14 @@
-"""Poll every collector once and report on each provider."""
+"""Polls every collector once, and reports on each provider. Of a cycle over many jobs, it polls the first few."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.diagnose.advice import advise
 from trainfleet_exporter.diagnose.report import (
@@ -14,16 +16,17 @@ from trainfleet_exporter.diagnose.report import (
     CollectorReport,
     EndpointReport,
     Failure,
-    MissingRight,
     ProviderReport,
 )
-from trainfleet_exporter.diagnose.trial import Trial
 from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
 from trainfleet_exporter.polling import PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.transport import Attempt
 
+_TRIED = 20
+"""Jobs to poll in each cycle. They show the cost of all; polling all would take a quarter of an hour."""
+_PROGRESS_SECONDS = 3.0
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
 _NO_RIGHT = (
@@ -50,171 +53,181 @@ async def examine(
 
     Raises StartError if a provider cannot be built. If it is cancelled (by Ctrl-C), it reports what it has seen so far.
     """
-    trial = Trial(config, platforms, progress, shard=shard)
+    trial = _Trial(config, platforms, shard)
     try:
-        await trial.run()
-        seen = [
-            _Seen(trial, provider, provider_config, platforms[provider_config.platform], config.global_.poll_timeout)
-            for provider, provider_config in zip(trial.exporter.providers, config.providers, strict=True)
-        ]
-        calls = [each.calls() for each in seen]
-        return [each.report(_with_account(each, calls, seen)) for each in seen]
+        await trial.run(progress)
+        return trial.reports()
     finally:
         await trial.exporter.aclose()
 
 
-def _with_account(this: _Seen, calls: Sequence[Mapping[str, CallsReport]], seen: Sequence[_Seen]) -> list[CallsReport]:
-    """One provider's calls, with those of the others that share its account's limits."""
-    family = [(each, rows) for each, rows in zip(seen, calls, strict=True) if each.account_key == this.account_key]
-    found = []
-    for api, row in next(rows for each, rows in family if each is this).items():
-        same = [rows[api] for _, rows in family if api in rows]
-        near = [rows[api] for each, rows in family if api in rows and each.urls.get(api) == this.urls.get(api)]
-        found.append(
-            replace(
-                row,
-                of_account=math.fsum(other.month for other in same),
-                minute_of_account=math.fsum(other.minute for other in near),
-                at_least=any(other.at_least for other in same),
-            )
-        )
-    return found
+class _Trial:
+    """The exporter of a config, polled once, with its attempts to call APIs by provider."""
 
-
-class _Seen:
-    """One provider after its poll."""
-
-    def __init__(
-        self, trial: Trial, provider: Provider, config: ProviderConfig, platform: Platform, poll_timeout: float
-    ) -> None:
-        self.urls = provider.endpoints
-        self.account_key = config.account_key
-        self._trial = trial
-        self._provider = provider
+    def __init__(self, config: Config, platforms: Mapping[str, Platform], shard: Shard) -> None:
         self._config = config
-        self._platform = platform
-        self._poll_timeout = poll_timeout
-        self._runners = [runner for runner in trial.exporter.runners if runner.state.provider == provider.name]
-        self._attempts = [attempt for name, attempt in trial.attempts if name == provider.name]
-
-    def report(self, calls: Sequence[CallsReport]) -> ProviderReport:
-        """The whole report. `calls` include those of the account."""
-        endpoints, missing, problems = self._endpoints(), self._missing(), self._problems()
-        collectors = [self._collector(runner) for runner in self._runners]
-        series = self._trial.series(self._provider.name)
-        advice = advise(
-            origin=self._provider.identity.origin,
-            endpoints=endpoints,
-            missing=missing,
-            problems=problems,
-            collectors=collectors,
-            calls=calls,
-            rate=self._config.limits.requests_per_second,
-            workspaces=series.get("trainfleet_workspace_info", 0),
+        self._platforms = platforms
+        self._attempts: defaultdict[str, list[Attempt]] = defaultdict(list)
+        self._units: dict[tuple[str, str], int] = {}
+        """By provider and per-object collector, how many jobs a cycle polls."""
+        self.exporter = Exporter(
+            config, platforms, observe=lambda provider, attempt: self._attempts[provider].append(attempt), shard=shard
         )
-        facts = self._provider.facts
-        return ProviderReport(
-            provider=self._provider.name,
+        for runner in self.exporter.runners:
+            if isinstance(runner.collector, PerObjectCollector):
+                self._sample(runner.state.provider, runner.collector)
+
+    def _sample(self, provider: str, collector: PerObjectCollector) -> None:
+        """Let a collector poll only its first few objects."""
+        whole = collector.objects
+
+        def few() -> Sequence[str]:
+            objects = whole()
+            self._units[provider, collector.name] = len(objects)
+            return objects[:_TRIED]
+
+        collector.objects = few  # type: ignore[method-assign]
+
+    async def run(self, progress: Callable[[str], None]) -> None:
+        """Poll everything once. An interruption ends it early and is not an error."""
+
+        async def report_on() -> None:
+            while True:
+                await asyncio.sleep(_PROGRESS_SECONDS)
+                waiting = ", ".join(self.exporter.waiting_for()) or "the last responses"
+                progress(f"{sum(map(len, self._attempts.values()))} calls made; waiting for {waiting}")
+
+        reporting = asyncio.create_task(report_on())
+        try:
+            await self.exporter.poll_once()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            progress("interrupted: the report covers the polls so far")
+        finally:
+            reporting.cancel()
+
+    def reports(self) -> list[ProviderReport]:
+        """Return what the poll has shown of each provider, in the order of the config."""
+        pairs = list(zip(self.exporter.providers, self._config.providers, strict=True))
+        rates = {provider.name: self._rates(provider, config) for provider, config in pairs}
+
+        def calls(provider: Provider, config: ProviderConfig, api: str) -> CallsReport:
+            family = [one for one, its in pairs if its.account_key == config.account_key and api in rates[one.name]]
+            near = [one for one in family if one.endpoints.get(api) == provider.endpoints.get(api)]
+            return CallsReport(
+                api=api,
+                minute=rates[provider.name][api] * _MINUTE,
+                minute_of_account=math.fsum(rates[one.name][api] for one in near) * _MINUTE,
+                minute_limit=config.limits.requests_per_second * _MINUTE,
+                month=rates[provider.name][api] * _MONTH,
+                of_account=math.fsum(rates[one.name][api] for one in family) * _MONTH,
+                budget=config.limits.monthly_calls.get(api),
+                free=self._platforms[config.platform].free_calls.get(api),
+                at_least=any(self._is_short(one, api) for one in family),
+            )
+
+        return [
+            self._report(provider, config, [calls(provider, config, api) for api in rates[provider.name]])
+            for provider, config in pairs
+        ]
+
+    def _report(self, provider: Provider, config: ProviderConfig, calls: Sequence[CallsReport]) -> ProviderReport:
+        facts, identity, runners = provider.facts, provider.identity, self._runners(provider)
+        report = ProviderReport(
+            provider=provider.name,
             platform=facts.platform,
             region=facts.region,
-            credentials=self._provider.identity.origin,
-            credentials_expire=self._provider.identity.expires,
-            endpoints=tuple(endpoints),
-            missing_rights=tuple(missing),
-            problems=tuple(problems),
-            collectors=tuple(collectors),
+            credentials=identity.origin,
+            credentials_expire=identity.expires,
+            endpoints=tuple(self._endpoint(provider, api) for api in provider.endpoints),
+            problems=tuple(_problems(runners, self._platforms[config.platform].permissions)),
+            collectors=tuple(self._collector(runner, config) for runner in runners),
             calls=tuple(calls),
-            series=series,
-            advice=tuple(advice),
+            series=self._series(provider.name),
         )
+        return replace(report, advice=tuple(advise(report, config.limits.requests_per_second)))
 
-    def calls(self) -> dict[str, CallsReport]:
-        """By API, the expected calls when lists that are kept for hours are already read, without the account's."""
-        rates: dict[str, float] = dict.fromkeys(self.urls, 0.0)
-        intervals = {runner.state.collector: runner.collector.interval for runner in self._runners}
-        failed = {runner.state.collector for runner in self._runners if not runner.state.success}
-        short: set[str] = set()
-        for attempt in self._attempts:
-            interval = intervals.get(attempt.caller, math.inf)
-            every = max(interval, self._platform.kept.get(attempt.operation, interval))
-            scale = self._trial.scale(self._provider.name, attempt.caller)
-            rates[attempt.api] = rates.get(attempt.api, 0.0) + scale / every
-            if attempt.caller in failed:
-                short.add(attempt.api)
-        limits = self._config.limits
-        return {
-            api: CallsReport(
-                api=api,
-                minute=rate * _MINUTE,
-                minute_of_account=rate * _MINUTE,
-                minute_limit=limits.requests_per_second * _MINUTE,
-                month=rate * _MONTH,
-                of_account=rate * _MONTH,
-                budget=limits.monthly_calls.get(api),
-                free=self._platform.free_calls.get(api),
-                at_least=api in short,
-            )
-            for api, rate in rates.items()
-        }
+    def _runners(self, provider: Provider) -> list[Runner]:
+        return [runner for runner in self.exporter.runners if runner.state.provider == provider.name]
 
-    def _endpoints(self) -> list[EndpointReport]:
-        found = []
-        for api, url in self.urls.items():
-            here = [attempt for attempt in self._attempts if attempt.api == api]
-            outcomes = Counter(attempt.outcome for attempt in here)
-            average = math.fsum(attempt.seconds for attempt in here) / len(here) if here else 0.0
-            found.append(EndpointReport(api, url, dict(outcomes), average))
-        return found
+    def _scale(self, provider: str, collector: str) -> float:
+        """The factor from the polled objects of a collector to all of them."""
+        return max(1.0, self._units.get((provider, collector), 0) / _TRIED)
 
-    def _missing(self) -> list[MissingRight]:
-        found: dict[str, MissingRight] = {}
-        for error in (error for runner in self._runners for error in runner.errors):
-            if isinstance(error, AccessDenied) and lacks_right(error):
-                right = self._platform.permissions.get(error.operation, f"the permission to call {error.operation}")
-                found.setdefault(error.operation, MissingRight(error.operation, right, _text(error)))
-        return list(found.values())
+    def _series(self, provider: str) -> dict[str, int]:
+        """The expected number of series, by family."""
+        found: Counter[str] = Counter()
+        store = self.exporter.page_store
+        for part in store.parts:
+            assert isinstance(part, tuple)
+            whose, collector, _ = part
+            if whose == provider:
+                for family, count in store.series(part).items():
+                    found[family] += round(count * self._scale(provider, collector))
+        return dict(found)
 
-    def _problems(self) -> list[Failure]:
-        """The errors, equal ones once."""
-        found: dict[tuple[str, str, str], tuple[dict[str, None], int]] = {}
-        for runner in self._runners:
-            for error in runner.errors:
-                reason = error.reason if isinstance(error, TrainfleetError) else "internal"
-                operation = error.operation if isinstance(error, CloudError) else ""
-                collectors, count = found.get((reason, operation, _text(error)), ({}, 0))
-                found[reason, operation, _text(error)] = (collectors | {runner.state.collector: None}, count + 1)
-        return [Failure(*key, tuple(collectors), count) for key, (collectors, count) in found.items()]
+    def _endpoint(self, provider: Provider, api: str) -> EndpointReport:
+        here = [attempt for attempt in self._attempts[provider.name] if attempt.api == api]
+        average = math.fsum(attempt.seconds for attempt in here) / len(here) if here else 0.0
+        return EndpointReport(api, provider.endpoints[api], dict(Counter(attempt.outcome for attempt in here)), average)
 
-    def _collector(self, runner: Runner) -> CollectorReport:
-        name, limits = runner.state.collector, self._config.limits
-        scale, per_object = (
-            self._trial.scale(self._provider.name, name),
-            isinstance(runner.collector, PerObjectCollector),
-        )
-        own: Mapping[str, Sequence[Attempt]] = {
-            api: [attempt for attempt in self._attempts if attempt.caller == name and attempt.api == api]
-            for api in dict.fromkeys(attempt.api for attempt in self._attempts if attempt.caller == name)
-        }
-        by_limit = max(map(len, own.values()), default=0) / limits.requests_per_second
-        by_speed = math.fsum(attempt.seconds for here in own.values() for attempt in here) / limits.concurrency
-        units = self._trial.units.get((self._provider.name, name), 0)
+    def _collector(self, runner: Runner, config: ProviderConfig) -> CollectorReport:
+        provider, name, limits = runner.state.provider, runner.state.collector, config.limits
+        scale, per_object = self._scale(provider, name), isinstance(runner.collector, PerObjectCollector)
+        own = [attempt for attempt in self._attempts[provider] if attempt.caller == name]
+        calls = Counter(attempt.api for attempt in own)
+        by_limit = max(calls.values(), default=0) / limits.requests_per_second
+        by_speed = math.fsum(attempt.seconds for attempt in own) / limits.concurrency
+        units = self._units.get((provider, name), 0)
         return CollectorReport(
             collector=name,
             success=runner.state.success,
             interval=runner.collector.interval,
             per_object=per_object,
             units=units,
-            tried=self._trial.tried(self._provider.name, name),
+            tried=min(_TRIED, units),
             needs=max(by_limit, by_speed) * scale,
-            has=runner.collector.interval if per_object else self._poll_timeout,
+            has=runner.collector.interval if per_object else self._config.global_.poll_timeout,
             slow_cloud=by_speed > by_limit,
             parts_failed=runner.state.parts_failed,
             series=round(runner.state.series * scale),
-            calls={api: round(len(here) * scale) for api, here in own.items()},
+            calls={api: round(count * scale) for api, count in calls.items()},
         )
 
+    def _rates(self, provider: Provider, config: ProviderConfig) -> dict[str, float]:
+        """By API, the expected calls a second when lists that are kept for hours are already read."""
+        intervals = {runner.state.collector: runner.collector.interval for runner in self._runners(provider)}
+        found: dict[str, float] = dict.fromkeys(provider.endpoints, 0.0)
+        for attempt in self._attempts[provider.name]:
+            interval = intervals.get(attempt.caller, math.inf)
+            every = max(interval, self._platforms[config.platform].kept.get(attempt.operation, interval))
+            found[attempt.api] = found.get(attempt.api, 0.0) + self._scale(provider.name, attempt.caller) / every
+        return found
 
-def lacks_right(error: AccessDenied) -> bool:
+    def _is_short(self, provider: Provider, api: str) -> bool:
+        """Whether a poll failed that would have made more calls of the API."""
+        failed = {runner.state.collector for runner in self._runners(provider) if not runner.state.success}
+        return any(attempt.api == api and attempt.caller in failed for attempt in self._attempts[provider.name])
+
+
+def _problems(runners: Iterable[Runner], permissions: Mapping[str, str]) -> Iterator[Failure]:
+    """Yield the errors, equal ones once."""
+    found: dict[tuple[str, str, str, str], list[str]] = {}
+    for runner in runners:
+        for error in runner.errors:
+            reason = error.reason if isinstance(error, TrainfleetError) else "internal"
+            operation = error.operation if isinstance(error, CloudError) else ""
+            right = ""
+            if isinstance(error, AccessDenied) and _lacks_right(error):
+                right = permissions.get(operation, f"the permission to call {operation}")
+            found.setdefault((reason, operation, _text(error), right), []).append(runner.state.collector)
+    for (reason, operation, text, right), names in found.items():
+        yield Failure(reason, operation, text, tuple(dict.fromkeys(names)), len(names), right)
+
+
+def _lacks_right(error: AccessDenied) -> bool:
     """Return whether a refusal is about a missing permission, and not about the key, its signature or the clock."""
     return error.code.startswith(_NO_RIGHT) or (error.status == 403 and not error.code.startswith(_NO_KEY))
 

@@ -63,15 +63,6 @@ class CallsReport:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingRight:
-    """A permission that the identity does not have."""
-
-    operation: str
-    right: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """An error that occurred `count` times, in these collectors. `reason` is that of the metrics."""
 
@@ -80,6 +71,8 @@ class Failure:
     message: str
     collectors: tuple[str, ...]
     count: int
+    right: str
+    """The permission that the identity does not have; empty if something else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +86,16 @@ class ProviderReport:
     credentials_expire: float | None
     """Unix seconds; None if the credentials do not expire or are missing."""
     endpoints: tuple[EndpointReport, ...]
-    missing_rights: tuple[MissingRight, ...]
     problems: tuple[Failure, ...]
     collectors: tuple[CollectorReport, ...]
     calls: tuple[CallsReport, ...]
     series: Mapping[str, int]
-    advice: tuple[str, ...]
+    advice: tuple[str, ...] = ()
+
+    @property
+    def missing_rights(self) -> tuple[Failure, ...]:
+        """The problems that a permission would solve."""
+        return tuple(found for found in self.problems if found.right)
 
     @property
     def success(self) -> bool:
@@ -107,4 +104,5 @@ class ProviderReport:
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain objects, lists and numbers."""
-        return asdict(self) | {"success": self.success}
+        rights = [asdict(found) for found in self.missing_rights]
+        return asdict(self) | {"missing_rights": rights, "success": self.success}

@@ -1,6 +1,6 @@
 """The report on a ledger: who used accelerators, how much was lost or idle, and how long jobs waited.
 
-    lines of the file ──read_ledger──► jobs that ended lately ──rows──► all, by user, by pool, by label ──► CSV or text
+    lines of the file ──_read_ledger──► jobs that ended ──_rows──► all, by user, by pool, by label ──► CSV or text
 
 An empty cell of the CSV means that no job of the row has the figure; it does not mean zero.
 """
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import get_args
@@ -21,20 +20,49 @@ import msgspec
 
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.job_ledger.line import EndedJob
+from trainfleet_exporter.job_ledger.prices import Prices, read_prices
 from trainfleet_exporter.model import Cause, Phase
 
-_PHASE_NAMES: Sequence[str] = get_args(Phase)
+_PHASES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
 _LOST = ("preparing", "checking", "recovering", "finishing")
 """Phases in which a job holds its accelerators and trains nothing."""
-_NAME_WIDTH = 31
+_SUMS = (
+    *("jobs", "failed_jobs", "accelerator_hours", "lost_accelerator_hours", "idle_accelerator_hours"),
+    *(f"{phase}_hours" for phase in _PHASES),
+    *(f"{cause}_faults" for cause in _CAUSES),
+)
+"""Columns of the CSV that are sums over jobs."""
+_ORDER = ("accelerator_hours", "jobs")
+_COSTS = ("cost", "unpriced_accelerator_hours")
+_FORMULAS = ("=", "+", "-", "@")
+"""Beginnings of texts that spreadsheets run."""
+_HEADS = ("jobs", "failed", "acc-hours", "lost", "idle", "running", "queued", "median", "longest", "faults")
+_WIDTHS = (5, 6, 10, 9, 9, 9, 9, 8, 8, 6)
+_LINE = 120
+_LEGEND = (
+    "acc-hours: accelerator-hours held; of these, lost: preparing, checking, recovering, finishing; idle: running x",
+    "(1 - mean utilization). running, queued: hours of jobs. median, longest: time of a job in the queue. -: unknown.",
+)
 
 
-def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]:
-    """Return the jobs (by id and creation) that ended at `since` or later; and the numbers of invalid lines.
+def report(ledger: Path, *, days: int, is_csv: bool, prices_file: Path | None) -> tuple[str, str]:
+    """Report on the jobs that ended in the last days. Return the report, and a warning about invalid lines or "".
 
-    Raises StartError if the file cannot be read.
+    Raises StartError if a file cannot be read, and ConfigError for invalid prices.
     """
+    prices = None if prices_file is None else read_prices(prices_file)
+    until = datetime.now(UTC)
+    since = until - timedelta(days=days)
+    jobs, invalid = _read_ledger(ledger, since)
+    rows = _rows(jobs, prices)
+    shown = ", ".join(map(str, invalid[:20])) + (", …" if len(invalid) > 20 else "")
+    warning = f"{ledger}: skipped {len(invalid)} invalid line(s): {shown}" if invalid else ""
+    return _as_csv(rows, prices) if is_csv else _as_text(rows, since, until, prices), warning
+
+
+def _read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]:
+    """Return the jobs (by id and creation) that ended at `since` or later; and the numbers of invalid lines."""
     jobs: dict[tuple[str, str, datetime | None], EndedJob] = {}
     invalid: list[int] = []
     decoder = msgspec.json.Decoder(EndedJob)
@@ -59,66 +87,67 @@ def read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]]
 
 
 @dataclass(slots=True)
-class ReportRow:
-    """Sums over some jobs. None means that no job has the figure."""
+class _Row:
+    """Sums over some jobs."""
 
     by: str
     """`all`, `user`, `pool` or `label:NAME`."""
     name: str
     """Of the user, of the pool, or the value of the label; empty for jobs without one."""
-    jobs: int = 0
-    failed: int = 0
-    accelerator_hours: float | None = None
-    lost_hours: float | None = None
-    """Accelerator-hours of preparing, checking, recovering and finishing."""
-    idle_hours: float | None = None
-    """Accelerator-hours of running times what the mean utilization lacks to 1."""
-    phase_hours: dict[str, float] = field(default_factory=dict)
-    """Hours of jobs."""
-    faults: Counter[str] | None = None
+    sums: dict[str, float] = field(default_factory=lambda: {"jobs": 0, "failed_jobs": 0})
+    """By the names of `_SUMS` and `_COSTS`. A name is missing if no job has the figure."""
     waits: list[float] = field(default_factory=list)
     """Seconds in the queue, of each job."""
 
-    def add(self, job: EndedJob) -> None:
+    def add(self, job: EndedJob, prices: Prices | None) -> None:
         """Count a job."""
-        self.jobs += 1
-        self.failed += job.status == "failed"
-        self.accelerator_hours = _sum(self.accelerator_hours, job.accelerator_hours)
-        if job.faults is not None:
-            self.faults = self.faults or Counter()
-            for cause, count in job.faults.items():
-                self.faults[cause if cause in _CAUSES else "other"] += count
-        if job.phase_seconds is None:
-            return
-        seconds = job.phase_seconds
-        for phase in seconds.keys() & set(_PHASE_NAMES):
-            self.phase_hours[phase] = self.phase_hours.get(phase, 0.0) + seconds[phase] / 3600
-        self.waits.append(seconds.get("queued", 0.0))
-        if not job.accelerators:
-            return
+        for name, value in _figures(job, prices):
+            self.sums[name] = self.sums.get(name, 0) + value
+        if job.phase_seconds is not None:
+            self.waits.append(job.phase_seconds.get("queued", 0.0))
+
+    @property
+    def fault_count(self) -> float | None:
+        """Faults of all causes."""
+        found = [count for name, count in self.sums.items() if name.endswith("_faults")]
+        return sum(found) if found else None
+
+
+def _figures(job: EndedJob, prices: Prices | None) -> Iterator[tuple[str, float]]:
+    """Yield what a job adds to each sum. Nothing for what is not known of it."""
+    yield "jobs", 1
+    yield "failed_jobs", job.status == "failed"
+    if job.accelerator_hours is not None:
+        yield "accelerator_hours", job.accelerator_hours
+    for cause in _CAUSES if job.faults is not None else ():
+        yield f"{cause}_faults", 0
+    for cause, count in (job.faults or {}).items():
+        yield f"{cause if cause in _CAUSES else 'other'}_faults", count
+    if prices is not None:
+        yield from _costs(job, prices)
+    seconds = job.phase_seconds
+    if seconds is None:
+        return
+    for phase in _PHASES:
+        if phase in seconds:
+            yield f"{phase}_hours", seconds[phase] / 3600
+    if job.accelerators:
         cards = sum(item.count for item in job.accelerators)
-        self.lost_hours = _sum(self.lost_hours, cards * sum(seconds.get(phase, 0.0) for phase in _LOST) / 3600)
+        yield "lost_accelerator_hours", cards * sum(seconds.get(phase, 0.0) for phase in _LOST) / 3600
         if job.accelerator_use is not None:
             idle = max(0.0, 1 - job.accelerator_use.mean)
-            self.idle_hours = _sum(self.idle_hours, cards * seconds.get("running", 0.0) / 3600 * idle)
-
-    @property
-    def fault_count(self) -> int | None:
-        """Faults of all causes."""
-        return None if self.faults is None else self.faults.total()
-
-    @property
-    def median_wait(self) -> float | None:
-        """Seconds."""
-        return median(self.waits) if self.waits else None
-
-    @property
-    def longest_wait(self) -> float | None:
-        """Seconds."""
-        return max(self.waits, default=None)
+            yield "idle_accelerator_hours", cards * seconds.get("running", 0.0) / 3600 * idle
 
 
-def report_rows(jobs: Iterable[EndedJob]) -> list[ReportRow]:
+def _costs(job: EndedJob, prices: Prices) -> Iterator[tuple[str, float]]:
+    for item in job.accelerators if job.held_seconds is not None else ():
+        hours, price = item.count * (job.held_seconds or 0.0) / 3600, prices.by_model.get(item.model)
+        if price is not None or not hours:
+            yield "cost", hours * (price or 0.0)
+        yield "unpriced_accelerator_hours", hours if price is None else 0.0
+
+
+def _rows(jobs: Iterable[EndedJob], prices: Prices | None) -> list[_Row]:
     """All jobs, then each user, pool and value of a label; in each of these, most accelerator-hours first."""
     jobs = list(jobs)
     groups: dict[str, Callable[[EndedJob], str]] = {
@@ -128,100 +157,92 @@ def report_rows(jobs: Iterable[EndedJob]) -> list[ReportRow]:
     }
     for label in sorted({label for job in jobs for label in job.labels}):
         groups[f"label:{label}"] = lambda job, label=label: job.labels.get(label, "")  # type: ignore[misc]
-    found: list[ReportRow] = []
+    found: list[_Row] = []
     for by, name_of in groups.items():
-        rows: dict[str, ReportRow] = {"": ReportRow("all", "")} if by == "all" else {}
+        rows: dict[str, _Row] = {"": _Row("all", "")} if by == "all" else {}
         for job in jobs:
             name = name_of(job)
-            rows.setdefault(name, ReportRow(by, name)).add(job)
-        found += sorted(rows.values(), key=lambda row: (-(row.accelerator_hours or 0.0), -row.jobs, row.name))
+            rows.setdefault(name, _Row(by, name)).add(job, prices)
+        found += sorted(rows.values(), key=lambda row: (*(-row.sums.get(name, 0) for name in _ORDER), row.name))
     return found
 
 
-def as_csv(rows: Iterable[ReportRow]) -> str:
+def _as_csv(rows: Iterable[_Row], prices: Prices | None) -> str:
     """A table with a line for each row. Its columns do not depend on the jobs.
 
     An apostrophe stands before a text that a spreadsheet would run as a formula. Control characters are escaped.
     """
     text = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
+    columns = [*_SUMS, "median_wait_seconds", "longest_wait_seconds"]
+    columns += [] if prices is None else [*_COSTS, "currency"]
+    writer = csv.DictWriter(text, ["by", "name", *columns], restval="", lineterminator="\n")
+    writer.writeheader()
     for row in rows:
-        cells = _cells(row)
-        if writer is None:
-            writer = csv.DictWriter(text, list(cells), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(cells)
+        cells: dict[str, object] = {name: round(value, 6) for name, value in row.sums.items()}
+        if row.waits:
+            cells["median_wait_seconds"] = round(median(row.waits), 3)
+            cells["longest_wait_seconds"] = round(max(row.waits), 3)
+        if prices is not None:
+            cells["currency"] = _inert(prices.currency)
+        writer.writerow({"by": _inert(row.by), "name": _inert(row.name)} | cells)
     return text.getvalue()
 
 
-def as_text(rows: Sequence[ReportRow], since: datetime, until: datetime) -> str:
+def _as_text(rows: Sequence[_Row], since: datetime, until: datetime, prices: Prices | None) -> str:
     """The same for people, in lines of at most 120 characters."""
-    total = rows[0]
-    lines = [f"{total.jobs} jobs ended from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC."]
-    hours = [f"{phase} {total.phase_hours[phase]:,.1f}" for phase in _PHASE_NAMES if phase in total.phase_hours]
+    total = dict.fromkeys((*_SUMS, *_COSTS), 0.0) | rows[0].sums
+    lines = [f"{total['jobs']} jobs ended from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC."]
+    hours = [f"{phase} {total[f'{phase}_hours']:,.1f}" for phase in _PHASES if f"{phase}_hours" in rows[0].sums]
     lines.append(f"Hours of jobs by phase: {', '.join(hours) or 'not known'}.")
-    faults = total.faults
-    counts = [f"{cause} {faults[cause]}" for cause in _CAUSES if faults[cause]] if faults is not None else ["not known"]
-    lines.append(f"Faults by cause: {', '.join(counts) or 'none'}.")
+    faults = [f"{cause} {total[f'{cause}_faults']}" for cause in _CAUSES if total[f"{cause}_faults"]]
+    lines.append(f"Faults by cause: {', '.join(faults) or ('not known' if rows[0].fault_count is None else 'none')}.")
+    heads, widths = list(_HEADS), list(_WIDTHS)
+    if prices is not None:
+        heads.append("cost")
+        widths.append(12)
+        unpriced = total["unpriced_accelerator_hours"]
+        more = f" Without a price: {unpriced:,.1f} accelerator-hours." if unpriced else ""
+        lines.append(f"Cost: prices in {_printed(prices.currency) or 'no stated currency'}.{more}")
+
+    def line(name: str, texts: Iterable[str]) -> str:
+        width = _LINE - sum(widths) - len(widths)
+        shown = name if len(name) <= width else f"{name[: width - 1]}…"
+        return f"{shown:<{width}}{''.join(f' {text:>{size}}' for text, size in zip(texts, widths, strict=True))}"
+
     for by in dict.fromkeys(row.by for row in rows):
-        head = {"all": "all jobs"}.get(by, by.removeprefix("label:"))
-        lines += ["", _line([head, "jobs", "failed", "acc-hours", "lost", "idle", "running", "queued", *_ENDS])]
-        lines += [_line(_texts(row)) for row in rows if row.by == by]
-    lines += ["", *_LEGEND]
-    return "\n".join(lines) + "\n"
+        lines += ["", line({"all": "all jobs"}.get(by, _printed(by.removeprefix("label:"))), heads)]
+        empty = {"all": "", "user": "(no name)", "pool": "(no pool)"}.get(by, "(no label)")
+        for row in rows:
+            if row.by == by:
+                lines.append(line(_printed(row.name) or empty, _texts(row, with_cost=prices is not None)))
+    return "\n".join([*lines, "", *_LEGEND]) + "\n"
 
 
-_FORMULAS = ("=", "+", "-", "@")
-"""Beginnings of texts that spreadsheets run."""
-_ENDS = ("median", "longest", "faults")
-_LEGEND = (
-    "acc-hours: accelerator-hours held; of these, lost: preparing, checking, recovering, finishing; idle: running x",
-    "(1 - mean utilization). running, queued: hours of jobs. median, longest: time of a job in the queue. -: unknown.",
-)
+def _texts(row: _Row, *, with_cost: bool) -> Iterator[str]:
+    def amount(name: str) -> str:
+        value = row.sums.get(name)
+        return "-" if value is None else f"{value:,.1f}" if value < 100_000 else f"{value:,.0f}"
 
-
-def _cells(row: ReportRow) -> Mapping[str, object]:
-    def number(value: float | None, digits: int = 6) -> object:
-        return "" if value is None else round(value, digits)
-
-    return {
-        "by": _inert(row.by),
-        "name": _inert(row.name),
-        "jobs": row.jobs,
-        "failed_jobs": row.failed,
-        "accelerator_hours": number(row.accelerator_hours),
-        "lost_accelerator_hours": number(row.lost_hours),
-        "idle_accelerator_hours": number(row.idle_hours),
-        **{f"{phase}_hours": number(row.phase_hours.get(phase)) for phase in _PHASE_NAMES},
-        **{f"{cause}_faults": "" if row.faults is None else row.faults[cause] for cause in _CAUSES},
-        "median_wait_seconds": number(row.median_wait, 3),
-        "longest_wait_seconds": number(row.longest_wait, 3),
-    }
+    yield f"{row.sums['jobs']}"
+    yield f"{row.sums['failed_jobs']}"
+    for name in ("accelerator_hours", "lost_accelerator_hours", "idle_accelerator_hours"):
+        yield amount(name)
+    yield amount("running_hours")
+    yield amount("queued_hours")
+    yield _duration(median(row.waits)) if row.waits else "-"
+    yield _duration(max(row.waits)) if row.waits else "-"
+    yield "-" if row.fault_count is None else f"{row.fault_count}"
+    if with_cost:
+        yield amount("cost")
 
 
 def _inert(text: str) -> str:
-    text = text if text.isprintable() else ascii(text)[1:-1]
+    text = _printed(text)
     return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
-def _texts(row: ReportRow) -> Iterator[str]:
-    name = row.name if row.name.isprintable() else ascii(row.name)[1:-1]
-    yield name or {"all": "", "user": "(no name)", "pool": "(no pool)"}.get(row.by, "(no label)")
-    yield f"{row.jobs}"
-    yield f"{row.failed}"
-    hours = (row.accelerator_hours, row.lost_hours, row.idle_hours)
-    for value in (*hours, row.phase_hours.get("running"), row.phase_hours.get("queued")):
-        yield "-" if value is None else f"{value:,.1f}" if value < 100_000 else f"{value:,.0f}"
-    for seconds in (row.median_wait, row.longest_wait):
-        yield "-" if seconds is None else _duration(seconds)
-    yield "-" if row.fault_count is None else f"{row.fault_count}"
-
-
-def _line(texts: Iterable[str]) -> str:
-    name, *figures = texts
-    shown = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-    widths = (5, 6, 10, 9, 9, 9, 9, 8, 8, 6)
-    return f"{shown:<{_NAME_WIDTH}}{''.join(f' {text:>{width}}' for text, width in zip(figures, widths, strict=True))}"
+def _printed(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _duration(seconds: float) -> str:
@@ -231,7 +252,3 @@ def _duration(seconds: float) -> str:
         if whole >= size:
             return f"{whole // size}{unit}{whole % size // part:02}{smaller}"
     return f"{whole}s"
-
-
-def _sum(before: float | None, more: float | None) -> float | None:
-    return before if more is None else more + (before or 0.0)

@@ -1,7 +1,7 @@
 """Mean and peak utilization of the accelerators of live jobs, of what parts show.
 
 A shown value counts from when its part is put until the part is put again or dropped. So the time without readings
-does not count. Memory: about 300 bytes for each job, and the latest readings of each part, which the page has anyway.
+does not count. Memory: about 300 bytes for each job, and about 100 for each latest reading.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class UseWatch:
         self._page_store = page_store
         self._sums: dict[tuple[str, str], _Sum] = {}
         """By provider and job."""
-        self._shown: dict[Hashable, tuple[str, float, list[object]]] = {}
-        """By part, its provider, when it was put, and what of it is about the use of accelerators."""
+        self._shown: dict[Hashable, tuple[str, float, dict[str, float]]] = {}
+        """By part, its provider, when it was put, and the utilization by job."""
         self._swept = 0.0
 
     def put(
@@ -54,14 +54,11 @@ class UseWatch:
         self._page_store.put(part, lines, provider=provider, objects=objects)
         now = time.time()
         self._add_shown(part, now)
-        kept = [found for found in objects if _is_use(found)]
-        if not kept:
+        if not (values := dict(_values(objects))):
             return
-        self._shown[part] = provider, now, kept
-        for job_id, value in _values(kept):
-            known = self._sums.get((provider, job_id))
-            if known is None:
-                known = self._sums[provider, job_id] = _Sum(now)
+        self._shown[part] = provider, now, values
+        for job_id, value in values.items():
+            known = self._sums.setdefault((provider, job_id), _Sum(now))
             known.last = now
             known.peak = max(known.peak, value)
         self._forget(now)
@@ -80,11 +77,9 @@ class UseWatch:
 
     def _add_shown(self, part: Hashable, now: float) -> None:
         """Count what a part has shown until now."""
-        provider, since, objects = self._shown.pop(part, ("", now, []))
-        seconds = now - since
-        if seconds <= 0:
-            return
-        for job_id, value in _values(objects):
+        provider, since, values = self._shown.pop(part, ("", now, {}))
+        seconds = max(0.0, now - since)
+        for job_id, value in values.items():
             if (known := self._sums.get((provider, job_id))) is not None:
                 known.seen += seconds
                 known.weighted += seconds * value
@@ -97,16 +92,11 @@ class UseWatch:
             del self._sums[key]
 
 
-def _is_use(found: object) -> bool:
-    if isinstance(found, Readings):
-        return found.of is JobUsage and found.field == _UTILIZATION
-    return isinstance(found, JobUsage) and found.values.accelerator_utilization is not None
-
-
 def _values(objects: Sequence[object]) -> Iterator[tuple[str, float]]:
+    """Yield the utilization of each job in the objects of a part."""
     for found in objects:
         if isinstance(found, Readings):
-            for subject, value in zip(found.subjects, found.values, strict=True):
-                yield subject.keys[0], value
+            if found.of is JobUsage and found.field == _UTILIZATION:
+                yield from zip((subject.keys[0] for subject in found.subjects), found.values, strict=True)
         elif isinstance(found, JobUsage) and found.values.accelerator_utilization is not None:
             yield found.job_id, found.values.accelerator_utilization

@@ -152,7 +152,9 @@ def _as_logfmt(facts: Mapping[str, Any]) -> str:
 
 
 def _logfmt_value(value: Any) -> str:
-    text = str(value)
+    """A text; of what Python and JSON write differently, the JSON."""
+    is_json = value is None or isinstance(value, bool | dict | list | tuple)
+    text = json.dumps(value, default=str, separators=(",", ":")) if is_json else str(value)
     if text and all(char.isprintable() and char not in ' "=\\' for char in text):
         return text
     # JSON's escapes are a superset of what logfmt readers know, and keep a record on its line.
