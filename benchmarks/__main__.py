@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import calls, clients, detection, detection_second, memory, polls, prometheus, report, scrapes
+from benchmarks import calls, detection, detection_second, memory, polls, report, scrapes
 from benchmarks.report import Found, Table, markdown, notes
 
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
@@ -29,14 +29,8 @@ _PARTS = (
     _Part("polls", "Polls", lambda short: polls.cost(short=short)),
     _Part("calls", "Calls of a cloud's API", lambda short: calls.run(short=short)),
     _Part("scrapes", "Scrapes, compared with other servers", lambda short: scrapes.side_by_side(short=short)),
-    _Part("after-poll", "The first scrape after a poll", lambda short: scrapes.after_poll(short=short)),
     _Part("while-polling", "Scrapes while polls run", lambda short: polls.busy(short=short)),
-    _Part("many-clients", "Many scrapers and slow scrapers", lambda short: clients.many(short=short)),
-    _Part("slow-clients", "Slow and idle clients", lambda short: clients.slow(short=short)),
-    _Part("attacks", "Scrapes during attacks", lambda short: clients.attacks(short=short)),
     _Part("large-answers", "Responses with many values", lambda short: memory.large_answers(short=short)),
-    _Part("prometheus", "Scrapes by a real Prometheus", lambda short: prometheus.run(short=short)),
-    _Part("decompressors", "Decompressors", lambda _: scrapes.decompressors()),
     _Part("memory", "Memory", lambda short: memory.fleet(short=short)),
 )
 

@@ -1,4 +1,4 @@
-"""Requests a second: our client, with decoding, translating and rendering, next to the vendor's SDK and bare clients.
+"""Requests a second: our client, with decoding, translating and rendering, next to the vendor's SDK.
 
 `python -m benchmarks.calls NAME URL WORKSPACE` is one of the clients. Each line of its input is a batch in JSON
 (`call`, `times`, `job_ids`). It responds with the numbers of requests and of jobs or pods, the seconds and the CPU
@@ -20,10 +20,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
-
-import aiohttp
-import httpx
 
 from benchmarks.cloud import WORKSPACE, Fleet
 from benchmarks.report import Check, Found, Table, number, quantile, spread
@@ -50,7 +46,6 @@ _JOBS, _PODS = 1_000, 8
 _POPULATION = 600
 _SDK = "alibabacloud_pai_dlc20201203"
 _EVER = "2000-01-01T00:00:00Z"
-_OLDEST_FIRST = {"SortBy": "GmtCreateTime", "Order": "asc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +72,6 @@ _CALLS = (
 _TITLES = {
     "ours": "ours: signed, decoded, translated, rendered",
     "sdk": "the vendor's SDK, async: signed, decoded",
-    "httpx": "httpx, its own transport: decoded",
-    "aiohttp": "aiohttp: decoded",
 }
 _NOTES = (
     (
@@ -89,10 +82,10 @@ _NOTES = (
         "Our client does the same as a poll. It uses the transport with its rate limits and retries, creates "
         "the objects of the model, and writes their samples on the page. A poll mostly sees known jobs with a new "
         "duration. It decodes them like all others, and "
-        "keeps the translation and the lines that have not changed. After a start, all jobs are new. The other "
-        "clients handle new and known jobs alike."
+        "keeps the translation and the lines that have not changed. After a start, all jobs are new. The SDK "
+        "handles new and known jobs alike."
     ),
-    ("The SDK opens a connection for each request. The bare clients do not sign, so the simulator rejects them."),
+    "The SDK opens a connection for each request.",
     (
         "With the simulator, compare the CPU time, not the requests. Our client and the SDK wait for the simulator"
         " most of the time."
@@ -169,8 +162,7 @@ def _measured(rounds: int, with_sdk: bool, own: int | None, others: int | None) 
     with child("simulator", _POPULATION, "pai", core=others) as cloud:
         jobs = cloud.command("jobs")
         title = "simulator ({} jobs; GetJob of {} to {} pods)".format(jobs["running"], *jobs["pods"])
-        signing = [name for name in clients if name in ("ours", "sdk")]
-        simulator = _Server(title, cloud.url, jobs["workspace_id"], jobs["job_ids"], signing, is_simulator=True)
+        simulator = _Server(title, cloud.url, jobs["workspace_id"], jobs["job_ids"], clients, is_simulator=True)
         yield simulator, _measure(simulator, rounds, own)
 
 
@@ -335,28 +327,7 @@ class _Ours(_Client):
         return PartStore(self._state, page_store=self._pages, renderer=self._renderer, keep_polls=3, poll_timeout=60.0)
 
 
-class _Paging(_Client):
-    """Reads lists page by page to their end, as all callers need them complete."""
-
-    async def list_jobs(self, worker: int, job_id: str) -> _Done:
-        pages = found = 0
-        total = 1
-        while found < total:
-            pages += 1
-            total, came = await self.page(pages, PAGE_SIZE)
-            found += came
-        return _Done(pages, found)
-
-    async def count_jobs(self, worker: int, job_id: str) -> _Done:
-        total, _ = await self.page(1, 1)
-        return _Done(1, min(total, 1))
-
-    @abstractmethod
-    async def page(self, number_of: int, size: int) -> tuple[int, int]:
-        """Request one page of ListJobs; return the total number of jobs and the number on the page."""
-
-
-class _Sdk(_Paging):
+class _Sdk(_Client):
     """The vendor's asynchronous client: signs, sends, decodes into the SDK's own models."""
 
     def __init__(self, url: str) -> None:
@@ -371,7 +342,20 @@ class _Sdk(_Paging):
         self._runtime: Any = importlib.import_module("darabonba.runtime").RuntimeOptions
         self._client: Any = importlib.import_module(f"{_SDK}.client").Client(config)
 
-    async def page(self, number_of: int, size: int) -> tuple[int, int]:
+    async def list_jobs(self, worker: int, job_id: str) -> _Done:
+        pages = found = 0
+        total = 1
+        while found < total:
+            pages += 1
+            total, came = await self._page(pages, PAGE_SIZE)
+            found += came
+        return _Done(pages, found)
+
+    async def count_jobs(self, worker: int, job_id: str) -> _Done:
+        total, _ = await self._page(1, 1)
+        return _Done(1, min(total, 1))
+
+    async def _page(self, number_of: int, size: int) -> tuple[int, int]:
         request = self._models.ListJobsRequest(
             workspace_id=self.workspace_id,
             status="Running",
@@ -390,49 +374,7 @@ class _Sdk(_Paging):
         return _Done(1, len(answer.body.pods))
 
 
-class _Bare(_Paging):
-    """A client that does not sign, and only decodes the JSON of a response."""
-
-    async def page(self, number_of: int, size: int) -> tuple[int, int]:
-        query = {**self.running(), **_OLDEST_FIRST, "PageNumber": str(number_of), "PageSize": str(size)}
-        answer = await self.get(f"/api/v1/jobs?{urlencode(query)}", {"x-acs-action": "ListJobs"})
-        return answer["TotalCount"], len(answer["Jobs"])
-
-    async def get_job(self, worker: int, job_id: str) -> _Done:
-        return _Done(1, len((await self.get(f"/api/v1/jobs/{job_id}", {"x-acs-action": "GetJob"}))["Pods"]))
-
-    @abstractmethod
-    async def get(self, target: str, headers: Mapping[str, str]) -> Any:
-        """Return the decoded response."""
-
-
-class _Httpx(_Bare):
-    """httpx with its own transport."""
-
-    def __init__(self, url: str) -> None:
-        self._client = httpx.AsyncClient(base_url=url, trust_env=False)
-
-    async def get(self, target: str, headers: Mapping[str, str]) -> Any:
-        return (await self._client.get(target, headers=headers)).json()
-
-
-class _Aiohttp(_Bare):
-    """aiohttp's client."""
-
-    def __init__(self, url: str) -> None:
-        self._session = aiohttp.ClientSession(url)
-
-    async def get(self, target: str, headers: Mapping[str, str]) -> Any:
-        async with self._session.get(target, headers=headers) as answer:
-            return await answer.json()
-
-
-_CLIENTS: Mapping[str, Callable[[str], _Client]] = {
-    "ours": _Ours,
-    "sdk": _Sdk,
-    "httpx": _Httpx,
-    "aiohttp": _Aiohttp,
-}
+_CLIENTS: Mapping[str, Callable[[str], _Client]] = {"ours": _Ours, "sdk": _Sdk}
 
 
 def _deadline() -> float:

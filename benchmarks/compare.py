@@ -1,4 +1,4 @@
-"""Compare this checkout with an older one, for a change without visible effect: pages, CPU of polls, files passed.
+"""Compare this checkout with an older one, for a change without visible effect: pages and CPU of polls.
 
 `pages OLD NEW` compares two folders of pages (see benchmarks.hour) line by line. Lines about the process and Python are
 left out. The exporter's own times and durations may differ by a millisecond, because floats are summed in another
@@ -6,37 +6,24 @@ order. The exit code is 1 if pages differ.
 
 `versions --old PATH` compares the CPU of a poll: in turns, in one run, with the same cloud. Each checkout runs its own
 `benchmarks.driven`, which must know the commands `sweep` and `sweep jobs`. The exit code is 1 above a limit.
-
-`passed` lists the files of the exporter that one call, one jobs poll and one gzip scrape pass through
-(`sys.setprofile`), that is those with a function that runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import gzip
 import itertools
 import re
 import statistics
 import sys
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
-import trainfleet_exporter
-from benchmarks.cloud import Fleet, config, serve
 from benchmarks.polls import ALL, DURATIONS, JOBS, JOBS_DURATIONS, PODS, READINGS, REPEATED, ROUNDS, Kind
 from benchmarks.report import Table, markdown, milliseconds, notes, spread
-from benchmarks.rig import ROOT, DrivenExporter, become, exporters, load
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import Config
-from trainfleet_exporter.providers.registry import installed_platforms
+from benchmarks.rig import ROOT, DrivenExporter, exporters
 
 _UNEQUAL = re.compile(r"(?:# \w+ )?(process_|python_)")
 """Ignored lines, which depend on the machine and the moment."""
@@ -54,18 +41,6 @@ _Pair = tuple[float, float]
 """CPU seconds of a poll in one turn, old and new."""
 _Costs = Mapping[tuple[Kind, int], Sequence[_Pair]]
 """By kind and number of jobs, turn by turn."""
-
-_PACKAGE = f"{Path(trainfleet_exporter.__file__).parent}/"
-_OPERATIONS = re.compile(r"providers/\w+/(api|client)\.py")
-"""Files whose functions are the operations of an API."""
-_EVERYTHING = re.compile("")
-_JOBS = 100
-_SCRAPES = 3
-_UNTIL_BUILT = 3.0
-"""Seconds after the first polls in which the page is built."""
-
-Passed = Mapping[str, set[str]]
-"""Names of the functions that were entered, by file."""
 
 
 @dataclass(slots=True)
@@ -222,75 +197,6 @@ def _polls_table(costs: _Costs, rounds: int) -> Table:
     return table
 
 
-async def passed(work: Callable[[], Awaitable[object]], *, below: re.Pattern[str] = _EVERYTHING) -> Passed:
-    """Return the functions that some work on the running loop enters, in all threads; with `below`, only those of
-    certain files."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        name = frame.f_code.co_filename
-        if event == "call" and name.startswith(_PACKAGE) and _is_below(frame, below):
-            found[name.removeprefix(_PACKAGE)].add(frame.f_code.co_qualname)
-
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        await work()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    return found
-
-
-def _is_below(frame: FrameType | None, files: re.Pattern[str]) -> bool:
-    while frame is not None and not files.match(frame.f_code.co_filename.removeprefix(_PACKAGE)):
-        frame = frame.f_back
-    return frame is not None
-
-
-async def trace() -> Mapping[str, Passed]:
-    """Return the three traces, each after an earlier operation of its kind."""
-    fleet = Fleet(_JOBS, PODS)
-    async with await serve(fleet) as cloud:
-        url = f"http://127.0.0.1:{cloud.sockets[0].getsockname()[1]}"
-        loaded = load(config(url).replace("poll_interval: 60s", "poll_interval: 3600s"))
-        exporter = Exporter(loaded, installed_platforms())
-        runners = {runner.state.collector: runner for runner in exporter.runners}
-        for _ in range(2):
-            await runners["workspaces"].tick()
-            await runners["jobs"].tick()
-        call = await passed(runners["workspaces"].tick, below=_OPERATIONS)
-        fleet.change(jobs=1.0)
-        jobs = await passed(runners["jobs"].tick)
-        await exporter.aclose()
-        scrape = await _trace_scrape(loaded)
-    return {"one call": call, "a jobs poll, every job new": jobs, "a gzip scrape": scrape}
-
-
-async def _trace_scrape(loaded: Config) -> Passed:
-    daemon = Daemon(loaded, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
-    await daemon.start()
-    try:
-        host, port = daemon.server.addresses[0].rsplit(":", 1)
-        for runner in daemon.exporter.runners:
-            await runner.first_poll_done.wait()
-        await asyncio.sleep(_UNTIL_BUILT)
-        scrapes = [await passed(lambda: _scrape(host, int(port))) for _ in range(_SCRAPES)]
-    finally:
-        await daemon.stop()
-    return min(scrapes, key=len)  # the others include other work of the daemon
-
-
-async def _scrape(host: str, port: int) -> None:
-    reader, writer = await asyncio.open_connection(host, port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
-    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    writer.close()
-    await writer.wait_closed()
-    if b"chunked" in head.lower() or not gzip.decompress(body):
-        raise RuntimeError(f"no whole gzip page: {head!r}")
-
-
 def main() -> int:
     """Compare and print; the exit code."""
     parser = argparse.ArgumentParser(
@@ -309,10 +215,6 @@ def main() -> int:
     versions.add_argument("--sizes", type=int, nargs="+", default=_SIZES, metavar="JOBS")
     versions.add_argument("--rounds", type=int, default=ROUNDS)
     versions.set_defaults(run=_versions)
-    passed = commands.add_parser("passed", help="list the files that a call, a jobs poll and a scrape pass through")
-    passed.add_argument("--checkout", type=Path, help="the checkout whose exporter is traced (default: this one)")
-    passed.add_argument("--files", action="store_true", help="list the files")
-    passed.set_defaults(run=_passed)
     asked = parser.parse_args()
     code: int = asked.run(asked)
     return code
@@ -332,16 +234,6 @@ def _versions(asked: argparse.Namespace) -> int:
         kind for (kind, _), pairs in costs.items() if statistics.median(new / old for old, new in pairs) > _LIMITS[kind]
     ]
     return int(bool(exceeded))
-
-
-def _passed(asked: argparse.Namespace) -> int:
-    if asked.checkout is not None:
-        become("benchmarks.compare", ["passed", *(["--files"] if asked.files else [])], asked.checkout)
-    for what, found in asyncio.run(trace()).items():
-        print(f"{what}: {len(found)} files, {sum(map(len, found.values()))} functions")
-        if asked.files:
-            print("\n".join(f"    {name}: {', '.join(sorted(functions))}" for name, functions in sorted(found.items())))
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Memory: of the exporter and Pushgateway with the same page, of a pod, over many polls, and of large responses."""
+"""Memory: of the exporter and Pushgateway with the same page, over many polls, and of large responses."""
 
 from __future__ import annotations
 
@@ -59,21 +59,18 @@ _BOMB_METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Memory of a process in MiB after the scrapes, and its peak until then; sizes of its page in bytes."""
+    """Memory of a process in MiB after the scrapes, and its peak until then."""
 
     resident: float
     peak: float
-    plain: int = 0
-    gzip: int = 0
 
 
 def fleet(*, short: bool) -> Iterator[Found]:
-    """Yield tables of the exporter's memory next to Pushgateway's, of a pod, and over many polls; and the promises."""
+    """Yield tables of the exporter's memory next to Pushgateway's, and over many polls; and the promises."""
     jobs, cycles = (1_000, 20) if short else (_JOBS, _CYCLES)
     with rig.exporter(jobs, _PODS) as ours:
         held = _settle(ours)
         yield from _next_to_pushgateway(held, rig.page(ours.port), jobs)
-        yield _a_pod(held, jobs)
         yield from _cycles(ours, cycles, jobs)
 
 
@@ -82,16 +79,17 @@ def _settle(ours: DrivenExporter) -> _Held:
     ours.command("poll")
     ours.await_second()
     ours.command("sweep")
-    plain, gzip = _scrape(ours.port)
-    return _Held(rig.resident([ours.pid]), rig.peak([ours.pid]), plain, gzip)
+    _scrape(ours.port)
+    return _Held(rig.resident([ours.pid]), rig.peak([ours.pid]))
 
 
-def _scrape(port: int) -> tuple[int, int]:
-    """Scrape several times; return the sizes of the last page, plain and gzip."""
+def _scrape(port: int) -> int:
+    """Scrape several times, plain and gzip; return the size of the last plain page."""
     with Scraper(port, gzip=False) as plain, Scraper(port, gzip=True) as gzip:
         for _ in range(_SCRAPES):
-            sizes = plain.scrape().size, gzip.scrape().size
-    return sizes
+            size = plain.scrape().size
+            gzip.scrape()
+    return size
 
 
 def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
@@ -117,7 +115,7 @@ def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
         yield Check(promise, f"{peers.PUSHGATEWAY} is missing", None)
         return
     with peers.pushgateway(page) as other:
-        plain, _ = _scrape(other.port)
+        plain = _scrape(other.port)
         if plain < len(page.of_clouds()):
             raise Failed(f"{other.name} shows {plain} bytes of {len(page.of_clouds())}")
         theirs = _Held(rig.resident(other.pids), rig.peak(other.pids))
@@ -127,25 +125,6 @@ def _next_to_pushgateway(ours: _Held, page: Page, jobs: int) -> Iterator[Found]:
     yield table
     measured = f"{number(shares[0])} × after scrapes, {number(shares[1])} × at the peaks"
     yield Check(promise, measured, max(shares) <= _SHARE_LIMIT)
-
-
-def _a_pod(ours: _Held, jobs: int) -> Table:
-    with rig.exporter(jobs, 1) as small:
-        one = _settle(small)
-    pods = jobs * (_PODS - 1)
-    whole = (ours.resident - one.resident) * _MIB / pods
-    plain, gzip = (ours.plain - one.plain) / pods, (ours.gzip - one.gzip) / pods
-    return Table(
-        "Memory of a live pod, with twelve families",
-        ("all", "its lines on the page", "the same, deflated", "outside the page"),
-        [[f"{size:,.0f} bytes" for size in (whole, plain, gzip, whole - plain - gzip)]],
-        [
-            (
-                f"The memory of a pod comes from two exporters with {jobs:,} jobs each. With {_PODS} pods for each job,"
-                f" the exporter takes {ours.resident:,.0f} MiB. With 1 pod, it takes {one.resident:,.0f} MiB."
-            )
-        ],
-    )
 
 
 def _cycles(ours: DrivenExporter, cycles: int, jobs: int) -> Iterator[Found]:

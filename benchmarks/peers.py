@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.ports import held_port
 
-from benchmarks.rig import Child, Failed, Page, child, get, running
+from benchmarks.rig import DrivenExporter, Failed, Page, child, get, running
 
 NGINX, PUSHGATEWAY = "nginx", "prometheus-pushgateway"
 """Names of programs."""
@@ -57,8 +57,8 @@ class Server:
     pids: list[int]
 
 
-def ours(process: Child) -> Server:
-    """Return our page server (benchmarks.server) as one of the servers."""
+def ours(process: DrivenExporter) -> Server:
+    """Return our exporter as one of the servers."""
     return Server("trainfleet-exporter", process.port, [process.pid])
 
 

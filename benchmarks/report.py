@@ -44,9 +44,6 @@ _PACKAGES = (
 _PROGRAMS = {
     "nginx": "-v",
     "prometheus-pushgateway": "--version",
-    "prometheus": "--version",
-    "go": "version",
-    "curl": "--version",
 }
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _VERSION_SECONDS = 30.0

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 from benchmarks.cloud import config
 from trainfleet_exporter.config import Config, load_config
@@ -78,11 +78,6 @@ def running(
                 process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def become(module: str, arguments: Sequence[str], checkout: Path) -> NoReturn:
-    """Replace this process by a module of these benchmarks that runs the exporter of another checkout."""
-    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], _environ_of(checkout))  # noqa: S606 - our own
 
 
 def run(module: str, arguments: Sequence[str], checkout: Path) -> int:
