@@ -46,6 +46,11 @@ class Rig:
         asked = Wish(provider=self.provider, wanted=wanted, out=out, **wish)
         return await backfill(asked, self.config, installed_platforms(), say=self.printed.append)
 
+    def calls(self) -> int:
+        """How many calls the cloud has had."""
+        counts = self.simulator._cloud.truth.show(0.0)["calls"]
+        return sum(count for api in counts.values() for outcomes in api.values() for count in outcomes.values())
+
     def jobs(self) -> Iterator[Job]:
         """Every job that there ever was in a workspace that the exporter may enter."""
         yield from (job for job in self.simulator.worlds[self.cloud].jobs.values() if job.draft.workspace_id != HIDDEN)

@@ -1,11 +1,11 @@
-"""Memory does not grow with days and jobs: what is read goes to the disk, and is written from there in order."""
+"""Memory does not grow with days and readings: readings go to the disk, and are written from there in order."""
 
 from __future__ import annotations
 
 import asyncio
 import tracemalloc
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,45 +14,30 @@ import pytest
 from tests.backfill.rig import MIDNIGHT
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import Namer
-from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Work
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, PodUsage
-from trainfleet_exporter.providers.history import DAY, History, Life, Lives, Range, Sink, Track, Unit
+from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Track
 
 FIELDS = ("values.cpu", "values.memory", "values.network_receive", "values.network_transmit")
 
 
-class _Fleet(History):
-    """A past in which so many jobs ran all the time, each with one pod."""
+class _Fleet(Past):
+    """A past in which jobs ran all the time, each with one pod."""
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-
-    async def learn(self, deadline: float) -> bytes:
-        return b""
-
-    def recall(self, learned: bytes, job_id: str) -> None:
+    async def learn(self, deadline: float) -> None:
         pass
 
-    def searches(self, wanted: Range, now: float) -> Sequence[Sequence[Unit]]:
-        return [[Unit("all", {}, self._search)]]
+    def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
+        return iter(())
 
-    async def _search(self, sink: Sink, deadline: float) -> None:
-        for number in range(self._jobs):
-            job = Job(job_id=f"job-{number}", name="job", created=float(MIDNIGHT), started=float(MIDNIGHT))
-            sink.life(Life(job=job))
+    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
+        yield (PastCall(life.job.job_id, {"api": 1}, partial(self._read, life.job.job_id, day)) for life in lives)
 
-    def readings(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        for life in lives(day):
-            yield Unit(life.job.job_id, {"api": 1}, partial(self._read, life.job.job_id, day))
-
-    async def _read(self, job_id: str, day: Range, sink: Sink, deadline: float) -> None:
+    async def _read(self, job_id: str, day: Range, deadline: float) -> AsyncIterator[Track]:
         for field in FIELDS:
             times = array("q", range(day.start, day.end, 300))
-            values = array("d", [0.25]) * len(times)
-            sink.track(Track(PodUsage, field, (job_id, f"{job_id}-0"), times, values))
+            yield Track(PodUsage, field, (job_id, f"{job_id}-0"), times, array("d", [0.25]) * len(times))
 
     async def aclose(self) -> None:
         pass
@@ -61,29 +46,23 @@ class _Fleet(History):
 def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
     """The most memory (bytes) that a backfill held at a time, and the bytes that it wrote."""
     folder.mkdir()
-
-    async def run() -> None:
-        with Spool(folder / "spool") as spool:
-            order = Order(
-                provider="p",
-                wanted=Range(MIDNIGHT, MIDNIGHT + days * DAY),
-                begun=0.0,
-                job_id="",
-                out=folder,
-                step=240,
-                retention=0.0,
-                workers=4,
-                families=FAMILIES,
-            )
-            work = Work(_Fleet(jobs), spool, Namer("p", Global(), {}), order, Progress(None))
-            await work.learn()
-            await work.find()
-            outcome = await work.run()
-            assert len(outcome.files) == days
-
+    order = Order(
+        provider="p",
+        wanted=Range(MIDNIGHT, MIDNIGHT + days * DAY),
+        out=folder,
+        is_wanted=lambda job: True,
+        step=240,
+        retention=0.0,
+        workers=4,
+    )
+    known = (
+        Job(job_id=f"job-{number}", name="job", created=float(MIDNIGHT), started=float(MIDNIGHT))
+        for number in range(jobs)
+    )
+    lives = [Life(job=job) for job in known]
     tracemalloc.start()
     try:
-        asyncio.run(run())
+        asyncio.run(Work(_Fleet(), Namer("p", Global(), {}), order, Progress(None)).run(lives, 0))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
-from tests.support.payloads import payload
 from trainfleet_exporter.errors import RequestRefused
+from trainfleet_exporter.fleet.past import Asked, PastReadings
 from trainfleet_exporter.model import Job, JobUsage
 from trainfleet_exporter.providers.alibaba_pai import jobs
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, JobMetrics
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
-from trainfleet_exporter.providers.alibaba_pai.past_usage import add_past, past_feeds
 from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
@@ -26,10 +24,6 @@ from trainfleet_exporter.providers.huawei_modelarts.payloads import Metrics, Met
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Steps
-from trainfleet_exporter.providers.usage.columns import Target
-from trainfleet_exporter.providers.usage.dated import Past
-from trainfleet_exporter.providers.usage.entities import KEY_LENGTHS
-from trainfleet_exporter.providers.usage.newest import Batch
 from trainfleet_exporter.transport.payload import decode_value
 from trainfleet_simulator.modelarts import promql
 
@@ -212,56 +206,32 @@ def test_one_job_is_looked_for_in_each_workspace(tmp_path: Path, monkeypatch: py
     simulated("pai", work, tmp_path)
 
 
-def test_a_point_without_a_value_costs_a_sum_its_minute_alone() -> None:
-    network = next(each for each in METRIC_TYPES if each.name == "NetworkInputRate")
-    day = Range(MIDNIGHT, MIDNIGHT + DAY)
-
-    def told(*odd: Any) -> tuple[list[int], dict[str, int]]:
-        """The minutes in which two pods have a sum, where one has these points in place of its tenth."""
-        points = [{"Time": (MIDNIGHT + 60 * minute) * 1000, "Value": 1.0} for minute in range(1440)]
-        pods = [{"PodId": "a", "Metrics": points}, {"PodId": "b", "Metrics": [*points[:10], *odd, *points[11:]]}]
-        answer = payload({"PodMetrics": pods}, JobMetrics)
-        past = Past([Target(*each) for each in network.targets.items()], lambda owner: day, "job_metrics")
-        add_past(past, answer, job_id="j", within=day)
-        sums = [track for track in past.tracks(day) if track.of is JobUsage]
-        assert {value for track in sums for value in track.values} <= {2e6}
-        return [(time - MIDNIGHT) // 60 for track in sums for time in track.times], +past.dropped
-
-    at = (MIDNIGHT + 600) * 1000
-    others = [minute for minute in range(1440) if minute != 10]
-    for value in (None, "x", True, [1.0]):
-        assert told({"Time": at, "Value": value}) == (others, {"malformed": 1})
-    assert told({"Time": at}) == (others, {"malformed": 1})
-    assert told({"Time": at, "Value": -1.0}) == (others, {"out_of_range": 1})
-    # Nobody knows in which minute it is lacking.
-    assert told({"Time": None, "Value": 1.0}) == ([], {"malformed": 1})
-    assert told("nonsense") == ([], {"malformed": 1})
-    assert told({"Time": at - 10**12, "Value": None}) == (others, {"malformed": 1})
-
-
 def test_point_without_value_loses_one_minute_of_a_sum() -> None:
     name = "POD_NETWORK_RECEIVE_RATE"
     found, _ = feeds({name: MetricMeta(name, "B/s")}, JOB_FAMILIES, {})
-    (feed,) = past_feeds(found)
-    assert {target.family.level for target in feed.targets} == {"job", "pod"}
+    (feed,) = found.values()
+    assert {family.level for family in feed.targets} == {"job", "pod"}
     runs = Range(MIDNIGHT, MIDNIGHT + DAY)
 
-    def told(**odd: Any) -> tuple[list[int], dict[str, int]]:
-        past = Past(feed.targets, {"j": runs}.get, "cloudmonitor")
+    def read(**odd: Any) -> tuple[list[int], dict[str, int]]:
+        """The minutes in which two pods have a sum, if one has such a point in place of its tenth."""
+        past = PastReadings(feed.level, Asked({"j": runs}, 0, 60))
         for pod in ("a", "b"):
             for minute in range(20):
                 point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
                 given = {**point, **odd} if (pod, minute) == ("b", 10) else point
-                for key, at, value in readings(feed.feed, [given], job_of):
-                    past.take(Batch([key], [[value]], [at]), KEY_LENGTHS[feed.level])
-        minutes = [
-            (time - MIDNIGHT) // 60 for track in past.tracks(runs) if track.of is JobUsage for time in track.times
-        ]
+                for reading in readings(feed, [given], job_of):
+                    past.put(*reading)
+        tracks = list(past.tracks(feed.targets, "cloudmonitor"))
+        minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]
         return minutes, +past.dropped
 
     others = [minute for minute in range(20) if minute != 10]
-    assert told() == (list(range(20)), {})
-    assert told(Average=None) == (others, {"malformed": 1})
-    assert told(Average="x") == (others, {"malformed": 1})
-    assert told(podId="") == ([], {"malformed": 1})
-    assert told(timestamp=None) == ([], {"malformed": 1})
+    assert read() == (list(range(20)), {})
+    assert read(Average=None) == (others, {"malformed": 1})
+    assert read(Average="x") == (others, {"malformed": 1})
+    assert read(Average=-1.0) == (others, {"out_of_range": 1})
+    assert read(podId="") == ([], {"malformed": 1})
+    assert read(timestamp=None) == ([], {"malformed": 1})
+    assert read(jobId="other") == (others, {"unlisted": 1})
+    assert read(timestamp=(MIDNIGHT + 540) * 1000) == (others, {"duplicate": 1})

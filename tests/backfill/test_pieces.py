@@ -1,4 +1,4 @@
-"""The pieces of a backfill, one by one: times, labels, wholes, records, files, progress."""
+"""The pieces of a backfill: flags, days, labels, calls by the table, wholes, records, files, progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import io
 import logging
 import re
 from array import array
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,13 +20,13 @@ from tests.backfill.rig import MIDNIGHT, samples
 from tests.support.logs import lines_of
 from trainfleet_exporter.backfill.command import label
 from trainfleet_exporter.backfill.days import days, moment, name_of, shown
+from trainfleet_exporter.backfill.parts import DayParts, State
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.series import PLACES, Namer, steady
-from trainfleet_exporter.backfill.spool import Spool
-from trainfleet_exporter.backfill.writer import write_day
+from trainfleet_exporter.backfill.series import PLACES, Namer, records
 from trainfleet_exporter.config import Global, Metrics
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.fleet.past import Asked, PastSource, Values, whole
 from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, PodUsage, Status, UsageSource
 from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
 
@@ -34,7 +36,6 @@ DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
 def test_times_of_flags() -> None:
     assert moment("2026-01-02") == MIDNIGHT
     assert moment("2026-01-02T08:00:00+08:00") == MIDNIGHT
-    assert moment("2026-01-02T00:00:00Z") == MIDNIGHT
     assert shown(MIDNIGHT) == "2026-01-02T00:00:00Z"
     for wrong in ("2026-01-02T00:00:00", "yesterday", "2026-13-01", ""):
         with pytest.raises(ValueError, match=r"zone|format|month"):
@@ -42,7 +43,7 @@ def test_times_of_flags() -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10**6))
-def test_days_are_of_one_piece(start: int, length: int) -> None:
+def test_days_cover_a_range_without_gaps(start: int, length: int) -> None:
     found = list(days(Range(start, start + length)))
     assert found[0].start == start
     assert found[-1].end == start + length
@@ -51,22 +52,68 @@ def test_days_are_of_one_piece(start: int, length: int) -> None:
     assert len({name_of(day) for day in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("instance", "allowed: name=value"),
-        ("9a=b", "allowed: name=value"),
-        ("__name__=b", "allowed: name=value"),
-        ("provider=b", "a label that the exporter sets itself"),
-        ("job_id=b", "a label that the exporter sets itself"),
-        ("label_team=b", "a label that the exporter sets itself"),
-    ],
-)
-def test_labels_of_flags(text: str, why: str) -> None:
+@pytest.mark.parametrize("text", ["instance", "9a=b", "__name__=b", "provider=b", "job_id=b", "label_team=b"])
+def test_labels_of_flags(text: str) -> None:
     assert label("instance=a=b:10075") == ("instance", "a=b:10075")
-    assert label("empty=") == ("empty", "")
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=r"allowed: name=value|a label that the exporter sets itself"):
         label(text)
+
+
+# Calls by the table.
+
+SOURCE = PastSource(name="bulk", api="api", owners=3, parts=500, readings=5_000, answered=1_000)
+
+
+def _asked(*owners: tuple[str, int, Range]) -> list[Asked]:
+    return list(SOURCE.batches(owners, 60))
+
+
+def test_calls_are_limited_by_jobs_pods_and_readings() -> None:
+    hour, minute = Range(MIDNIGHT, MIDNIGHT + 3600), Range(MIDNIGHT, MIDNIGHT + 60)
+    found = _asked(*((name, 1, hour) for name in "abcd"))
+    assert [(list(asked.within), asked.readings) for asked in found] == [(["a", "b", "c"], 180), (["d"], 60)]
+    found = _asked(("a", 2, DAY_ONE), ("b", 1, DAY_ONE), ("c", 1, DAY_ONE))
+    assert [(list(asked.within), SOURCE.calls(asked)) for asked in found] == [
+        (["a", "b"], {"api": 5}),
+        (["c"], {"api": 2}),
+    ]
+    assert [list(asked.within) for asked in _asked(("a", 300, minute), ("b", 201, minute))] == [["a"], ["b"]]
+
+
+@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, DAY - 1), st.integers(1, DAY)), max_size=12))
+def test_each_minute_of_each_job_is_requested_once(given_jobs: list[tuple[int, int, int]]) -> None:
+    owners = [
+        (str(number), parts, Range(MIDNIGHT + begin, MIDNIGHT + begin + length))
+        for number, (parts, begin, length) in enumerate(given_jobs)
+    ]
+    seconds: Counter[str] = Counter()
+    for asked in _asked(*owners):
+        assert asked.readings <= SOURCE.readings
+        assert len(asked.within) <= SOURCE.owners
+        for owner, within in asked.within.items():
+            assert asked.span.start <= within.start < within.end <= asked.span.end
+            seconds[owner] += within.end - within.start
+    assert seconds == {owner: within.end - within.start for owner, _, within in owners}
+
+
+def test_older_days_have_fewer_readings_and_then_none() -> None:
+    source = replace(SOURCE, kept=((60, 31 * DAY), (300, 91 * DAY)))
+    assert [source.step(age * DAY) for age in (0, 30, 31, 90, 91)] == [60, 60, 300, 300, 0]
+
+
+def test_a_sum_without_one_of_its_parts_is_absent() -> None:
+    ratios: list[Values] = [{0: 0.2, 60: 0.2, 120: None}, {0: 0.4, 120: 0.6}]
+    assert whole(ratios, is_ratio=True) == {0: 0.3, 60: 0.2, 120: 0.6}
+    gap = [{0: 1.0, 60: 1.0, 120: 1.0}, {0: 2.0, 120: 2.0}]
+    assert whole(gap, is_ratio=False) == {0: 3.0, 120: 3.0}
+    assert whole([{0: 1.0, 60: 1.0}, {0: 2.0, 60: None}], is_ratio=False) == {0: 3.0, 60: None}
+    # A part that stays silent no longer counts, unless later readings were not requested.
+    silent = [dict.fromkeys(range(0, 600, 60), 1.0), {0: 2.0, 60: 2.0}]
+    assert list(whole(silent, is_ratio=False)) == list(range(0, 600, 60))
+    assert list(whole(silent, is_ratio=False, goes_on=600)) == [0, 60, 300, 360, 420, 480, 540]
+
+
+# Series and records.
 
 
 def _namer(*deny: str, labels: Sequence[str] = (), **more: str) -> Namer:
@@ -80,22 +127,23 @@ def _track(of: type, field: str, *keys: str, **facts: str) -> Track:
 def test_series_have_the_names_and_labels_of_the_page() -> None:
     namer = _namer("trainfleet_pod_*", zone="a", instance="e\\1")
     first = 'instance="e\\\\1",zone="a",provider="p\\"1"'
-    found = namer.of_track(_track(DeviceUsage, "utilization", "j", "p", "0", "npu"))
-    assert found is not None
-    assert found.labels == f'{first},job_id="j",pod_id="p",device="0",accelerator="npu"'
-    found = namer.of_track(_track(JobUsage, "values.accelerator_utilization", "j", accelerator="npu"))
-    assert found is not None
-    assert found.labels == f'{first},job_id="j",accelerator="npu"'
-    found = namer.of_track(_track(UsageSource, "source", "j", source="aom"))
-    assert found is not None
-    assert found.labels == f'{first},job_id="j",source="aom"'
-    assert namer.of_track(_track(PodUsage, "values.cpu", "j", "p")) is None
-    assert namer.of_track(_track(JobUsage, "values.cpu", "j" * 4097)) is None
+
+    def labels(track: Track) -> str | None:
+        series = namer.of_track(track)
+        return None if series is None else series.labels
+
+    device = _track(DeviceUsage, "utilization", "j", "p", "0", "npu")
+    assert labels(device) == f'{first},job_id="j",pod_id="p",device="0",accelerator="npu"'
+    job = _track(JobUsage, "values.accelerator_utilization", "j", accelerator="npu")
+    assert labels(job) == f'{first},job_id="j",accelerator="npu"'
+    assert labels(_track(UsageSource, "source", "j", source="aom")) == f'{first},job_id="j",source="aom"'
+    assert labels(_track(UsageSource, "timestamp", "j", source="aom")) == f'{first},job_id="j"'
+    assert labels(_track(PodUsage, "values.cpu", "j", "p")) is None
+    assert labels(_track(JobUsage, "values.cpu", "j" * 4097)) is None
     hostile = 'a"} b\nc\rd\u2028'
-    ((name, series, value),) = [
-        each for each in namer.of_objects([Job(job_id="j", name=hostile)]) if each[0] == "trainfleet_job_info"
+    (series,) = [
+        series for name, series, _ in namer.of_objects([Job(job_id="j", name=hostile)]) if name == "trainfleet_job_info"
     ]
-    assert (name, value) == ("trainfleet_job_info", "1")
     assert series.labels.startswith(f'{first},job_id="j",job_name="a\\"}} b\\nc\rd\u2028",')
 
 
@@ -112,16 +160,17 @@ _JOB = Job(
 
 
 def _times(
-    life: Life, family: str, *, retention: float = 600.0, day: Range = DAY_ONE, last: int | None = None
-) -> list[tuple[int, int, str]]:
+    life: Life, family: str, *, retention: float = 600.0, day: Range = DAY_ONE, is_last: bool = False
+) -> list[tuple[int, int, float]]:
+    """Each value of a family: its first second, and the last one."""
+    found = []
     namer = _namer(labels=["team"])
-    found = steady(life, day, namer, step=60, retention=retention, last=last)
-    place = PLACES[f"trainfleet_job_{family}"]
-    return sorted(
-        (each.within.start - MIDNIGHT, each.within.end - MIDNIGHT, each.value)
-        for each in found
-        if each.series.family == place
-    )
+    for series, times, values in records(life, day, namer, step=60, retention=retention, is_last=is_last):
+        assert all(before < after for before, after in pairwise(times))
+        for value in sorted(set(values)) if series.family == PLACES[f"trainfleet_job_{family}"] else ():
+            own = [time - MIDNIGHT for time, each in zip(times, values, strict=True) if each == value]
+            found.append((own[0], own[-1], value))
+    return sorted(found)
 
 
 def test_records_prove_a_life() -> None:
@@ -134,19 +183,21 @@ def test_records_prove_a_life() -> None:
             Spell(MIDNIGHT + 7200.0, None, Status.FAILED, "Failed", False),
         ),
     )
-    assert _times(life, "info") == [(100, 7801, "1")]
-    assert _times(life, "labels") == [(100, 7801, "1")]
-    assert _times(life, "requested_accelerators") == [(100, 7200, "8")]
-    assert _times(life, "submitted_timestamp_seconds") == [(130, 7801, str(MIDNIGHT + 130))]
-    assert _times(life, "started_timestamp_seconds") == [(3600, 7801, str(MIDNIGHT + 3600))]
-    assert _times(life, "finished_timestamp_seconds") == [(7200, 7801, str(MIDNIGHT + 7200))]
-    assert _times(life, "status") == [(3600, 7200, "1"), (7200, 7201, "0"), (7200, 7801, "1")]
-    assert _times(life, "holds_resources") == [(3600, 7200, "1"), (7200, 7801, "0")]
-    assert _times(life, "priority") == []
-    assert _times(life, "duration_seconds") == []
+    for family in ("info", "labels"):
+        assert _times(life, family) == [(100, 7800, 1)]
+    assert _times(life, "requested_accelerators") == [(100, 7140, 8)]
+    assert _times(life, "submitted_timestamp_seconds") == [(130, 7800, MIDNIGHT + 130)]
+    assert _times(life, "finished_timestamp_seconds") == [(7200, 7800, MIDNIGHT + 7200)]
+    assert _times(life, "status") == [(3600, 7140, 1), (7200, 7200, 0), (7200, 7800, 1)]
+    assert _times(life, "holds_resources") == [(3600, 7140, 1), (7200, 7800, 0)]
+    assert _times(life, "priority") == _times(life, "duration_seconds") == []
     # The next day has nothing but what retention leaves of it.
-    assert _times(life, "info", day=Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)) == []
-    assert _times(life, "info", retention=2.0 * DAY, day=Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)) != []
+    following = Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)
+    assert _times(life, "info", day=following) == []
+    assert _times(life, "info", retention=2.0 * DAY, day=following) != []
+    assert _times(Life(job=_JOB), "status") == []
+    assert _times(Life(job=_JOB), "info") == [(100, DAY - 60, 1)]
+    assert _times(Life(job=Job(job_id="j", name="n")), "info") == []
 
 
 def _spells(*spells: tuple[float, float | None, Status, str]) -> Life:
@@ -167,91 +218,58 @@ def test_a_status_that_ended_is_0_once() -> None:
         (200.0, DAY, Status.RUNNING, "Running"),
         (DAY, None, Status.STOPPED, "Stopped"),
     )
-    # One status under two words of the platform goes on, and one of no time has never been there.
-    queued = [(101, 131, "1"), (131, 200, "1"), (200, 201, "0")]
-    assert _times(life, "status") == sorted([*queued, (200, DAY, "1")])
-    words = [(101, 131, "1"), (131, 132, "0"), (131, 200, "1"), (200, 201, "0"), (200, DAY, "1")]
+    # One status under two words of the platform goes on. A status of no time never existed.
+    assert _times(life, "status") == [(101, 180, 1), (200, 200, 0), (200, DAY - 60, 1)]
+    words = [(101, 120, 1), (131, 131, 0), (131, 180, 1), (200, 200, 0), (200, DAY - 60, 1)]
     assert _times(life, "platform_status") == words
     # Midnight belongs to the next day, and with it the end of the status before.
-    end = [(DAY, DAY + 1, "0"), (DAY, 2 * DAY, "1")]
+    end = [(DAY, DAY, 0), (DAY, 2 * DAY - 60, 1)]
     assert _times(life, "status", day=Range(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)) == end
 
 
-def test_a_status_of_the_last_minute_does_not_last_into_the_scrapes() -> None:
+def test_last_minute_of_a_status_ends_before_the_scrapes() -> None:
     """A scrape may show the status before it, if its poll was before the change."""
     life = _spells((100, DAY - 30, Status.QUEUED, "Queuing"), (DAY - 30, None, Status.RUNNING, "Running"))
-    before = (100, DAY - 30, "1")
-    change = (DAY - 30, DAY - 29, "0")
-    assert _times(life, "status") == [before, change, (DAY - 30, DAY, "1")]
-    ended = [before, change, (DAY - 30, DAY - 1, "1"), (DAY - 1, DAY, "0")]
-    assert _times(life, "status", last=MIDNIGHT + DAY) == ended
-    assert _times(life, "status", last=MIDNIGHT + 2 * DAY) == [before, change, (DAY - 30, DAY, "1")]
+    before = [(100, DAY - 60, 1), (DAY - 30, DAY - 30, 0)]
+    assert _times(life, "status") == [*before, (DAY - 30, DAY - 30, 1)]
+    ended = [*before, (DAY - 30, DAY - 30, 1), (DAY - 1, DAY - 1, 0)]
+    assert _times(life, "status", is_last=True) == sorted(ended)
     earlier = _spells((100, DAY - 90, Status.QUEUED, "Queuing"), (DAY - 90, None, Status.RUNNING, "Running"))
-    assert (DAY - 90, DAY, "1") in _times(earlier, "status", last=MIDNIGHT + DAY)
+    assert (DAY - 90, DAY - 60, 1) in _times(earlier, "status", is_last=True)
 
 
-def test_what_is_not_proven_is_not_there() -> None:
-    life = Life(job=_JOB)
-    assert _times(life, "status") == []
-    assert _times(life, "finished_timestamp_seconds") == []
-    assert _times(life, "info") == [(100, DAY, "1")]
+# Files.
 
 
 def test_a_day_s_file_is_openmetrics_in_order(tmp_path: Path) -> None:
-    namer = _namer(labels=["team"])
-    with Spool(tmp_path / "spool") as spool:
-        unit = spool.begin("day", "b")
-        life = Life(job=_JOB, until=MIDNIGHT + 400.0)
-        spool.add_steady(unit, MIDNIGHT, steady(life, DAY_ONE, namer, step=60, retention=0.0), 60)
-        series = namer.of_track(_track(PodUsage, "values.cpu", "j", "p"))
-        assert series is not None
-        for start in (600, 0):  # units come in any order
+    namer, life = _namer(labels=["team"]), Life(job=_JOB, until=MIDNIGHT + 400.0)
+    pod = namer.of_track(_track(PodUsage, "values.cpu", "j", "p"))
+    assert pod is not None
+    with DayParts(tmp_path) as parts:
+        parts.add(pod, array("q", [MIDNIGHT + 30]), array("d", [0.5]), job_id="j", source="aom")
+        for start in (600, 0):  # calls end in any order, and the source of the latest round counts
             times = array("q", [MIDNIGHT + start, MIDNIGHT + start + 60])
-            points = [(MIDNIGHT, times, array("d", [0.1, 1.0]))]
-            spool.add_points(unit, series, points, job_id="j", source="aom")
-        count = write_day(tmp_path / "day.om", spool.pieces(MIDNIGHT), FAMILIES)
-        assert spool.lives() is not None
-        # What is struck is gone, and so is a day that is written.
-        spool.forget(MIDNIGHT, [("j", "aom")])
-        assert all(piece.points is None for piece in spool.pieces(MIDNIGHT))
-        spool.written(MIDNIGHT, "day")
-        assert not list(spool.pieces(MIDNIGHT))
-        assert spool.is_written(MIDNIGHT)
-        assert not spool.is_done("day", "b")
+            parts.add(pod, times, array("d", [0.1, 1.0]), job_id="j", source="task_metrics")
+        for series, times, values in records(life, DAY_ONE, namer, step=60, retention=0.0, is_last=False):
+            parts.add(series, times, values)
+        parts.write(tmp_path / "day.om", FAMILIES)
     text = (tmp_path / "day.om").read_text("utf-8")
     assert text.endswith("# EOF\n")
-    assert text.count("# TYPE trainfleet_pod_cpu_utilization_ratio gauge\n") == 1
     found = list(samples(tmp_path / "day.om"))
-    assert len(found) == count
     families = [family for family, *_ in found]
     assert sorted(set(families), key=families.index) == re.findall(r"# TYPE (\S+)", text)
     usage = [(at - MIDNIGHT, value) for family, _, value, at in found if family.startswith("trainfleet_pod")]
     assert usage == [(0, "0.1"), (60, "1"), (600, "0.1"), (660, "1")]
-    assert not list(tmp_path.glob(".day*"))
+    assert [path.name for path in tmp_path.iterdir()] == ["day.om"]
 
 
-def test_a_unit_that_was_cut_short_is_begun_from_nothing(tmp_path: Path) -> None:
-    namer = _namer()
-    series = namer.of_track(_track(JobUsage, "values.cpu", "j"))
-    assert series is not None
-    points = [(MIDNIGHT, array("q", [MIDNIGHT]), array("d", [1.0]))]
-    with Spool(tmp_path / "spool") as spool:
-        unit = spool.begin("day", "a")
-        spool.add_points(unit, series, points, job_id="j", source="")
-        spool.dropped(unit, {"stale": 2})
-    with Spool(tmp_path / "spool") as spool:
-        assert not spool.is_done("day", "a")
-        assert spool.begin("day", "a") == unit
-        assert not list(spool.pieces(MIDNIGHT))
-        assert spool.all_dropped() == {}
-        spool.done(unit)
-        assert spool.is_done("day", "a")
-
-
-def test_a_spool_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "spool").write_bytes(b"not a database at all" * 100)
-    with pytest.raises(StartError, match="cannot be used as a spool"):
-        Spool(tmp_path / "spool")
+def test_a_folder_is_used_by_one_backfill(tmp_path: Path) -> None:
+    path = tmp_path / ".backfill-p.state"
+    with State(path, {}), pytest.raises(StartError, match="another backfill is running in this folder"):
+        State(path, {})
+    path.write_bytes(b"not a state" * 100)
+    with pytest.raises(StartError, match="damaged, or of another version of the exporter; choose another --out"):
+        State(path, {})
 
 
 class _Screen(io.StringIO):
@@ -259,35 +277,20 @@ class _Screen(io.StringIO):
         return True
 
 
-def test_progress_is_a_bar_on_a_screen_and_lines_elsewhere(
+def test_progress_is_one_line_on_a_terminal_else_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    now = [0.0]
-    screen = _Screen()
+    now, screen = [0.0], _Screen()
     progress = Progress(screen, clock=lambda: now[0])
-    progress.expected, progress.stage = 100, "2026-01-02"
-    for _ in range(5):
-        now[0] += 1.0
-        progress.calls += 10
-        progress.done(10)
-    assert "[############            ] 2026-01-02, 50%, 5 units, 50 calls, 10.0 calls/s, 5 s left" in screen.getvalue()
+    progress.expected, progress.stage = 1_200, "2026-01-02"
+    now[0], progress.calls, progress.settled = 60.0, 310, 300
+    progress.report()
+    assert screen.getvalue() == "\r2026-01-02, 310 calls, 25% of 1,200, about 3 min left"
     progress.leave()
-    assert screen.getvalue().endswith("\r")
-    monkeypatch.setenv("COLUMNS", "30")
-    now[0] += 1.0
-    progress.done(10)
-    assert screen.getvalue().endswith("\r[##############          ] 20")
+    assert screen.getvalue().endswith("left\r" + " " * 53 + "\r")
     caplog.set_level("INFO")
     quiet = Progress(io.StringIO(), clock=lambda: now[0])
-    quiet.expected = 10
-    quiet.done(5)
-    assert not caplog.messages
-    now[0] += 40.0
-    quiet.done(5)
-    line = 'backfill is running progress="100%, 2 units, 0 calls, 0.0 calls/s"'
-    assert lines_of(caplog.records, logging.INFO) == [line]
-
-
-def test_a_job_without_any_time_is_shown_at_none() -> None:
-    assert _times(Life(job=Job(job_id="j", name="n")), "info") == []
+    for now[0] in (89.0, 91.0):
+        quiet.report()
+    assert lines_of(caplog.records, logging.INFO) == ['backfill is running progress=", 0 calls"']

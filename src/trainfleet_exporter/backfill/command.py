@@ -6,29 +6,29 @@ import json
 import logging
 import os
 import re
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
+from trainfleet_exporter.backfill.parts import State
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import Namer
-from trainfleet_exporter.backfill.spool import Spool
 from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, Attempt, CallLimits
 
 log = logging.getLogger(__name__)
 
-_FORM = 2
+_FORM = 3
 """Version of the files. A backfill with another version starts again."""
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _OURS = frozenset(
@@ -75,7 +75,7 @@ def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now:
     if wish.provider not in names:
         return f"--provider: {wish.provider!r} is not in the config; it has: {', '.join(names)}"
     platform = names[wish.provider].platform
-    if platforms[platform].history is None:
+    if platforms[platform].past is None:
         return f"--provider: platform {platform} has no past data to backfill"
     return ""
 
@@ -94,9 +94,9 @@ async def backfill(
     if the same command can continue later.
     """
     provider = next(each for each in config.providers if each.name == wish.provider)
-    platform, settings = platforms[provider.platform], config.global_
-    open_history = platform.history
-    assert open_history is not None
+    settings, limits = config.global_, provider.limits
+    open_past = platforms[provider.platform].past
+    assert open_past is not None
     _make_folder(wish.out)
     progress = Progress(stream)
 
@@ -104,82 +104,63 @@ async def backfill(
         progress.leave()
         say(text)
 
-    with Spool(wish.out / f".backfill-{provider.name}.sqlite") as spool:
+    def attempted(attempt: Attempt) -> None:
+        progress.calls += 1
+        progress.report()
+
+    with State(wish.out / f".backfill-{provider.name}.state", _facts(wish, config, provider)) as state:
+        allowed = CallLimits(requests_per_second=limits.requests_per_second, concurrency=limits.concurrency)
+        account = Account(provider.account_key.name, allowed)
+        past = open_past(provider, BuildContext(settings=settings, account=account, observe=attempted))
+        past.job_id = wish.job_id
+        order = Order(
+            provider=provider.name,
+            wanted=wish.wanted,
+            out=wish.out,
+            is_wanted=job_filter(provider.jobs),
+            step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
+            retention=settings.finished_job_retention,
+            workers=limits.concurrency,
+        )
+        work = Work(past, Namer(provider.name, settings, wish.labels), order, progress)
         try:
-            _agree(spool, wish, config, provider)
-
-            def attempted(attempt: Attempt) -> None:
-                progress.calls += 1
-                progress.report()
-
-            given = provider.limits
-            limits = CallLimits(requests_per_second=given.requests_per_second, concurrency=given.concurrency)
-            account = Account(provider.account_key.name, limits)
-            context = BuildContext(settings=settings, account=account, observe=attempted)
-            history = open_history(provider, context)
-            try:
-                for line in history.limits(wish.wanted, time.time()):
-                    report(line)
-                order = Order(
-                    provider=provider.name,
-                    wanted=wish.wanted,
-                    begun=_begun(spool),
-                    job_id=wish.job_id,
-                    out=wish.out,
-                    step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
-                    retention=settings.finished_job_retention,
-                    workers=provider.limits.concurrency,
-                    families=FAMILIES,
-                )
-                work = Work(history, spool, Namer(provider.name, settings, wish.labels), order, progress)
-                outcome = await _run(work, wish, spool, given.monthly_calls, progress=progress, say=report)
-            finally:
-                progress.leave()
-                await history.aclose()
-        except sqlite3.Error as error:
-            raise StartError(f"{spool.path}: {error}; run the same command again to continue") from None
+            outcome = await _run(work, state, wish, limits.monthly_calls, report)
+        finally:
+            progress.leave()
+            await past.aclose()
     return outcome, _failed(outcome) if outcome.missing else _next_steps(wish, outcome)
 
 
-async def _run(
-    work: Work, wish: Wish, spool: Spool, allowed: Mapping[str, int], *, progress: Progress, say: Callable[[str], None]
-) -> Outcome:
+async def _run(work: Work, state: State, wish: Wish, allowed: Mapping[str, int], say: Callable[[str], None]) -> Outcome:
     """Find the jobs, print the expected calls, and read all days. `allowed` are the calls of 30 days, by API."""
-    all_days = list(days(wish.wanted))
+    now, all_days = time.time(), len(list(days(wish.wanted)))
+    past, order = work.past, work.order
+    for line in past.limits(wish.wanted, now):
+        say(line)
     try:
-        searches = await work.learn()
-        if searches:
-            say(f"looking for jobs: {in_words(searches)} call(s) at least, and more for the records of jobs")
-        await work.find()
-        if wish.job_id and not spool.count_lives():
+        if order.left() or state.lives is None:
+            await work.learn()
+        if state.lives is None:
+            state.save((await work.find(now, say)).values())
+        lives = state.lives or ()
+        if wish.job_id and not lives:
             raise StartError(
                 f"--job: {wish.job_id!r} is unknown to provider {wish.provider}, or its config leaves it out,"
                 " or it did not run in that time; nothing is written"
             )
-        expected = work.expected()
-        progress.expected = sum(expected.values())
-        say(_forecast(spool.count_lives(), len(all_days), expected, allowed))
-        outcome = await work.run()
+        expected = work.expected(lives)
+        say(_forecast(len(lives), len(order.left()), expected, allowed))
+        outcome = await work.run(lives, sum(expected.values()))
     except Unfinished as error:
-        written = sum(spool.is_written(day.start) for day in all_days)
+        written = all_days - len(order.left())
         raise Unfinished(
-            f"{error}; {written} of {len(all_days)} day(s) are written; the other data read so far is kept:"
-            " run the same command again to continue"
+            f"{error}; {written} of {all_days} day(s) are written: run the same command again to continue"
         ) from None
-    if gone := spool.count_gone():
-        say(f"{gone} job(s) were deleted in the cloud; only the data of lists is written for them")
-    if dropped := spool.all_dropped():
+    if past.gone:
+        say(f"{len(past.gone)} job(s) were deleted in the cloud; only the data of lists is written for them")
+    if dropped := +past.dropped:
         say(f"readings left out, by reason: {in_words(dropped)}")
     return outcome
-
-
-def _begun(spool: Spool) -> float:
-    """Return the Unix time at which the work began, in this run or an earlier one."""
-    begun = spool.recall("begun")
-    if begun is None:
-        begun = repr(time.time()).encode()
-        spool.note("begun", begun)
-    return float(begun)
 
 
 def _make_folder(path: Path) -> None:
@@ -191,9 +172,8 @@ def _make_folder(path: Path) -> None:
         raise StartError(f"--out: {path}: not writable")
 
 
-def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -> None:
-    """Raise StartError unless the folder's earlier files have the same flags and config. Credentials and limits may
-    differ."""
+def _facts(wish: Wish, config: Config, provider: ProviderConfig) -> dict[str, Any]:
+    """Return the flags and config that the files depend on. Credentials and limits may change."""
     settings = config.global_
     unlike = ("credentials", "http", "limits", "account", "endpoints")
     facts = {
@@ -208,12 +188,7 @@ def _agree(spool: Spool, wish: Wish, config: Config, provider: ProviderConfig) -
         "the provider's section": json.loads(provider.model_dump_json(exclude=set(unlike))),
         "the form of the files": _FORM,
     }
-    changed = spool.agree(facts)
-    if changed:
-        raise StartError(
-            f"{wish.out}: was started with another value of {', '.join(changed)}: start again with another --out,"
-            " or continue with the old value"
-        )
+    return dict(json.loads(json.dumps(facts)))
 
 
 def _forecast(jobs: int, number: int, expected: Counter[str], allowed: Mapping[str, int]) -> str:

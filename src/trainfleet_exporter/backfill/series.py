@@ -1,26 +1,26 @@
 """From the model to series, with the names and labels of /metrics, so that Prometheus sees one series.
 
-The record of a job proves its kind, its request, its times, and its status at known times (`steady`). Such a series has
-a sample at each step for as long as the daemon would show it. Values without a proof have no sample. A status that has
-ended gets one sample 0, because files cannot mark a series as stale: Prometheus would show its last 1 for five more
+The record of a job proves its kind, its request, its times, and its status at known times (`records`). Such a series
+has a sample at each step for as long as the daemon would show it. Values without a proof have no sample. A status that
+has ended gets one sample 0, because files cannot mark a series as stale: Prometheus would show its last 1 for five more
 minutes.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.families import FAMILIES, KEYS
-from trainfleet_exporter.model import Job, Status, UsageSource
+from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.model import Job, Readings, Status, Subject, UsageSource
 from trainfleet_exporter.page import Renderer, RenderSettings
-from trainfleet_exporter.page.text import escape_label, is_too_long
-from trainfleet_exporter.providers.history import Life, Range, Track
+from trainfleet_exporter.page.text import escape_label
+from trainfleet_exporter.providers.history import Life, Range, Track, seconds_after
 
 PLACES: Mapping[str, int] = {family.name: place for place, family in enumerate(FAMILIES)}
 """By family: its place in the public table, which is the order in the files."""
@@ -39,6 +39,10 @@ class Series(NamedTuple):
     labels: str
 
 
+Steady = tuple[Series, float, Range]
+"""A series with one constant value at the start of a range, and at each step within it."""
+
+
 class Namer:
     """Names the series of one provider. `more` are labels that Prometheus would have added to the target."""
 
@@ -47,61 +51,44 @@ class Namer:
         self._provider = provider
         self._renderer = Renderer(RenderSettings(deny=tuple(metrics.deny), job_labels=tuple(metrics.job_labels)))
         self._first = "".join(f'{name}="{escape_label(value)}",' for name, value in sorted(more.items()))
-        self._shown = self._renderer.shown
-
-    def shows(self, family: str) -> bool:
-        """Return whether the config exposes a family."""
-        return family in self._shown
 
     def of_track(self, track: Track) -> Series | None:
         """Return the series of some readings; None if it is not exposed, or if an id is too long for a label."""
-        if any(map(is_too_long, track.keys)):
-            return None
         if track.of is UsageSource:
-            name = _OF_SOURCES[track.field]
-            if not self.shows(name):
-                return None
-            further = f',source="{escape_label(track.source)}"' if track.field == "source" else ""
-            return Series(PLACES[name], self._labels(track.of, track.keys) + further)
-        family = self._renderer.family(track.of, track.field)
-        if family is None:
-            return None
-        further = f',accelerator="{track.accelerator}"' if family.labels else ""
-        return Series(PLACES[family.name], self._labels(track.of, track.keys) + further)
+            name, found = _OF_SOURCES[track.field], UsageSource(track.keys[0], track.source, 0.0)
+            return next((series for family, series, _ in self.of_objects([found]) if family == name), None)
+        column = Readings(track.of, track.field, [Subject(track.keys)], array("d", [0.0]), track.accelerator)
+        return next((series for _, series, _ in self.of_objects([column])), None)
 
-    def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, str]]:
-        """Return every sample of objects of the model: family name, series, and the value as text."""
+    def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, float]]:
+        """Yield every sample of objects of the model: family name, series and value."""
         for name, texts in self._renderer.render(self._provider, objects).lines.items():
             # A label contains a newline only as an escape, and a value has no space. Other line separators do not
             # matter.
             for line in b"".join(texts).decode().removesuffix("\n").split("\n"):
                 labels, _, value = line[len(name) + 1 :].rpartition("} ")
-                yield name, Series(PLACES[name], self._first + labels), value
-
-    def _labels(self, of: type, keys: Sequence[str]) -> str:
-        labels = f'{self._first}provider="{escape_label(self._provider)}"'
-        return labels + "".join(
-            f',{name}="{escape_label(value)}"' for name, value in zip(KEYS[of][0], keys, strict=True)
-        )
+                yield name, Series(PLACES[name], self._first + labels), float(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """A series with one constant value at the start of a range, and at each multiple of `step` within it."""
+def records(
+    life: Life, day: Range, namer: Namer, *, step: int, retention: float, is_last: bool
+) -> Iterator[tuple[Series, array[int], array[float]]]:
+    """Yield the samples of a day that the record of a job proves, each series once.
 
-    series: Series
-    value: str
-    within: Range
-
-
-def steady(
-    life: Life, day: Range, namer: Namer, *, step: int, retention: float, last: int | None = None
-) -> Iterator[Steady]:
-    """Return what records prove of a day.
-
-    `retention` is how many seconds a job is shown after its end. `last` is the end of all days: the scrapes of a daemon
-    may follow it.
+    `step` is the time between two samples in seconds. `retention` is how many seconds a job is shown after its end.
+    `is_last`: the scrapes of a daemon may follow the day.
     """
+    found: dict[Series, dict[int, float]] = {}
+    for series, value, within in _steady(life, day, namer, retention, recent=day.end - step if is_last else None):
+        samples = found.setdefault(series, {})
+        for moment in (within.start, *range(seconds_after(within.start + 1, step), within.end, step)):
+            samples.setdefault(moment, value)
+    for series, samples in found.items():
+        times = sorted(samples)
+        yield series, array("q", times), array("d", [samples[time] for time in times])
+
+
+def _steady(life: Life, day: Range, namer: Namer, retention: float, *, recent: int | None) -> Iterator[Steady]:
     shown = day.clip(life.since, day.end if life.until is None else life.until + retention + 1)
     if shown.empty:
         return
@@ -114,7 +101,7 @@ def steady(
         if moment is not None:
             dated = replace(job, finished=moment) if name == "finished" else job
             yield from _facets(dated, (f"{name}_timestamp_seconds",), shown.clip(moment, shown.end), namer)
-    yield from _statuses(life, shown, namer, recent=None if last != day.end else last - step)
+    yield from _statuses(life, shown, namer, recent=recent)
 
 
 def _statuses(life: Life, shown: Range, namer: Namer, *, recent: int | None) -> Iterator[Steady]:
@@ -145,10 +132,10 @@ def _statuses(life: Life, shown: Range, namer: Namer, *, recent: int | None) -> 
         )
         for name, series, value in namer.of_objects([known]):
             if name in (_HELD, *_STATUS) and not within.empty:
-                yield Steady(series, value, within)
+                yield series, value, within
             if name in _STATUS:
                 if end is not None and end < shown.end and (series, end) not in begun:
-                    yield Steady(series, "0", Range(end, end + 1))
+                    yield series, 0.0, Range(end, end + 1)
                 begun.add((series, start))
 
 
@@ -158,4 +145,4 @@ def _facets(job: Job, suffixes: tuple[str, ...], within: Range, namer: Namer) ->
     wanted = {f"trainfleet_job_{suffix}" for suffix in suffixes}
     for name, series, value in namer.of_objects([job]):
         if name in wanted:
-            yield Steady(series, value, within)
+            yield series, value, within

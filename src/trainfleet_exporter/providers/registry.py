@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.transport import Account, Attempt
 
 GROUP = "trainfleet_exporter.providers"
@@ -78,8 +78,8 @@ class Platform:
     """By operation, how many seconds its answer is kept, where that is longer than an interval (catalogues, tokens)."""
     free_calls: Mapping[str, int] = field(default_factory=dict)
     """By API, how many calls a month an account has without paying, where the cloud says so."""
-    history: Callable[[Any, BuildContext], History] | None = None
-    """Opens the history of a provider by its config; None if the cloud keeps none."""
+    past: Callable[[Any, BuildContext], Past] | None = None
+    """Opens the past of a provider by its config; None if the cloud keeps none."""
 
 
 def installed_platforms() -> dict[str, Platform]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.families.usage import MEASURES, Family
+from trainfleet_exporter.families.usage import MEASURES, Family, Level
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
@@ -62,7 +63,14 @@ class MetricType(Struct, frozen=True):
 
     name: str
     suffix: str
-    needs_gpu: bool = False
+    of_accelerators: bool = False
+    level: ClassVar[Level] = "pod"
+    """Of its readings."""
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
 
     @property
     def targets(self) -> dict[Family, float]:
@@ -74,8 +82,8 @@ class MetricType(Struct, frozen=True):
 METRIC_TYPES = (
     MetricType("CpuCoreUsage", "cpu_utilization_ratio"),
     MetricType("MemoryUsage", "memory_utilization_ratio"),
-    MetricType("GpuCoreUsage", "accelerator_utilization_ratio", needs_gpu=True),
-    MetricType("GpuMemoryUsage", "accelerator_memory_utilization_ratio", needs_gpu=True),
+    MetricType("GpuCoreUsage", "accelerator_utilization_ratio", of_accelerators=True),
+    MetricType("GpuMemoryUsage", "accelerator_memory_utilization_ratio", of_accelerators=True),
     MetricType("NetworkInputRate", "network_receive_bytes_per_second"),
     MetricType("NetworkOutputRate", "network_transmit_bytes_per_second"),
     MetricType("DiskReadRate", "disk_read_bytes_per_second"),
@@ -168,7 +176,7 @@ def collector_of_job_metrics(
         job, now, found = fleet.live[part.key], time.time(), dict[str, NewestReadings]()
         age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}
         for metric in METRIC_TYPES:
-            if metric.needs_gpu and is_without_gpus(job):
+            if metric.of_accelerators and is_without_gpus(job):
                 continue
             try:
                 payload = await get_job_metrics(api, part.key, metric, now - age, now, deadline=part.deadline)

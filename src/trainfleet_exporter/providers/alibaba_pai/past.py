@@ -1,87 +1,106 @@
-"""PAI's past: jobs by ListJobs, statuses by GetJob, and their usage (past_usage).
+"""PAI's past: jobs by ListJobs, statuses by GetJob, usage by DescribeMetricList and GetJobMetrics.
 
-A row describes a job as it is now. What it was while it ran is the same row with another word for its status, so that
-the past is translated by what translates the present.
+A row describes a job as it is now. What the job was while it ran is the same row with another word for its status, so
+that the past is translated by what translates the present. Usage is read by what reads it live, with a range.
 
 Cost: a call for each 100 jobs, one for each job's statuses; then for each day and job eight calls of GetJobMetrics, or
 one call of DescribeMetricList for each 1,440 points of each metric.
+
+https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/api-cms-2019-01-01-describemetriclist
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
-import msgspec
 from msgspec.structs import replace
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
-from trainfleet_exporter.families.usage import Family, exposed
+from trainfleet_exporter.families.family import is_denied
+from trainfleet_exporter.families.usage import exposed
+from trainfleet_exporter.fleet.past import (
+    Asked,
+    PastMetric,
+    PastSource,
+    PastUsage,
+    Reading,
+    end_of_life,
+    lasting,
+    parts_of,
+)
 from trainfleet_exporter.model import FINISHED, Job
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
 from trainfleet_exporter.providers.alibaba_pai.client import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, MetricMeta, feeds
-from trainfleet_exporter.providers.alibaba_pai.past_usage import (
-    CLOUDMONITOR,
-    FIVES_KEPT,
-    JOB_METRICS,
-    MINUTES_KEPT,
-    JobMetricsPast,
-    by_monitor,
-    jobs_past,
-    pools_past,
+from trainfleet_exporter.providers.alibaba_pai.job_metrics import (
+    METRIC_TYPES,
+    MetricType,
+    get_job_metrics,
+    is_without_gpus,
+    pods_of,
+)
+from trainfleet_exporter.providers.alibaba_pai.metrics import (
+    DLC,
+    JOB_FAMILIES,
+    POOL_FAMILIES,
+    QUOTA,
+    Feed,
+    Unfed,
+    feeds,
 )
 from trainfleet_exporter.providers.alibaba_pai.pools import list_quotas, quota
-from trainfleet_exporter.providers.history import DAY, Life, PastSource, Range, Sink, Spell, Unit
-from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
+from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import utc_time, whole
+from trainfleet_exporter.transport import HISTORY
 from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
-
+MINUTES_KEPT, FIVES_KEPT = 31 * DAY, 91 * DAY
+"""For how long CloudMonitor keeps points of one minute, and those of five and more (seconds)."""
+CLOUDMONITOR = PastSource(
+    name="cloudmonitor",
+    api="cloudmonitor",
+    kept=((60, MINUTES_KEPT), (300, FIVES_KEPT)),
+    owners=50,
+    readings=100_000,
+    answered=usage.POINTS,
+)
+JOB_METRICS = PastSource(name="job_metrics", api="dlc")
 _STATUSES = ("status", "platform_status", "holds_resources")
 
 
-class _Learned(msgspec.Struct):
-    """The data that plans are made from."""
-
-    workspaces: list[str] = msgspec.field(default_factory=list)
-    pool_models: dict[str, str] = msgspec.field(default_factory=dict)
-    quotas: dict[str, str] = msgspec.field(default_factory=dict)
-    """The names of quotas by id."""
-    sizes: dict[str, jobs.Size] = msgspec.field(default_factory=dict)
-    metrics: dict[str, dict[str, MetricMeta]] = msgspec.field(default_factory=dict)
-    """The catalogues: by namespace and name."""
-
-
-class PaiHistory(ProviderHistory[Mapping[str, str], jobs.JobRow]):
+class PaiPast(Past):
     """One account and region of PAI."""
 
-    list_api = "dlc"
-
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
-        super().__init__(config, context)
-        self._config = config
+        super().__init__()
+        self._config, self._metrics = config, context.settings.metrics
+        self._retention = context.settings.finished_job_retention
         self._usage = config.collectors.usage
         self._api = Api(config, context, cloudmonitor=True)
-        self._known = _Learned()
-        self._shown_tags = frozenset(self.settings.metrics.job_labels)
+        self._workspaces: Sequence[str] = ()
+        self._quotas: dict[str, str] = {}
+        """Names by id."""
+        self._models: dict[str, str] = {}
+        """Accelerator models by quota."""
+        self._sizes: Mapping[str, jobs.Size] = {}
+        self._feeds: dict[str, Sequence[Feed]] = {}
+        """By namespace."""
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        if not self._usage.enabled or self._usage.source == JOB_METRICS.source:
+        if not self._usage.enabled or not self._usage.by_cloudmonitor:
             return []
         found = []
         if wanted.start < now - FIVES_KEPT:
@@ -90,108 +109,155 @@ class PaiHistory(ProviderHistory[Mapping[str, str], jobs.JobRow]):
             found.append("CloudMonitor keeps points of one minute for 31 days: what is older comes every five minutes")
         return found
 
-    async def learn(self, deadline: float) -> bytes:
-        config, found = self._config, _Learned()
-        if config.workspaces == "all":
+    async def learn(self, deadline: float) -> None:
+        if self._config.workspaces == "all":
             listing = await self._api.list_all(jobs.WORKSPACES, "/api/v1/workspaces", deadline=deadline)
-            found.workspaces = sorted(key for key, row in listing.rows.items() if row.status not in jobs.WITHOUT_JOBS)
+            found = (key for key, row in listing.rows.items() if row.status not in jobs.WITHOUT_JOBS)
+            self._workspaces = sorted(found)
         else:
-            found.workspaces = sorted(config.workspaces)
+            self._workspaces = sorted(self._config.workspaces)
         try:
             for quota_id, row in (await list_quotas(self._api, deadline=deadline)).rows.items():
                 known = quota(row)
-                found.quotas[quota_id], found.pool_models[quota_id] = known.name, known.model
+                self._quotas[quota_id], self._models[quota_id] = known.name, known.model
         except CloudError as error:
             _may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
         try:
             machines = (await self._api.list_all(jobs.ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)).rows
-            found.sizes = {name: jobs.ecs_size(row) for name, row in machines.items()}
+            self._sizes = {name: jobs.ecs_size(row) for name, row in machines.items()}
         except CloudError as error:
             _may_lack("machine types: some jobs lack what they asked for", error)
-        if self._usage.enabled and self._usage.source != JOB_METRICS.source:
-            for namespace in (DLC, *((QUOTA,) if self._with_pools else ())):
-                found.metrics[namespace] = (await usage.list_metrics(self._api, namespace, deadline)).rows
-        return msgspec.msgpack.encode(found)
-
-    def recall(self, learned: bytes, job_id: str) -> None:
-        self._known = msgspec.msgpack.decode(learned, type=_Learned)
-        self.workspaces, self.job_id = self._known.workspaces, job_id
-        self.sources = list(self._sources())
-
-    @property
-    def _families(self) -> Sequence[Family]:
-        return exposed(JOB_FAMILIES, self.settings.metrics.deny, self._usage.profiling)
-
-    @property
-    def _with_pools(self) -> bool:
-        return self._config.collectors.pools.enabled and self._usage.by_cloudmonitor
-
-    def _sources(self) -> Iterator[PastSource]:
-        choices = self._usage.metrics.choices()
-        catalogues = self._known.metrics
-        of_jobs, unfed = feeds(catalogues.get(DLC, {}), self._families, choices)
-        families = exposed(POOL_FAMILIES, self.settings.metrics.deny, self._usage.profiling)
-        of_pools, unfed_pools = feeds(catalogues.get(QUOTA, {}), families, choices)
-        usage.log_unfed([*unfed, *unfed_pools] if catalogues else [], set())
-        if not self._usage.enabled:
+        if not self._usage.enabled or not self._usage.by_cloudmonitor:
             return
-        shown = {family.suffix for family in self._families}
-        metrics = [each for each in METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
-        source_of = self._usage.source_of
-        yield JobMetricsPast(self._api, metrics, source_of)
-        yield jobs_past(CLOUDMONITOR, of_jobs, by_monitor(self._api), source_of)
-        if of_jobs and not self.job_id:
-            yield pools_past(self._api, of_pools, self._known.quotas)
+        choices, logged = self._usage.metrics.choices(), set[Unfed]()
+        has_pools = self._config.collectors.pools.enabled and not self.job_id
+        for namespace, families in ((DLC, JOB_FAMILIES), *(((QUOTA, POOL_FAMILIES),) if has_pools else ())):
+            catalogue = (await usage.list_metrics(self._api, namespace, deadline)).rows
+            asked, unfed = feeds(catalogue, exposed(families, self._metrics.deny, self._usage.profiling), choices)
+            usage.log_unfed(unfed, logged)
+            self._feeds[namespace] = list(asked.values())
 
-    def query_of(self, job_id: str) -> Mapping[str, str]:
-        return {"JobIds": job_id, "StartTime": jobs.EVER}
+    # Jobs.
 
-    def queries(self, wanted: Range, now: float) -> Sequence[Sequence[tuple[str, Mapping[str, str]]]]:
+    def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
         """Live jobs first, status after status in the order of a job's life; then those that ended since, by day."""
-        living = [
-            [(status, {"Status": status, "StartTime": jobs.EVER, "EndTime": iso_time(wanted.end)})]
-            for status in jobs.LIVE
-        ]
+        if self.job_id:
+            yield self._lists({"JobIds": self.job_id, "StartTime": jobs.EVER})
+            return
+        for status in jobs.LIVE:
+            yield self._lists({"Status": status, "StartTime": jobs.EVER, "EndTime": iso_time(wanted.end)})
         ended = []
-        for since in range(int(wanted.start - self.settings.finished_job_retention), int(now) + 1, DAY):
+        for since in range(int(wanted.start - self._retention), int(now) + 1, DAY):
             query = {"TimeRangeField": "GmtFinishTime", "StartTime": iso_time(since)}
-            # Who ended while live ones were listed is among those of the last range: it ends when it is asked for.
+            # Jobs that ended while live ones were listed are in the last range, which ends when it is read.
             query |= {} if since + DAY > now else {"EndTime": iso_time(since + DAY)}
-            ended.append((str(since), query))
-        return [*living, ended]
+            ended += self._lists(query)
+        yield ended
 
-    async def list_jobs(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> Listing[jobs.JobRow]:
+    def _lists(self, query: Mapping[str, str]) -> list[PastCall[Life]]:
+        return [
+            PastCall(f"jobs of workspace {workspace_id}", {"dlc": 1}, partial(self._search, workspace_id, query))
+            for workspace_id in self._workspaces
+        ]
+
+    async def _search(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> AsyncIterator[Life]:
         if "EndTime" not in query and "TimeRangeField" in query:
             query = {**query, "EndTime": iso_time(time.time())}
-        return await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
+        listing = await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
+        for row in listing.rows.values():
+            life = job_life(
+                row,
+                workspace_id=workspace_id,
+                models=self._models,
+                sizes=self._sizes,
+                shown_tags=self._metrics.job_labels,
+            )
+            if life is not None:
+                yield life
+        self.dropped["malformed"] += listing.malformed
 
-    def life(self, workspace_id: str, row: jobs.JobRow) -> Life | None:
-        known = self._known
-        return job_life(
-            row,
-            workspace_id=workspace_id,
-            models=known.pool_models,
-            sizes=known.sizes,
-            shown_tags=self._shown_tags,
-        )
-
-    def details(self, lives: Iterable[Life]) -> Iterator[Unit]:
-        """Each job whose row does not say its statuses."""
-        deny = self.settings.metrics.deny
-        if all(any(fnmatchcase(f"trainfleet_job_{suffix}", pattern) for pattern in deny) for suffix in _STATUSES):
+    def details(self, lives: Iterable[Life]) -> Iterator[PastCall[Life]]:
+        """Each job whose row does not have its statuses."""
+        if all(is_denied(f"trainfleet_job_{name}", self._metrics.deny) for name in _STATUSES):
             return
         for life in lives:
             if not any(spell.end is not None for spell in life.spells):
-                yield Unit(life.job.job_id, {"dlc": 1}, partial(self._detail, life))
+                yield PastCall(f"statuses of job {life.job.job_id}", {"dlc": 1}, partial(self._detail, life))
 
-    async def _detail(self, life: Life, sink: Sink, deadline: float) -> None:
-        job_id = life.job.job_id
+    async def _detail(self, life: Life, deadline: float) -> AsyncIterator[Life]:
         try:
-            answer = await jobs.get_job(self._api, job_id, deadline=deadline)
+            answer = await jobs.get_job(self._api, life.job.job_id, deadline=deadline)
         except NotFound:
-            sink.gone(job_id)
-            return
-        sink.life(with_spells(life, answer.status_history))
+            self.gone.add(life.job.job_id)
+        else:
+            yield with_spells(life, answer.status_history)
+
+    # Usage.
+
+    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
+        """One round: no call depends on another."""
+        if self._usage.enabled:
+            yield chain(self._by_job(day, lives), self._by_monitor(day, lives), self._of_pools(day))
+
+    def _by_job(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
+        shown = {each.suffix for each in exposed(JOB_FAMILIES, self._metrics.deny)}
+        metrics = [each for each in METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
+        owners = self._owners(JOB_METRICS, day, lives)
+        return PastUsage(self, JOB_METRICS, metrics, owners, self._job_metrics).calls(day)
+
+    def _by_monitor(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
+        owners, read = self._owners(CLOUDMONITOR, day, lives), partial(self._points, DLC, usage.job_of)
+        return PastUsage(self, CLOUDMONITOR, self._feeds.get(DLC, ()), owners, read).calls(day)
+
+    def _of_pools(self, day: Range) -> Iterator[PastCall[Track]]:
+        owners = [(quota_id, 1, day) for quota_id in sorted(self._quotas)]
+        read = partial(self._points, QUOTA, usage.quota_of(self._quotas))
+        return PastUsage(self, CLOUDMONITOR, self._feeds.get(QUOTA, ()), lambda feed: owners, read).calls(day)
+
+    def _owners(
+        self, source: PastSource, day: Range, lives: Sequence[Life]
+    ) -> Callable[[PastMetric], Iterator[tuple[str, int, Range]]]:
+        """The jobs that a source serves, for each metric."""
+        served = [life for life in lives if self._usage.source_of(life.job) == source.name]
+
+        def owners(metric: PastMetric) -> Iterator[tuple[str, int, Range]]:
+            for life in served:
+                runs = life.runs(day)
+                if not runs.empty and not (metric.of_accelerators and is_without_gpus(life.job)):
+                    yield life.job.job_id, parts_of(life, metric.level), runs
+
+        return owners
+
+    async def _points(
+        self, namespace: str, owner: Callable[[usage.Point], str], feed: Feed, asked: Asked, deadline: float
+    ) -> AsyncIterator[Iterable[Reading]]:
+        """Points by DescribeMetricList, of jobs or quotas by their ids."""
+        query = {
+            "Namespace": namespace,
+            "MetricName": feed.metric.metric_name or "",
+            "Dimensions": usage.dimensions("jobId" if namespace == DLC else "quotaId", asked.within),
+            # The shortest period that is not below the wanted one.
+            "Period": str(min((each for each in feed.metric.all_periods if each >= asked.step), default=asked.step)),
+            # The range is open at its start and closed at its end.
+            "StartTime": str(asked.span.start * 1000 - 1),
+            "EndTime": str(asked.span.end * 1000 - 1),
+        }
+        async for points in usage.point_pages(self._api, "DescribeMetricList", query, deadline):
+            yield usage.readings(feed, points, owner)
+            del points
+
+    async def _job_metrics(self, metric: MetricType, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
+        """GetJobMetrics of one job."""
+        (job_id, within), *_ = asked.within.items()
+        payload = await get_job_metrics(
+            self._api, job_id, metric, within.start, within.end, deadline=deadline, limits=HISTORY
+        )
+        owner = payload.job_id or job_id
+        yield (
+            ((owner, pod_id) if pod_id else (owner,), math.inf if at is None else at, value)
+            for pod_id, points in pods_of(payload)
+            for at, value in points
+        )
 
 
 def _may_lack(what: str, error: CloudError) -> None:
@@ -209,7 +275,7 @@ def job_life(
     sizes: Mapping[str, jobs.Size],
     shown_tags: Collection[str],
 ) -> Life | None:
-    """The life of a job by its row; None without an id."""
+    """Return the life of a job by its row; None without an id."""
 
     def translated(given: jobs.JobRow) -> Job | None:
         return jobs.job(given, workspace_id=workspace_id, models=models, sizes=sizes)
@@ -218,31 +284,31 @@ def job_life(
     if now is None or then is None:
         return None
     job = lasting(then, shown_tags)
-    gone = now.status in FINISHED and not now.holds_resources
-    until = end_of_life(now, now.finished) if gone else None
+    is_gone = now.status in FINISHED and not now.holds_resources
+    until = end_of_life(now, now.finished) if is_gone else None
     counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
     end_of_work = utc_time(getattr(row, jobs.END_TIMES[now.status])) if now.status in FINISHED else None
-    known_of = Life(
+    known = Life(
         job=job,
         until=until,
         ended=now.finished,
-        ceased=end_of_work if end_of_work is not None else until if gone else now.finished,
-        spells=() if not gone or now.finished is None else (_spell(now.platform_status, now.finished, None),),
+        ceased=end_of_work if end_of_work is not None else until if is_gone else now.finished,
+        spells=() if not is_gone or now.finished is None else (_spell(now.platform_status, now.finished, None),),
         pods=sum(counted) or int(job.nodes or 1),
         cards=int(sum(item.count for item in job.accelerators)),
     )
-    return with_spells(known_of, row.status_history)
+    return with_spells(known, row.status_history)
 
 
 def with_spells(known: Life, history: Iterable[StatusTransition | None] | None) -> Life:
-    """The life with its history of statuses (GetJob has one)."""
+    """Return the life with its history of statuses, which GetJob has."""
     found = list(spells(history or ()))
     if not found:
         return known
     if found[-1].end is None and found[-1].status in FINISHED and not found[-1].holds_resources:
         return replace(known, spells=tuple(found))
     if known.until is not None:
-        # What the list proved of the end stays, should the history not know of it: nothing else lasted beyond.
+        # The end that the list proved stays, even if the history does not have it: no other status lasts beyond it.
         end = next((spell for spell in known.spells if spell.end is None), None)
         if end is not None:
             found = [*(_until(spell, end.start) for spell in found if spell.start < end.start), end]
@@ -256,18 +322,16 @@ def _until(spell: Spell, moment: float) -> Spell:
 
 
 def spells(history: Iterable[StatusTransition | None]) -> Iterator[Spell]:
-    """StatusHistory: each status with its time. One without an end lasts until the next begins, or still."""
+    """Yield each status of StatusHistory. One without an end lasts until the next begins, or still."""
     found = []
     for item in history:
-        if item is None:
-            continue
-        start = utc_time(item.start_time)
-        if item.status and start is not None:
-            found.append((start, utc_time(item.end_time), item.status))
+        start = utc_time(item.start_time) if item is not None and item.status else None
+        if item is not None and start is not None:
+            found.append((start, utc_time(item.end_time), item.status or ""))
     found.sort(key=lambda each: each[0])
     for place, (start, end, word) in enumerate(found):
         following = found[place + 1][0] if place + 1 < len(found) else None
-        until = following if end is None else end if following is None else min(end, following)
+        until = min((moment for moment in (following, end) if moment is not None), default=None)
         if until is None or until > start:
             yield _spell(word, start, until)
 

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT
 from trainfleet_exporter.providers.alibaba_pai.jobs import STATES, Jobs
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA
 from trainfleet_exporter.providers.alibaba_pai.pools import Pools
-from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 
 _FREE_CALLS = {"cloudmonitor": 1_000_000}
@@ -88,10 +88,10 @@ class AlibabaPai:
         self._sources = {job_id: source for job_id, source in self._sources.items() if job_id in self._fleet.live}
 
 
-def _history(config: AlibabaPaiConfig, context: BuildContext) -> History:
-    from trainfleet_exporter.providers.alibaba_pai.past import PaiHistory  # noqa: PLC0415 - the daemon has no need
+def _past(config: AlibabaPaiConfig, context: BuildContext) -> Past:
+    from trainfleet_exporter.providers.alibaba_pai.past import PaiPast  # noqa: PLC0415 - the daemon has no need
 
-    return PaiHistory(config, context)
+    return PaiPast(config, context)
 
 
 PLATFORM = Platform(
@@ -101,5 +101,5 @@ PLATFORM = Platform(
     permissions=PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     free_calls=_FREE_CALLS,
-    history=_history,
+    past=_past,
 )

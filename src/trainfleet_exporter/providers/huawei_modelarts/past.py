@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
+from trainfleet_exporter.fleet.past import end_of_life, lasting
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Lives, Marks, Range, Spell, Unit
+from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
@@ -32,13 +33,10 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READING
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import (
     AOM,
     MOST_MINUTES,
-    TASK_METRICS,
     WINDOW,
     AomPast,
     TasksPast,
 )
-from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.providers.jobs.past import ProviderHistory, end_of_life, lasting
 from trainfleet_exporter.providers.key_search import KeyHttp
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_transport
@@ -53,23 +51,12 @@ _SEARCHED = 7 * DAY
 """One search; at most 31 days are allowed, and fewer are fewer rows in memory."""
 
 
-class _Learned(msgspec.Struct):
-    """The data that plans are made from."""
-
-    workspaces: list[str] = msgspec.field(default_factory=list)
-    metrics: list[str] | None = None
-    """The metrics that AOM has; None where their names cannot be had."""
-    closed: bool = False
-    """Whether AOM refuses to answer."""
-
-
-class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
+class ModelArtsPast(Past):
     """One project of ModelArts."""
 
-    list_api = "modelarts"
-
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
-        super().__init__(config, context)
+        super().__init__()
+        self.settings = context.settings
         self._transport = open_transport(config, context)
         self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
         self._config = config
@@ -90,6 +77,8 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
         self._api = ModelArtsClient(clients["modelarts"], identity)
         aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity))
         self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
+        self._workspaces: Sequence[str] = ()
+        self._aom_past: AomPast | None = None
         self._tasks: TasksPast | None = None
         self._shown_tags = frozenset(self.settings.metrics.job_labels)
 
@@ -100,31 +89,35 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]
-        asks_tasks = self._usage.enabled and self._usage.source != AOM.source
+        asks_tasks = self._usage.enabled and self._usage.source != AOM.name
         if asks_tasks and wanted.start < now - MOST_MINUTES * MINUTE:
             found.append("task metrics hold the last three days of a job at most (experimental: they have no dates)")
         return found
 
-    async def learn(self, deadline: float) -> bytes:
-        found = _Learned()
-        if self._config.workspaces == "all":
+    async def learn(self, deadline: float) -> None:
+        usage, all_workspaces = self._usage, self._config.workspaces == "all"
+        if all_workspaces:
             try:
-                found.workspaces = sorted((await self._api.list_workspaces(deadline=deadline)).rows)
+                self._workspaces = sorted((await self._api.list_workspaces(deadline=deadline)).rows)
             except (RequestRefused, NotFound) as error:
                 if error.status != 404:
                     raise
-                found.workspaces = [DEFAULT_WORKSPACE]  # a region that does not serve workspaces has this one
+                self._workspaces = [DEFAULT_WORKSPACE]  # a region that does not serve workspaces has this one
         else:
-            found.workspaces = sorted(self._config.workspaces)
-        if self._usage.asks_aom:
+            self._workspaces = sorted(self._config.workspaces)
+        found: list[Plan] = []
+        if usage.asks_aom:
             try:
-                found.metrics = await self._names(deadline)
+                metrics = await self._names(deadline)
+                found = plans(metrics, usage.metrics.choices(), self.settings.metrics.deny, usage.profiling)
             except CloudError as error:
-                if not is_refusal(error) or self._usage.source == AOM.source:
+                if not is_refusal(error) or usage.source == AOM.name:
                     raise
                 log.warning("AOM is not available; usage comes from task metrics", extra=fields(error=error))
-                found.closed = True
-        return msgspec.msgpack.encode(found)
+        some = bool(self.job_id) or not all_workspaces or self._config.jobs != JobsScope()
+        self._aom_past = AomPast(self, self._aom, found, some=some) if found else None
+        if usage.enabled and usage.source != AOM.name:
+            self._tasks = TasksPast(self, self._api, self._aom_past)
 
     async def _names(self, deadline: float) -> list[str] | None:
         """The metrics that AOM has; None if it has no lists of names, and answers queries all the same."""
@@ -137,51 +130,38 @@ class ModelArtsHistory(ProviderHistory[Sequence[Filter], payloads.Job]):
             await self._aom.query_range(text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
             return None
 
-    def recall(self, learned: bytes, job_id: str) -> None:
-        usage, known = self._usage, msgspec.msgpack.decode(learned, type=_Learned)
-        self.workspaces, self.job_id = known.workspaces, job_id
-        found: list[Plan] = []
-        if usage.asks_aom and not known.closed:
-            found = plans(known.metrics, usage.metrics.choices(), self.settings.metrics.deny, usage.profiling)
-        some = bool(job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
-        aom = AomPast(self._aom, found, some=some) if found else None
-        self.sources = [aom] if aom is not None else []
-        if usage.enabled and usage.source != AOM.source:
-            self._tasks = TasksPast(self._api, aom)
-
-    def query_of(self, job_id: str) -> Sequence[Filter]:
-        return [("id", "in", [job_id])]
-
-    def queries(self, wanted: Range, now: float) -> Sequence[Sequence[tuple[str, Sequence[Filter]]]]:
+    def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
         """Live jobs first; then those that have ended, by when they were created."""
-        live: list[Filter] = [("phase", "in", translate.LIVE_PHASES)]
-        ended: list[tuple[str, Sequence[Filter]]] = []
+        if self.job_id:
+            yield self._lists([("id", "in", [self.job_id])])
+            return
+        yield self._lists([("phase", "in", translate.LIVE_PHASES)])
+        ended: list[PastCall[Life]] = []
         for start in range(wanted.start - LOOK_BACK, wanted.end, _SEARCHED):
             created = [iso_time(start), iso_time(min(start + _SEARCHED, wanted.end))]
-            filters = [("phase", "in", translate.TERMINAL_PHASES), ("create_time", "between", created)]
-            ended.append((str(start), filters))
-        return [[("live", live)], ended]
+            ended += self._lists([("phase", "in", translate.TERMINAL_PHASES), ("create_time", "between", created)])
+        yield ended
 
-    async def list_jobs(self, workspace_id: str, query: Sequence[Filter], deadline: float) -> Listing[payloads.Job]:
-        return await self._api.search_jobs(workspace_id, query, deadline=deadline)
+    def _lists(self, query: Sequence[Filter]) -> list[PastCall[Life]]:
+        return [
+            PastCall(f"jobs of workspace {workspace_id}", {"modelarts": 1}, partial(self._search, workspace_id, query))
+            for workspace_id in self._workspaces
+        ]
 
-    def life(self, workspace_id: str, row: payloads.Job) -> Life | None:
-        return job_life(row, shown_tags=self._shown_tags)
+    async def _search(self, workspace_id: str, query: Sequence[Filter], deadline: float) -> AsyncIterator[Life]:
+        listing = await self._api.search_jobs(workspace_id, query, deadline=deadline)
+        for row in listing.rows.values():
+            if (life := job_life(row, shown_tags=self._shown_tags)) is not None:
+                yield life
+        self.dropped["malformed"] += listing.malformed
 
-    def left(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        """Task metrics of the jobs that AOM lacks, or whose accelerators it lacks."""
-        return iter(()) if self._tasks is None else self._tasks.units(day, lives, marks)
-
-    def outshone(self, day: Range, lives: Lives, marks: Marks) -> Iterator[tuple[str, str]]:
-        """Each job has one source on a day: AOM, too, where it lacks something and task metrics have nothing of it."""
-        if self._usage.source != "auto" or self._tasks is None:
-            return
-        for life in lives(day):
-            known = marks.get(life.job.job_id, ())
-            if not self._tasks.serves(life, known):
-                yield life.job.job_id, TASK_METRICS.source
-            elif TASK_METRICS.source in known:
-                yield life.job.job_id, AOM.source
+    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
+        """AOM; then task metrics of the jobs that AOM lacks, or whose accelerators it lacks."""
+        marks: dict[str, set[str]] = {}
+        if self._aom_past is not None:
+            yield self._aom_past.calls(day, lives, marks)
+        if self._tasks is not None:
+            yield self._tasks.calls(day, lives, marks)
 
 
 def job_life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.history import History
+from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.collectors.job_counts import JobCountsCollector
@@ -115,10 +115,10 @@ class HuaweiModelArts:
             yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs, arbitration=arbitration)
 
 
-def _history(config: HuaweiModelArtsConfig, context: BuildContext) -> History:
-    from trainfleet_exporter.providers.huawei_modelarts.past import ModelArtsHistory  # noqa: PLC0415 - not the daemon's
+def _past(config: HuaweiModelArtsConfig, context: BuildContext) -> Past:
+    from trainfleet_exporter.providers.huawei_modelarts.past import ModelArtsPast  # noqa: PLC0415 - not the daemon's
 
-    return ModelArtsHistory(config, context)
+    return ModelArtsPast(config, context)
 
 
 _SEARCH, _DETAILS = "modelarts:trainJob:list", "modelarts:trainJob:get"
@@ -145,5 +145,5 @@ PLATFORM = Platform(
         NAMES: 3600.0,  # a day, once every source of the table was found
         **KEPT,
     },
-    history=_history,
+    past=_past,
 )

@@ -16,15 +16,16 @@ import math
 import time
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import Family
+from trainfleet_exporter.fleet.past import PastSource, parts_of, source_tracks
 from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.history import MINUTE, Life, Lives, Marks, Range, Sink, Track, Unit, seconds_after
+from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
 from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample, Series
@@ -37,13 +38,11 @@ from trainfleet_exporter.providers.huawei_modelarts.usage.aom import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan, Query
 from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATIOS
-from trainfleet_exporter.providers.usage.dated import Dated, source_tracks
 from trainfleet_exporter.providers.usage.entities import Entities
-from trainfleet_exporter.providers.usage.past import PastCalls, parts_of
 from trainfleet_exporter.providers.usage.quantities import convert
 
-AOM = PastCalls(source="aom", api="aom", readings=50_000)
-TASK_METRICS = PastCalls(source="task_metrics", api="modelarts")
+AOM = PastSource(name="aom", api="aom", readings=50_000)
+TASK_METRICS = PastSource(name="task_metrics", api="modelarts")
 MOST_MINUTES = 4320
 """Three days: what the console shows at most, and is believed to be all that an array holds."""
 WINDOW = 2.0 * MINUTE
@@ -64,34 +63,41 @@ class AomPast:
     Only `some` of these jobs may be wanted: where they are few, queries name them.
     """
 
-    def __init__(self, aom: AomApi, plans: Sequence[Plan], *, some: bool) -> None:
+    def __init__(self, past: Past, aom: AomApi, plans: Sequence[Plan], *, some: bool) -> None:
+        self._past = past
         self._aom = aom
         self._plans = plans
         self._some = some
         self._takes_names = True
         """Whether AOM has not refused a query that names its jobs."""
 
-    def units(self, day: Range, lives: Lives) -> Iterator[Unit]:
-        """Return the units that read a day."""
-        sizes = [parts_of(life, "device") for life in lives(day) if not life.runs(day).empty]
-        if not sizes:
+    def calls(self, day: Range, lives: Sequence[Life], marks: dict[str, set[str]]) -> Iterator[PastCall[Track]]:
+        """Yield the calls that read a day. They add to `marks`, by job, what AOM has of it."""
+        running = {life.job.job_id: life for life in lives if not life.runs(day).empty}
+        if not running:
             return
-        named = self._some and len(sizes) <= _MOST_NAMED
-        project = [("", sum(sizes), day)]
+        project = [("", sum(parts_of(life, "device") for life in running.values()), day)]
         for plan in self._plans:
             for asked in AOM.batches(project, MINUTE):
-                do = partial(self._read, plan, asked.span, lives, named=named)
-                yield Unit(f"{plan.key} {asked.span.start}", {AOM.api: len(plan.queries)}, do)
+                read = partial(self._read, plan, asked.span, running, marks)
+                yield PastCall(plan.key, {AOM.api: len(plan.queries)}, read)
 
     def lacks(self, life: Life, marks: Collection[str]) -> bool:
         """Return whether a job that has these marks is better served by task metrics (as the daemon's arbitration has
         it)."""
         with_accelerators = any(plan.key == ACCELERATORS for plan in self._plans)
-        return AOM.source not in marks or bool(life.cards and with_accelerators and _ACCELERATORS not in marks)
+        return AOM.name not in marks or bool(life.cards and with_accelerators and _ACCELERATORS not in marks)
 
-    async def _read(self, plan: Plan, within: Range, lives: Lives, sink: Sink, deadline: float, *, named: bool) -> None:
-        """`named`: the jobs are asked for by their names."""
-        running = {life.job.job_id: life for life in lives(within) if not life.runs(within).empty}
+    async def _read(
+        self,
+        plan: Plan,
+        within: Range,
+        lives: Mapping[str, Life],
+        marks: dict[str, set[str]],
+        deadline: float,
+    ) -> AsyncIterator[Track]:
+        named = self._some and len(lives) <= _MOST_NAMED
+        running = {job_id: life for job_id, life in lives.items() if not life.runs(within).empty}
         steps = Steps(plan, running, within)
         if named and not running:
             return
@@ -99,15 +105,12 @@ class AomPast:
             await self._series(query, within, steps, deadline=deadline, job_ids=running if named else ())
         deciding = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
         for track in await steps.tracks(names_source=plan is deciding):
-            sink.track(track)
-        for job_id in sorted(steps.job_ids):
-            sink.mark(job_id, AOM.source)
-            if plan.key == ACCELERATORS:
-                sink.mark(job_id, _ACCELERATORS)
-        for reason, count in steps.dropped.items():
-            # Jobs that are not wanted here have samples, too.
-            if reason != "unlisted":
-                sink.dropped(reason, count)
+            yield track
+        marks.setdefault("", set())  # AOM was read, even if it has no job
+        for job_id in steps.job_ids:
+            marks.setdefault(job_id, set()).update([AOM.name, *([_ACCELERATORS] if plan.key == ACCELERATORS else [])])
+        # Jobs that are not wanted here have samples, too.
+        self._past.dropped.update({reason: count for reason, count in steps.dropped.items() if reason != "unlisted"})
 
     async def _series(
         self, query: Query, within: Range, steps: Steps, *, deadline: float, job_ids: Collection[str]
@@ -193,12 +196,12 @@ class Steps:
                 moments.setdefault(job_id, array("q")).append(at)
         self.job_ids.update(moments)
         tracks = [
-            Track(of, field, keys, times, values, accelerator=accelerator, source=AOM.source)
+            Track(of, field, keys, times, values, accelerator=accelerator, source=AOM.name)
             for (of, field, accelerator, keys), (times, values) in found.items()
         ]
         if names_source:
             for job_id, times in moments.items():
-                tracks += source_tracks(job_id, AOM.source, times, are_dated=False)
+                tracks += source_tracks(job_id, AOM.name, times, are_dated=False)
         return tracks
 
 
@@ -209,26 +212,28 @@ def _is_in(runs: Range, at: int) -> bool:
 class TasksPast:
     """Task metrics, for all days together, of the jobs that AOM lacks; without `aom`, of all."""
 
-    def __init__(self, api: ModelArtsClient, aom: AomPast | None) -> None:
+    def __init__(self, past: Past, api: ModelArtsClient, aom: AomPast | None) -> None:
+        self._past = past
         self._api = api
         self._aom = aom
 
-    def units(self, day: Range, lives: Lives, marks: Marks | None) -> Iterator[Unit]:
-        """Return the units of a day. Before the response of AOM, they are those of jobs on public machines, which AOM
+    def calls(
+        self, day: Range, lives: Sequence[Life], marks: Mapping[str, Collection[str]]
+    ) -> Iterator[PastCall[Track]]:
+        """Yield the calls of a day. Before AOM has marked a job, they are those of jobs on public machines, which AOM
         never reports."""
-        for life in lives(day):
-            if life.runs(day).minutes < 1 or not life.tasks:
+        now = time.time()
+        for life in lives:
+            held_from = (now if life.ceased is None else life.ceased) - MOST_MINUTES * MINUTE
+            if life.runs(day).empty or not life.tasks or day.end < held_from:
                 continue
-            job_id, surely = life.job.job_id, self._aom is None or not life.job.pool_id
-            if surely if marks is None else self.serves(life, marks.get(job_id, ())):
-                calls = {TASK_METRICS.api: len(life.tasks)}
-                yield Unit(job_id, calls, partial(self._read, life), once=True)
+            known = marks.get(life.job.job_id, ())
+            surely = self._aom is None or not life.job.pool_id
+            if self._aom is None or self._aom.lacks(life, known) if marks else surely:
+                what, calls = f"task metrics of job {life.job.job_id}", {TASK_METRICS.api: len(life.tasks)}
+                yield PastCall(what, calls, partial(self._read, life))
 
-    def serves(self, life: Life, marks: Collection[str]) -> bool:
-        """Return whether a job that has these marks is better served by task metrics."""
-        return self._aom is None or self._aom.lacks(life, marks)
-
-    async def _read(self, life: Life, sink: Sink, deadline: float) -> None:
+    async def _read(self, life: Life, deadline: float) -> AsyncIterator[Track]:
         job_id, arrays = life.job.job_id, Arrays(life, time.time())
         missing = 0
         for task in life.tasks:
@@ -238,15 +243,13 @@ class TasksPast:
                 missing += 1
                 continue
             for track in arrays.add(task, answer):
-                sink.track(track)
+                yield track
             del answer  # before the next call
         if missing == len(life.tasks):
-            sink.gone(job_id)
+            self._past.gone.add(job_id)
         for track in arrays.whole():
-            sink.track(track)
-            sink.mark(job_id, TASK_METRICS.source, track.times)
-        for reason, count in arrays.dropped.items():
-            sink.dropped(reason, count)
+            yield track
+        self._past.dropped.update(arrays.dropped)
 
 
 class Arrays:
@@ -272,7 +275,7 @@ class Arrays:
                 continue
             field = row.pod.path
             dated = self._dated(values, row.pod)
-            if not dated.times:  # a device kind that is not there is all -1: nothing is missing then
+            if not dated:  # a device kind that is not there is all -1: nothing is missing then
                 continue
             if field in taken:
                 self.dropped["duplicate"] += 1
@@ -281,17 +284,17 @@ class Arrays:
             if field == "values.accelerator_utilization":
                 self._kind = row.kind
             sums = self._sums.setdefault(field, {})
-            for at, value in zip(dated.times, dated.values, strict=True):
+            for at, value in dated.items():
                 total, count = sums.get(at, (0.0, 0))
                 sums[at] = total + value, count + 1
             yield Track(
                 PodUsage,
                 field,
                 (job_id, task),
-                dated.times,
-                dated.values,
+                array("q", dated),
+                array("d", dated.values()),
                 accelerator=row.kind,
-                source=TASK_METRICS.source,
+                source=TASK_METRICS.name,
             )
         if not taken:
             self.dropped["no_data"] += 1
@@ -302,12 +305,12 @@ class Arrays:
         for field, sums in self._sums.items():
             times = array("q", sorted(sums))
             values = array("d", [round(sums[at][0] / sums[at][1], _DIGITS) for at in times])
-            yield Track(JobUsage, field, (job_id,), times, values, accelerator=self._kind, source=TASK_METRICS.source)
+            yield Track(JobUsage, field, (job_id,), times, values, accelerator=self._kind, source=TASK_METRICS.name)
         moments = {at for sums in self._sums.values() for at in sums}
-        yield from source_tracks(job_id, TASK_METRICS.source, moments, are_dated=False)
+        yield from source_tracks(job_id, TASK_METRICS.name, moments, are_dated=False)
 
-    def _dated(self, values: Sequence[str | float | None], family: Family) -> Dated:
-        found = Dated()
+    def _dated(self, values: Sequence[str | float | None], family: Family) -> Mapping[int, float]:
+        found: dict[int, float] = {}
         life = self._life
         started = int(life.job.started or 0)
         end = int(self._now if life.ceased is None else life.ceased)
@@ -329,5 +332,5 @@ class Arrays:
             if value is None:
                 self.dropped["out_of_range"] += 1
             else:
-                found.add(at, value)
+                found[at] = value
         return found

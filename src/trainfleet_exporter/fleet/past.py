@@ -1,0 +1,300 @@
+"""The past of a cloud: a day is cut into calls by a table, and their readings become series.
+
+    PastSource (a row of the table) ──batches──► Asked ──a cloud's read──► readings ──PastReadings──► tracks
+
+A reading is (key, time, value), as in fleet.usage: live keeps the newest, the past keeps all of a range.
+"""
+
+from __future__ import annotations
+
+import math
+import time as wall_clock
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec.structs import replace
+
+from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
+from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key
+from trainfleet_exporter.model import Job, Status, UsageSource
+from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Track
+from trainfleet_exporter.providers.usage.quantities import convert, total
+
+Reading: TypeAlias = tuple[Key, float, float | None]
+"""The key, the Unix time (infinite if unknown), and the value in the metric's unit (None if unusable)."""
+Values: TypeAlias = Mapping[int, float | None]
+"""By Unix time; None for a reading that cannot be shown."""
+
+
+class PastMetric(Protocol):
+    """A metric that is requested separately. `level` is that of its readings."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def level(self) -> Level: ...
+    @property
+    def of_accelerators(self) -> bool:
+        """Whether jobs without accelerators have no readings of it."""
+        ...
+
+    @property
+    def targets(self) -> Mapping[Family, float]:
+        """The families that it feeds, and how many base units a value counts."""
+        ...
+
+
+M = TypeVar("M", bound=PastMetric)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is requested together: some jobs (or pools), each with the time whose readings are shown."""
+
+    within: Mapping[str, Range]
+    readings: int
+    """About how many they have."""
+    step: int
+    """Seconds between two of them."""
+
+    @property
+    def span(self) -> Range:
+        """The whole time in which any of them has readings."""
+        return Range(min(each.start for each in self.within.values()), max(each.end for each in self.within.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastSource:
+    """A row of a cloud's table: what one of its sources returns of the past, and what that costs."""
+
+    name: str
+    """As in model.UsageSource."""
+    api: str
+    kept: Sequence[tuple[int, float]] = ((MINUTE, math.inf),)
+    """Seconds between two readings, and for how many seconds they are kept; the finest first."""
+    owners: int = 1
+    """The most jobs (or pools) of one request."""
+    parts: float = math.inf
+    """The most pods (or devices) of one request."""
+    readings: float = math.inf
+    """About the most readings that are requested together. They are in memory at the same time."""
+    answered: float = math.inf
+    """The most readings of one response."""
+
+    def step(self, age: float) -> int:
+        """Return the seconds between two readings that are kept for so many seconds; 0 if none are."""
+        return next((step for step, kept in self.kept if age < kept), 0)
+
+    def calls(self, asked: Asked) -> Mapping[str, int]:
+        """Return the expected calls for one metric, by API."""
+        return {self.api: max(1, math.ceil(asked.readings / self.answered))}
+
+    def batches(self, owners: Iterable[tuple[str, int, Range]], step: int) -> Iterator[Asked]:
+        """Yield which jobs (or pools) are requested together. Each owner has its number of parts and its range.
+
+        A large one is requested separately, and some of its time at once.
+        """
+        within: dict[str, Range] = {}
+        readings = together = 0
+        for owner, parts, runs in owners:
+            own = parts * _steps(runs, step)
+            if own > self.readings:
+                length = max(1, int(self.readings // parts)) * step
+                for start in range(runs.start, runs.end, length):
+                    piece = Range(start, min(start + length, runs.end))
+                    yield Asked({owner: piece}, parts * _steps(piece, step), step)
+                continue
+            is_full = len(within) == self.owners or readings + own > self.readings or together + parts > self.parts
+            if within and is_full:
+                yield Asked(within, readings, step)
+                within, readings, together = {}, 0, 0
+            within[owner] = runs
+            readings, together = readings + own, together + parts
+        if within:
+            yield Asked(within, readings, step)
+
+
+@dataclass(frozen=True, slots=True)
+class PastUsage(Generic[M]):
+    """The metrics of a source, for the jobs (or pools) that it serves.
+
+    `owners` returns those that have readings of a metric on a day, as PastSource.batches takes them. They must depend
+    on the metric's level and accelerators only. `read` yields the readings of each page until a deadline (loop time).
+    """
+
+    past: Past
+    source: PastSource
+    metrics: Iterable[M]
+    owners: Callable[[M], Iterable[tuple[str, int, Range]]]
+    read: Callable[[M, Asked, float], AsyncIterator[Iterable[Reading]]]
+
+    def calls(self, day: Range) -> Iterator[PastCall[Track]]:
+        """Yield the calls that read a day: one for each metric and batch.
+
+        The first metric decides when a job is served by the source. Every job has it.
+        """
+        step = self.source.step(wall_clock.time() - day.start)
+        plans: dict[tuple[bool, int], list[Asked]] = {}
+        ordered = sorted(self.metrics, key=lambda metric: (*_kind(metric), metric.key))
+        for metric in ordered if step else ():
+            if _kind(metric) not in plans:
+                plans[_kind(metric)] = list(self.source.batches(self.owners(metric), step))
+            for asked in plans[_kind(metric)]:
+                decides = metric is ordered[0] and metric.level != "pool"
+                what = f"{metric.key} of {next(iter(asked.within))} and {len(asked.within) - 1} more"
+                yield PastCall(what, self.source.calls(asked), partial(self._tracks, metric, asked, decides))
+
+    async def _tracks(self, metric: M, asked: Asked, decides: bool, deadline: float) -> AsyncIterator[Track]:
+        found = PastReadings(metric.level, asked)
+        try:
+            async for readings in self.read(metric, asked, deadline):
+                for reading in readings:
+                    found.put(*reading)
+                del readings  # to free memory before the next call
+        except NotFound:
+            if self.source.owners > 1:
+                raise  # no list of readings for several jobs proves that there are none
+            self.past.gone.update(asked.within)
+            return
+        for track in found.tracks(metric.targets, self.source.name):
+            yield track
+        for track in found.sources(self.source.name) if decides else ():
+            yield track
+        self.past.dropped.update(found.dropped)
+
+
+def _kind(metric: PastMetric) -> tuple[bool, int]:
+    return metric.of_accelerators, KEY_LENGTHS[metric.level]
+
+
+class PastReadings:
+    """The readings of one metric from a past range. `dropped` counts by reason what is not shown."""
+
+    def __init__(self, level: Level, asked: Asked) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._level, self._asked = level, asked
+        self._found: defaultdict[Key, dict[int, float | None]] = defaultdict(dict)
+        self._spoiled: set[str] = set()
+        """Owners of readings of an unknown part or time, which have no sums."""
+
+    def put(self, key: Key, time: float, value: float | None) -> None:
+        """Take over a reading. The first one of a time counts, and none from when its job did not run."""
+        runs = self._asked.within.get(key[0])
+        if runs is None:
+            self.dropped["unlisted"] += 1
+        elif not 0 <= time < math.inf or len(key) < KEY_LENGTHS[self._level]:
+            self.dropped["malformed"] += 1
+            self._spoiled.add(key[0])
+        elif runs.start <= int(time) < runs.end:
+            self.dropped["malformed"] += value is None
+            self.dropped["duplicate"] += int(time) in self._found[key]
+            self._found[key].setdefault(int(time), value)
+
+    def tracks(self, targets: Mapping[Family, float], source: str) -> Iterator[Track]:
+        """Yield the series of each family. `targets` as in PastMetric."""
+        for number, (family, factor) in enumerate(targets.items()):
+            converted: dict[Key, Values] = {}
+            for key, raws in self._found.items():
+                values = {
+                    time: None if raw is None else convert(raw, factor, family.quantity) for time, raw in raws.items()
+                }
+                converted[key] = values
+                if number == 0:
+                    unusable = sum(value is None for value in values.values())
+                    self.dropped["out_of_range"] += unusable - sum(raw is None for raw in raws.values())
+            shown = converted if family.level == self._level else self._wholes(converted, family)
+            for key, dated in shown.items():
+                yield from _track(SHOWN_AS[family.level], family.path, key, dated, source)
+
+    def sources(self, source: str) -> Iterator[Track]:
+        """Yield that the source served each job at the times of its readings."""
+        moments: defaultdict[str, set[int]] = defaultdict(set)
+        for key, raws in self._found.items():
+            moments[key[0]].update(time for time, raw in raws.items() if raw is not None)
+        for owner, times in moments.items():
+            yield from source_tracks(owner, source, times)
+
+    def _wholes(self, parts: Mapping[Key, Values], family: Family) -> Mapping[Key, Values]:
+        groups: defaultdict[Key, list[Values]] = defaultdict(list)
+        for key, values in parts.items():
+            groups[key[: KEY_LENGTHS[family.level]]].append(values)
+        end = self._asked.span.end
+        found = {}
+        for key, group in groups.items():
+            if family.is_ratio or key[0] not in self._spoiled:
+                goes_on = self._asked.within[key[0]].end >= end
+                found[key] = whole(group, is_ratio=family.is_ratio, goes_on=end if goes_on else None)
+        return found
+
+
+def whole(parts: Sequence[Values], *, is_ratio: bool, goes_on: int | None = None) -> Values:
+    """Return the values of a whole: the mean of ratios, and the sum of others when no part lacks its value.
+
+    A part lacks its value at a time if it has one within the three minutes before and one later: a sum without the part
+    would look like a drop. If readings end because no more were requested (at `goes_on`, Unix seconds), a later one is
+    assumed.
+    """
+    times = sorted({time for part in parts for time in part})
+    lacking = set[int]()
+    for part in () if is_ratio or len(parts) == 1 else parts:
+        own = sorted(part)
+        for before, after in zip(own, [*own[1:], *([] if goes_on is None else [goes_on])], strict=False):
+            last = min(bisect_left(times, after), bisect_right(times, before + int(SILENCE)))
+            lacking.update(times[bisect_right(times, before) : last])
+    return {
+        time: total([part[time] for part in parts if time in part], is_ratio=is_ratio)
+        for time in times
+        if time not in lacking
+    }
+
+
+def source_tracks(job_id: str, source: str, moments: Iterable[int], *, are_dated: bool = True) -> Iterator[Track]:
+    """Yield that a source served a job at some times. `are_dated`: the source dates its readings."""
+    times = dict.fromkeys(moments, 1.0)
+    yield from _track(UsageSource, "source", (job_id,), times, source)
+    if are_dated:
+        yield from _track(UsageSource, "timestamp", (job_id,), {time: float(time) for time in times}, source)
+
+
+def _track(of: type, field: str, key: Key, values: Values, source: str) -> Iterator[Track]:
+    pairs = sorted((time, value) for time, value in values.items() if value is not None)
+    if pairs:
+        times, usable = zip(*pairs, strict=True)
+        yield Track(of, field, key, array("q", times), array("d", usable), source=source)
+
+
+def parts_of(life: Life, level: Level) -> int:
+    """Return about how many readings of a level a job has at a time."""
+    return 1 if level == "job" else max(1, life.pods, life.cards if level == "device" else 0)
+
+
+def lasting(job: Job, shown_tags: Collection[str]) -> Job:
+    """Return the constant facts of a job, with shown tags only: other tags may contain anything."""
+    return replace(
+        job,
+        status=Status.UNKNOWN,
+        platform_status="",
+        reason="",
+        holds_resources=None,
+        priority=None,
+        finished=None,
+        duration=None,
+        restarts=None,
+        tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
+    )
+
+
+def end_of_life(job: Job, ended: float | None) -> float:
+    """Return when a finished job released everything: at its end or, if that is unknown, at its last known time."""
+    known = [moment for moment in (job.created, job.submitted, job.started) if moment is not None]
+    return max(known, default=0.0) if ended is None else ended
+
+
+def _steps(within: Range, step: int) -> int:
+    return math.ceil((within.end - within.start) / step)
