@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import difflib
 import errno
-import inspect
 import json
 import logging
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 Options: TypeAlias = Mapping[str, Any]
 """The values of flags, by their names with underscores."""
 _FLAG = re.compile(r"-(?![0-9])")  # a negative number is a value
-_OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Errors of a disk behind the standard output."""
+_HELP = {"-h", "--help"}
+_TIMES = "an ISO date (0:00 UTC) or a time with its time zone"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,43 +56,40 @@ class _Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command first, and write each flag as `--flag=value`."""
-        options = [option for command in (self, *self.commands.values()) for option in command.params]
-        switches = {name for option in options if getattr(option, "is_flag", False) for name in option.opts}
+        owners = {str(each.name or "the exporter"): each.params for each in (self, *self.commands.values())}
+        options = [option for params in owners.values() for option in params]
+        switches = {name for option in options if getattr(option, "is_flag", False) for name in option.opts} | _HELP
         words, flags, forgotten, left = list[str](), list[str](), list[str](), list(args)
         while left:
             word = left.pop(0)
             if not _FLAG.match(word):
                 words.append(word)
-            elif "=" in word or word in {*switches, "-h", "--help"}:
+            elif "=" in word or word in switches:
                 flags.append(word)
             elif left and not _FLAG.match(left[0]):
                 flags.append(f"{word}={left.pop(0)}")
             else:
                 flags.append(word)
                 forgotten.append(word)
-        name, known = words[0] if words else "", [*self.commands, "--help"]
-        if name and name not in self.commands:
-            near = difflib.get_close_matches(name.lower(), known, 1) or difflib.get_close_matches(f"--{name}", known, 1)
+        if words and (name := words[0]) not in self.commands:
+            names = [*self.commands, "--help"]
+            near = difflib.get_close_matches(name.lower(), names, 1) or difflib.get_close_matches(f"--{name}", names, 1)
             near = [f"--config.file={_plain(name)}"] if name.endswith((".yaml", ".yml")) else near
             hint = f'; did you mean "{near[0]}"?' if near else f"; allowed: {', '.join(sorted(self.commands))}"
             ctx.fail(f'unknown command "{_plain(name)}"{hint}')
         if len(words) > 1:
             ctx.fail(f'unexpected argument "{_plain(words[1])}": one command at a time')
-        self._check_names([flag.partition("=")[0] for flag in flags], self.commands.get(name, self), ctx)
+        command: click.Command = self.commands[words[0]] if words else self
+        known = {name for option in command.params for name in option.opts} | _HELP
+        for name in (name for name in (word.partition("=")[0] for word in flags) if name not in known):
+            whose = [owner for owner, params in owners.items() if any(name in option.opts for option in params)]
+            near = [f'; did you mean "{other}"?' for other in difflib.get_close_matches(name, known, 1)]
+            hint = f", which is a flag of {', '.join(whose)}" if whose else "".join(near)
+            inner = click.Context(command, parent=ctx, info_name=command.name) if words else ctx
+            inner.fail(f'unknown flag "{_plain(name)}"{hint}')
         if forgotten:
             ctx.fail(f"Invalid value for '{forgotten[0]}': a value is required, but missing")
         return super().parse_args(ctx, [*words, *flags])
-
-    def _check_names(self, names: Sequence[str], command: click.Command, ctx: click.Context) -> None:
-        known = {"-h", "--help", *(name for option in command.params for name in option.opts)}
-        inner = ctx if command is self else click.Context(command, parent=ctx, info_name=command.name)
-        for name in (name for name in names if name not in known):
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
-            every = {str(other.name or "the exporter"): other.params for other in (self, *self.commands.values())}
-            owners = [owner for owner, params in every.items() if any(name in option.opts for option in params)]
-            whose = f", which is a flag of {', '.join(owners)}" if owners else hint
-            inner.fail(f'unknown flag "{_plain(name)}"{whose}')
 
 
 def _plain(word: str) -> str:
@@ -117,19 +114,20 @@ def _web(default: str) -> list[click.Option]:
     ]
 
 
+class _Command(click.Command):
+    """A function of the flags and the signals that returns the exit code. Its docstring is the help text."""
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run it."""
+        assert self.callback is not None
+        return _run(self.callback, ctx.params)
+
+
 def _command(*params: click.Option) -> Callable[[Callable[[Options, Signals], int]], click.Command]:
-    """Make a command of a function, whose docstring is the help text."""
-
-    def decorate(body: Callable[[Options, Signals], int]) -> click.Command:
-        callback = partial(_run, body)
-        command = click.Command(body.__name__, callback=callback, params=list(params), help=inspect.getdoc(body))
-        cli.add_command(command)
-        return command
-
-    return decorate
+    return cli.command(cls=_Command, params=list(params))
 
 
-def _run(command: Callable[[Options, Signals], int], **options: Any) -> int:
+def _run(command: Callable[[Options, Signals], int], options: Options) -> int:
     _shard(options)
     set_up_logs(options["log_level"], options["log_format"])
     try:
@@ -140,29 +138,25 @@ def _run(command: Callable[[Options, Signals], int], **options: Any) -> int:
             sys.stdout.flush()  # errors of the flush are reported below
         return code
     except ConfigError as error:
-        for fault in error.faults:
-            print(fault, file=sys.stderr)
+        print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return _failed("interrupted")
+        words = "interrupted"
     except OperatorError as error:
-        return _failed(str(error))
+        words = str(error)
     except OSError as error:
-        if error.errno not in (*_OUTPUT_LOST, errno.EPIPE):
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         # Python would fail once more when it flushes what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        closed = error.errno == errno.EPIPE
-        return _failed(f"cannot write the output: {'its reader has closed it' if closed else error.strerror}")
-
-
-def _failed(words: str) -> int:
+        reason = "its reader has closed it" if error.errno == errno.EPIPE else error.strerror
+        words = f"cannot write the output: {reason}"
     print(f"trainfleet-exporter: {words}", file=sys.stderr)
     return 1
 
 
 def _shard(options: Options) -> Shard:
-    """The shard of two flags, each of which is right or wrong by the other."""
+    """Return the shard of two flags, each of which is right or wrong by the other."""
     given, total = options.get("shard"), options.get("total_shards", 1)
     allowed = f"0 to {total - 1}"
     if given is None and total > 1:
@@ -183,7 +177,7 @@ def _load(options: Options) -> Config:
 
 
 def _load_both(options: Options) -> tuple[Config, Access | None]:
-    """The config, and what the web config file says if there is one. ConfigError has the faults of both."""
+    """Load the config, and the web config file if there is one. ConfigError has the faults of both."""
     web_file = options["web_config_file"]  # an empty one is none, as for the official exporters
     loaded, faults = list[Any](), list[Fault]()
     for load in (lambda: _load(options), lambda: Access(Path(web_file)) if web_file else None):
@@ -198,29 +192,25 @@ def _load_both(options: Options) -> tuple[Config, Access | None]:
 
 _ORDINAL = "number of this shard from 0, or the name of its StatefulSet pod, such as exporter-3"
 _TOTAL = "number of exporters that share the work of this config"
-_TIMES = "an ISO date (0:00 UTC) or a time with its time zone"
 _FILE = Checked(str)
 # With two strokes in front it would be another host in the links of pages.
 _TELEMETRY_PATH = Checked(
     re.compile("/(?!/|-/|config$)[^{}?# ]+").fullmatch, "a path such as /metrics, but not /config or /-/", keep=True
 )
 _LEASE = Checked(
-    re.compile("kubernetes").fullmatch,
-    "kubernetes. In place of a file, use --lease=kubernetes, or run one exporter without --lease, under systemd with "
-    "Restart=always",
-    keep=True,
+    re.compile("kubernetes").fullmatch, "kubernetes: use --lease=kubernetes, or run one exporter without it", keep=True
 )
-_POD_NUMBER = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
-_ISO_TIME = Checked(
+_TIME = Checked(
     "trainfleet_exporter.backfill.days:moment", "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
 )
 _SERIES_LABEL = Checked("trainfleet_exporter.backfill.command:label")
 _LOOPBACK = Checked("trainfleet_exporter.app.demo:loopback", keep=True)
-_config = flag("--config.file", "the config file (YAML)", _FILE, metavar="FILE", required=True)
+_POD = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
 _shards = [
-    flag("--shard", _ORDINAL, _POD_NUMBER, metavar="N"),
+    flag("--shard", _ORDINAL, _POD, metavar="N"),
     flag("--total-shards", _TOTAL, click.IntRange(1, 1000), metavar="M", default=1),
 ]
+_config = flag("--config.file", "the config file (YAML)", _FILE, metavar="FILE", required=True)
 _seed = flag("--seed", "seed of the simulated clouds", click.INT, metavar="N", default=1)
 
 
@@ -242,9 +232,7 @@ def _daemon(options: Options, signals: Signals) -> int:
         access=access,
         notice="" if shard.total == 1 else f"This is shard {shard} (counted from 0): it shows its providers only.",
     )
-    lease = None
-    if options["lease"]:
-        lease = open_lease(shard=shard.ordinal if shard.total > 1 else None)
+    lease = open_lease(shard=shard.ordinal if shard.total > 1 else None) if options["lease"] else None
 
     async def run(stopped: asyncio.Event) -> None:
         load = partial(_load, options)
@@ -252,7 +240,7 @@ def _daemon(options: Options, signals: Signals) -> int:
         tune_memory()
         try:
             await daemon.start()
-            signals.on_hangup(daemon.request_reload)
+            signals.on(signal.SIGHUP, daemon.request_reload)
             await stopped.wait()
         finally:
             await daemon.stop()
@@ -266,18 +254,18 @@ def _without_command(**options: Any) -> int:
         return 0
     if options["config_file"] is None:
         raise click.MissingParameter(ctx=ctx, param=ctx.command.params[0])
-    return _run(_daemon, **options)
+    return _run(_daemon, options)
 
 
-_CONNECTIONS = click.IntRange(2, 65535)
 _WEB_FILE = "TLS, users and headers, as for the official exporters (YAML)"
+_CONNECTIONS = click.IntRange(2, 65535)
 cli = _Commands(
     help="Prometheus exporter for training jobs on rented clouds.\n\n"
     "Write flags before or after the command. Without a command, the exporter runs.",
     callback=_without_command,
     invoke_without_command=True,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    context_settings={"help_option_names": [*_HELP], "max_content_width": 120},
     params=[
         flag("--config.file", "the config file (YAML); required without a command", _FILE, metavar="FILE"),
         *_shards,
@@ -323,10 +311,8 @@ def diagnose(options: Options, signals: Signals) -> int:
     """
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    def progress(text: str) -> None:
-        print(f"diagnose: {text}", file=sys.stderr, flush=True)
-
-    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=_shard(options)))
+    progress, shard = _say("diagnose"), _shard(options)
+    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=shard))
     if options["json"]:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -337,8 +323,8 @@ def diagnose(options: Options, signals: Signals) -> int:
 @_command(
     _config,
     flag("--provider", "name of the provider in the config", metavar="NAME", required=True),
-    flag("--from", f"start, {_TIMES}", _ISO_TIME, metavar="TIME", required=True),
-    flag("--to", "end, exclusive, in the same format", _ISO_TIME, metavar="TIME", required=True),
+    flag("--from", f"start, {_TIMES}", _TIME, metavar="TIME", required=True),
+    flag("--to", "end, exclusive, in the same format", _TIME, metavar="TIME", required=True),
     flag("--job", "write only this job instead of all that the config selects", metavar="ID", default=""),
     flag("--out", "directory of the files, created if missing", metavar="DIR", required=True),
     flag("--label", "label for all series; may be repeated", _SERIES_LABEL, multiple=True),
@@ -354,16 +340,18 @@ def backfill(options: Options, signals: Signals) -> int:
     from trainfleet_exporter.backfill import command  # noqa: PLC0415 - likewise
     from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
 
-    config, platforms, wanted = _load(options), installed_platforms(), Range(options["from"], options["to"])
-    out, labels = Path(options["out"]), dict(options["label"])
-    wish = command.Wish(provider=options["provider"], wanted=wanted, out=out, job_id=options["job"], labels=labels)
+    config, platforms = _load(options), installed_platforms()
+    wish = command.Wish(
+        provider=options["provider"],
+        wanted=Range(options["from"], options["to"]),
+        out=Path(options["out"]),
+        job_id=options["job"],
+        labels=dict(options["label"]),
+    )
     if fault := command.fault_in(wish, config, platforms, time.time()):
         raise refused(fault)
-
-    def say(text: str) -> None:
-        print(f"backfill: {text}", file=sys.stderr, flush=True)
-
-    outcome, words = signals.finish(command.backfill(wish, config, platforms, say=say, stream=sys.stderr))
+    work = command.backfill(wish, config, platforms, say=_say("backfill"), stream=sys.stderr)
+    outcome, words = signals.finish(work)
     print(words, file=sys.stderr if outcome.missing else sys.stdout)
     return 1 if outcome.missing else 0
 
@@ -390,9 +378,13 @@ def report(options: Options, signals: Signals) -> int:
         prices_file=Path(options["prices"]) if options["prices"] else None,
     )
     if warning:
-        print(f"report: {warning}", file=sys.stderr)
+        _say("report")(warning)
     print(text, end="")
     return 0
+
+
+def _say(command: str) -> Callable[[str], None]:
+    return partial(print, f"{command}:", file=sys.stderr, flush=True)
 
 
 @_command(*_web("127.0.0.1:10075"), _seed, *_logs("warn"))
@@ -401,7 +393,7 @@ def demo(options: Options, signals: Signals) -> int:
     from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     web = WebSettings(addresses=options["web_listen_address"], telemetry_path=options["web_telemetry_path"])
-    return _serve_without_file(signals, lambda stopped: run_demo(stopped, web=web, seed=options["seed"]))
+    return _serve_without_file(signals, partial(run_demo, web=web, seed=options["seed"]))
 
 
 _ADDRESS = flag("--listen", "loopback address; port 0: any", _LOOPBACK, metavar="HOST:PORT", default="127.0.0.1:0")
@@ -412,14 +404,12 @@ def simulate(options: Options, signals: Signals) -> int:
     """Run only the simulated clouds and print a config file for them, for developers."""
     from trainfleet_exporter.app.demo import run_simulator  # noqa: PLC0415 - likewise
 
-    return _serve_without_file(
-        signals, lambda stopped: run_simulator(stopped, address=options["listen"], seed=options["seed"])
-    )
+    return _serve_without_file(signals, partial(run_simulator, address=options["listen"], seed=options["seed"]))
 
 
 def _serve_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     signals.accept_hangups()
-    signals.on_hangup(lambda: log.warning("SIGHUP ignored: this command has no config file"))
+    signals.on(signal.SIGHUP, lambda: log.warning("SIGHUP ignored: this command has no config file"))
     return signals.serve(run)
 
 

@@ -54,10 +54,10 @@ def _answering(answer: bytes | None, *, tls: ssl.SSLContext | None = None) -> It
             thread.join()
 
 
-def _check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def _check(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     """The exit code, and all that was printed."""
     code = cli.main(["healthcheck", *arguments])
-    printed = capsys.readouterr()
+    printed = capfd.readouterr()
     assert (printed.out == "") == (code != 0)
     return code, printed.out + printed.err
 
@@ -77,16 +77,16 @@ def _check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     ],
 )
 def test_what_counts_as_alive(
-    answer: bytes | None, code: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    answer: bytes | None, code: int, said: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(healthcheck, "SECONDS", 0.2 if answer is None else 10.0)
     with _answering(answer) as (port, asked):
-        assert _check(capsys, f"--url=http://127.0.0.1:{port}/x/-/healthy?y=1") == (code, said)
+        assert _check(capfd, f"--url=http://127.0.0.1:{port}/x/-/healthy?y=1") == (code, said)
     assert asked[0].startswith(f"GET /x/-/healthy?y=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
 
 
 def test_certificates_are_verified_unless_they_need_not_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = ssl.create_default_context
 
@@ -107,11 +107,11 @@ def test_certificates_are_verified_unless_they_need_not_be(
     ]
     for host, flags, fault in cases:
         with _answering(OK, tls=authority.server(host=host)) as (port, _):
-            code, said = _check(capsys, f"--url=https://127.0.0.1:{port}/-/healthy", *flags)
+            code, said = _check(capfd, f"--url=https://127.0.0.1:{port}/-/healthy", *flags)
         assert (code, said) == (0, "healthy\n") if not fault else (code == 1 and fault in said), (host, flags, said)
 
 
-def test_mutual_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutual_tls(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     authority = Authority(tmp_path)
     context = authority.server()
     context.load_verify_locations(authority.file)
@@ -120,7 +120,7 @@ def test_mutual_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for flags, code in ((ours, 0), ([], 1)):
         with _answering(OK, tls=context) as (port, _):
             url = f"--url=https://127.0.0.1:{port}/"
-            assert _check(capsys, url, f"--tls.ca-file={authority.file}", *flags)[0] == code
+            assert _check(capfd, url, f"--tls.ca-file={authority.file}", *flags)[0] == code
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_mutual_tls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["nonsense"], "one command at a time"),
     ],
 )
-def test_bad_flags(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_flags(arguments: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["healthcheck", *arguments]) == 2
-    printed = capsys.readouterr().err
+    printed = capfd.readouterr().err
     assert said in printed
     assert "hunter2" not in printed
 

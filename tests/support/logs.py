@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable
 
-from trainfleet_exporter.process.logs import _as_logfmt, facts_of
+from trainfleet_exporter.process.logs import as_logfmt, facts_of
 
 
 def line_of(record: logging.LogRecord, *, without: Collection[str] = ()) -> str:
     """Return the message and fields of a record, such as `poll failed provider=a error=down`, without the trace."""
     facts = facts_of(record)
     hidden = {"time", "level", "msg", "trace", *without}
-    return f"{facts['msg']} {_as_logfmt({key: fact for key, fact in facts.items() if key not in hidden})}".strip()
+    return f"{facts['msg']} {as_logfmt({key: fact for key, fact in facts.items() if key not in hidden})}".strip()
 
 
 def lines_of(records: Iterable[logging.LogRecord], level: int = logging.WARNING) -> list[str]:

@@ -23,21 +23,20 @@ class Checked(click.ParamType):  # type: ignore[type-arg] # not generic in older
     name = "text"
 
     def __init__(self, check: Callable[[str], Any] | str, allowed: str = "", *, keep: bool = False) -> None:
-        self._check = check
-        self._allowed = allowed
-        self._keep = keep
+        self._check, self._allowed, self._keep = check, allowed, keep
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return what `check` makes of a text."""
         if not value:
             self.fail("a value is required, but missing", param, ctx)
+        check = resolve_name(self._check) if isinstance(self._check, str) else self._check
+        result, words = None, ""
         try:
-            check = resolve_name(self._check) if isinstance(self._check, str) else self._check
             result = check(value)
         except (ValueError, OverflowError, StartError) as error:
-            self.fail(f"{found(value)}; allowed: {self._allowed}" if self._allowed else str(error), param, ctx)
+            words = str(error)
         if result is None:
-            self.fail(f"{found(value)}; allowed: {self._allowed}", param, ctx)
+            self.fail(f"{found(value)}; allowed: {self._allowed}" if self._allowed else words, param, ctx)
         return value if self._keep else result
 
 

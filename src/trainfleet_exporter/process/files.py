@@ -11,10 +11,8 @@ from typing import Any, TypeAlias
 
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
-READ_SECONDS = 2.0
-"""Longest time for reading a file."""
-LOOP_SECONDS = 0.25
-"""The same for callers on an event loop, which wait only once while a file hangs."""
+READ_SECONDS, LOOP_SECONDS = 2.0, 0.25
+"""Longest time for reading a file, and the same for callers on an event loop: they wait only once while it hangs."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """Time, size and inode of a file, by which a change shows."""
@@ -28,13 +26,9 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
     for what is not a path.
     """
-    try:
-        asyncio.get_running_loop()
-        seconds = LOOP_SECONDS
-    except RuntimeError:
-        seconds = READ_SECONDS
-    if path in _hanging and not _hanging[path].done():  # the caller waits for a file only once
+    if path in _hanging and not _hanging[path].done():
         raise OSError(None, "an earlier attempt to read it has not ended")
+    seconds = READ_SECONDS if asyncio._get_running_loop() is None else LOOP_SECONDS
     reading = DaemonThreadExecutor().submit(_read, path, most, unless)
     try:
         return reading.result(seconds)
@@ -51,9 +45,7 @@ def _read(path: Path, most: int, unless: Stamp | None) -> tuple[Stamp, bytes]:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(None, "it is not a regular file")
         stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if stamp == unless:
-            return stamp, b""
-        content = file.read(most + 1)
+        content = b"" if stamp == unless else file.read(most + 1)
     if len(content) > most:
         raise OSError(None, f"it is longer than {most} bytes")
     return stamp, content

@@ -12,8 +12,8 @@ import inspect
 import os
 import signal
 import socket
-import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,7 +21,7 @@ import click
 
 from trainfleet_exporter.process.arguments import Checked, flag, found, refused, switch
 
-DEFAULT_URL = "http://127.0.0.1:10075/-/healthy"
+_URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
 """Seconds that connecting and answering may take together."""
 _LONGEST_LINE = 1000
@@ -55,43 +55,40 @@ def _check(**options: Any) -> int:
         words = f"not healthy: {error.strerror or error}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    stream = sys.stdout if status in _ALIVE else sys.stderr
-    try:
-        print(words, file=stream, flush=True)
-    except OSError:  # a closed output must not change the exit code, nor may Python's own flush at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return 0 if status in _ALIVE else 1
+    is_alive = status in _ALIVE
+    with suppress(OSError):  # a closed output does not change the exit code; Python would flush it again at the end
+        os.write(1 if is_alive else 2, f"{words}\n".encode())
+    return 0 if is_alive else 1
 
 
 def _give_up(number: int, frame: object) -> NoReturn:
     raise TimeoutError
 
 
-def parse_url(text: str) -> SplitResult:
+def _parse(text: str) -> SplitResult:
     """Parse an http or https URL without a user. Raises ValueError, which quotes no password."""
-    try:
-        url = urlsplit(text)
-        is_known = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
-    except ValueError:
-        is_known = False
     if "@" in text:
         raise ValueError("leave out the user and password: an exporter that asks for them counts as healthy")
-    if not is_known or not text.isascii() or any(char <= " " or char == "\x7f" for char in text):
-        raise ValueError(f"{found(text)}; allowed: http:// or https://, a host and a path, such as {DEFAULT_URL}")
+    try:
+        url = urlsplit(text)
+        is_known = url.scheme in {"http", "https"} and url.hostname and url.port != 0
+    except ValueError:
+        is_known = False
+    if not is_known or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError(f"{found(text)}; allowed: http:// or https://, a host and a path, such as {_URL}")
     return url
 
 
 def _ask(url: SplitResult, options: Mapping[str, Any]) -> int:
-    """The status of the answer. OSError if there is none."""
-    sock = socket.create_connection((url.hostname or "", url.port or (443 if url.scheme == "https" else 80)))
-    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    request = f"GET {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    with sock, sock if url.scheme == "http" else _in_tls(sock, url.hostname or "", options) as asking:
+    """Return the status of the answer. OSError if there is none."""
+    host, is_plain = url.hostname or "", url.scheme == "http"
+    sock = socket.create_connection((host, url.port or (80 if is_plain else 443)))
+    target = url._replace(scheme="", netloc="", path=url.path or "/", fragment="").geturl()
+    request = f"GET {target} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    with sock, sock if is_plain else _in_tls(sock, host, options) as asking, asking.makefile("rb") as answer:
         asking.sendall(request.encode("ascii"))
-        with asking.makefile("rb") as answer:
-            line = answer.readline(_LONGEST_LINE)
-    words = line.split()
-    if not line:
+        words = answer.readline(_LONGEST_LINE).split()
+    if not words:
         raise OSError(None, "the connection was closed without an answer")
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
         raise OSError(None, "the answer is not HTTP")
@@ -117,7 +114,7 @@ command = click.Command(
     help=inspect.getdoc(_check),
     callback=_check,
     params=[
-        flag("--url", "address of the page", Checked(parse_url), default=DEFAULT_URL, metavar="URL"),
+        flag("--url", "address of the page", Checked(_parse), default=_URL, metavar="URL"),
         flag("--tls.ca-file", "certificates to trust instead of the system's (PEM)", metavar="FILE"),
         switch("--tls.insecure-skip-verify", "accept any certificate; nothing secret is sent"),
         flag("--tls.cert-file", "client certificate for mutual TLS (PEM)", metavar="FILE"),

@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
 from typing import Any, TextIO
 
 from trainfleet_exporter.errors import CloudError, TrainfleetError
@@ -28,7 +27,6 @@ from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
 LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler", "botocore", "urllib3")
 """Loggers whose records below warnings do not help users; to format them would cost time."""
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
-_OUR_LOGGER = "trainfleet_exporter"
 _FRAMES = 30
 """The innermost frames of each exception, where all frames would be longer than `LONGEST_TRACE`."""
 
@@ -37,22 +35,21 @@ log = logging.getLogger(__name__)
 
 def set_up_logs(level: str, form: str, stream: TextIO | None = None) -> None:
     """Write records of `level` and above, uncaught exceptions and warnings to stderr in the given format."""
-    handler = _Handler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(_Formatter(partial(json.dumps, default=str) if form == "json" else _as_logfmt))
+    write = partial(json.dumps, default=str) if form == "json" else as_logfmt
     root = logging.getLogger()
-    for old in list(root.handlers):
-        root.removeHandler(old)
-    root.addHandler(handler)
+    root.handlers[:] = [_Handler(stream if stream is not None else sys.stderr, write)]
     root.setLevel({"warn": "WARNING"}.get(level, level.upper()))
     for library in LIBRARIES:
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     # A distribution's own hook would write a report with every variable.
-    sys.excepthook = _uncaught
+    sys.excepthook = lambda _, error, __: _uncaught("internal error; the program exits", error)
     # Hooks of threads and finalizers that are not Python's own belong to the program that runs us, such as pytest.
     if threading.excepthook is threading.__excepthook__:
-        threading.excepthook = _uncaught_of_thread
+        threading.excepthook = lambda given: _uncaught("internal error in a thread", given.exc_value)
     if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _unraisable
+        sys.unraisablehook = lambda given: _uncaught(
+            "internal error in a finalizer", given.exc_value, object=type(given.object).__qualname__
+        )
     warnings.showwarning = _warned
 
 
@@ -66,119 +63,95 @@ def fields(**facts: object) -> dict[str, object]:
 
 
 def describe(error: BaseException) -> str:
-    """The type and text of an exception, redacted; of the exporter's own errors the text alone."""
+    """Return the type and text of an exception, redacted; of the exporter's own errors the text alone."""
     if isinstance(error, TrainfleetError):
         return str(error)
-    return redact("".join(traceback.TracebackException.from_exception(error, limit=0).format_exception_only()).strip())
+    return redact("".join(traceback.format_exception_only(error)).strip())
 
 
-def format_traceback(error: BaseException, where: TracebackType | None = None) -> str:
-    """Python's own traceback with causes and groups, redacted."""
-    where = error.__traceback__ if where is None else where
-    text = ""
-    for limit in (None, -_FRAMES):
-        trace = traceback.TracebackException(type(error), error, where, limit=limit)
-        text = "".join(trace.format()).rstrip()
-        if len(text) <= LONGEST_TRACE:
-            break
+def format_traceback(error: BaseException) -> str:
+    """Return Python's own traceback with causes and groups, redacted."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    if len(text) > LONGEST_TRACE:
+        text = "".join(traceback.format_exception(error, limit=-_FRAMES)).rstrip()
     return redact(text)
-
-
-class _Handler(logging.StreamHandler[TextIO]):
-    def filter(self, record: logging.LogRecord) -> bool:
-        # Not only of the libraries above, but also of those that they import.
-        return (_is_ours(record) or record.levelno >= logging.WARNING) and bool(super().filter(record))
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        # logging's own way would print the record's arguments and the whole stack.
-        error = sys.exception()
-        facts = {"level": "error", "msg": "cannot write a log record", "logger": record.name}
-        facts |= {"place": f"{record.module}:{record.lineno}", "error": describe(error) if error else "unknown"}
-        try:
-            self.stream.write(_as_logfmt(facts) + "\n")
-            self.flush()
-        except (AttributeError, OSError, ValueError):
-            return  # stderr is closed
-
-
-class _Formatter(logging.Formatter):
-    def __init__(self, write: Callable[[Mapping[str, Any]], str]) -> None:
-        super().__init__()
-        self._write = write
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._write(facts_of(record))
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, Any]:
     """Return what a line of the log says about a record."""
     time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    is_ours = _is_ours(record)
     facts: dict[str, Any] = {
         "time": time.replace("+00:00", "Z"),
         "level": _NAMES.get(record.levelname, record.levelname.lower()),
-        "msg": str(record.msg) if is_ours and not record.args else redact(record.getMessage()),
+        "msg": str(record.msg) if _is_ours(record) and not record.args else redact(record.getMessage()),
     }
-    if is_ours:
+    if _is_ours(record):
         for key, value in getattr(record, "fields", {}).items():
-            facts |= _described(key, value)
+            facts.update(_described(key, value))
     else:
         facts |= {"logger": record.name, "place": f"{record.module}:{record.lineno}"}
     if record.exc_info and record.exc_info[1] is not None:
-        facts["trace"] = format_traceback(record.exc_info[1], record.exc_info[2])
+        facts["trace"] = format_traceback(record.exc_info[1])
     return facts
 
 
+def as_logfmt(facts: Mapping[str, Any]) -> str:
+    """Return the facts as one line, such as `msg=stopped`."""
+    return " ".join(f"{key}={_logfmt_value(value)}" for key, value in facts.items())
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    def __init__(self, stream: TextIO, write: Callable[[Mapping[str, Any]], str]) -> None:
+        super().__init__(stream)
+        self._write = write
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # Not only of the libraries above, but also of those that they import.
+        return _is_ours(record) or record.levelno >= logging.WARNING
+
+    def format(self, record: logging.LogRecord) -> str:
+        try:
+            return self._write(facts_of(record))
+        except Exception as error:  # noqa: BLE001 - of the arguments, which are not shown
+            facts = {"level": "error", "msg": "cannot write a log record", "logger": record.name}
+            return as_logfmt(facts | {"place": f"{record.module}:{record.lineno}", "error": describe(error)})
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Do nothing: stderr is closed."""
+
+
 def _is_ours(record: logging.LogRecord) -> bool:
-    return record.name == _OUR_LOGGER or record.name.startswith(f"{_OUR_LOGGER}.")
+    return record.name.partition(".")[0] == "trainfleet_exporter"
 
 
 def _described(key: str, value: object) -> dict[str, object]:
-    """A field, with the fields that an error adds before its text."""
+    """Return a field, with the fields that an error adds before its text."""
     if not isinstance(value, BaseException):
         return {key: value}
-    facts: dict[str, object] = {}
+    facts = dict[str, object]()
     if isinstance(value, TrainfleetError):
         facts["reason"] = value.reason
     if isinstance(value, CloudError):
-        facts |= {"operation": value.operation, "status": value.status}
-        facts |= {"code": value.code, "request_id": value.request_id}
+        facts |= {name: getattr(value, name) for name in ("operation", "status", "code", "request_id")}
     text = value.message if isinstance(value, CloudError) else describe(value)
     return {name: fact for name, fact in facts.items() if fact not in ("", None)} | {key: text}
-
-
-def _as_logfmt(facts: Mapping[str, Any]) -> str:
-    return " ".join(f"{key}={_logfmt_value(value)}" for key, value in facts.items())
 
 
 def _logfmt_value(value: Any) -> str:
     """A text; of what Python and JSON write differently, the JSON."""
     is_json = value is None or isinstance(value, bool | dict | list | tuple)
     text = json.dumps(value, default=str, separators=(",", ":")) if is_json else str(value)
-    if text and all(char.isprintable() and char not in ' "=\\' for char in text):
+    if text and text.isprintable() and not set(text) & set(' "=\\'):
         return text
     # JSON's escapes are a superset of what logfmt readers know, and keep a record on its line.
     return json.dumps(text)
 
 
-def _uncaught(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-    if issubclass(kind, KeyboardInterrupt):
+def _uncaught(message: str, error: BaseException | None, **facts: object) -> None:
+    if isinstance(error, KeyboardInterrupt):
         log.error("interrupted")
-        return
-    log.critical("internal error; the program exits", exc_info=(kind, error, where))
-
-
-def _uncaught_of_thread(given: threading.ExceptHookArgs) -> None:
-    if given.exc_value is None or issubclass(given.exc_type, SystemExit):
-        return
-    log.error("internal error in a thread", exc_info=(given.exc_type, given.exc_value, given.exc_traceback))
-
-
-def _unraisable(given: sys.UnraisableHookArgs) -> None:
-    facts = fields(object=type(given.object).__qualname__, type=given.exc_type.__qualname__)
-    error = given.exc_value
-    trace = None if error is None else (given.exc_type, error, given.exc_traceback)
-    log.error("internal error in a finalizer", exc_info=trace, extra=facts)
+    elif not isinstance(error, SystemExit):
+        log.error(message, exc_info=error, extra=fields(**facts))
 
 
 def _warned(

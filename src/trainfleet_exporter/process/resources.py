@@ -1,4 +1,4 @@
-"""Limits of file descriptors, and memory settings of Python's garbage collector and the C library."""
+"""Limits of file descriptors, and settings of the garbage collector and the C library."""
 
 from __future__ import annotations
 
@@ -21,26 +21,19 @@ _DESCRIPTORS_FOR_OTHERS = 128
 _YOUNG_OBJECTS = 10_000
 """New objects between two runs of the collector, each of which takes 5 ms. By default it would run 1,400 times for a
 million objects, take a quarter of a call's time, and delay scrapes by up to 50 ms."""
-_M_MMAP_THRESHOLD = -3
-"""glibc's number for it (malloc.h)."""
-_M_TRIM_THRESHOLD = -1
-_SPARE_BYTES = 8 * 1024 * 1024
-"""Free bytes at the end of the heap that are kept. By default glibc keeps less than one answer of a cloud needs."""
-_OWN_MAPPING_BYTES = 256 * 1024
-"""Blocks from this size on are mapped separately, so that freeing them gives the memory back. By default glibc raises
-this limit after the first free, which costs a large exporter a quarter more memory."""
+_MALLOPT = {-1: 8 * 1024 * 1024, -3: 256 * 1024}
+"""glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h). By default it keeps less free memory than one answer of a
+cloud needs. After the first free it raises the second limit, which costs a large exporter a quarter more memory."""
 
 
 def check_descriptors() -> None:
     """Raise StartError if fewer than `LEAST_DESCRIPTORS` file descriptors are free."""
-    opened: list[int] = []
-    try:
-        with suppress(OSError):
-            while len(opened) < LEAST_DESCRIPTORS:
-                opened += os.pipe()
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
+    opened = list[int]()
+    with suppress(OSError):
+        while len(opened) < LEAST_DESCRIPTORS:
+            opened += os.pipe()
+    for descriptor in opened:
+        os.close(descriptor)
     if len(opened) < LEAST_DESCRIPTORS:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         raise StartError(
@@ -50,14 +43,14 @@ def check_descriptors() -> None:
 
 
 def affordable_connections(wanted: int) -> int:
-    """The number of connections, or fewer if the limit of file descriptors requires it; then a warning is logged.
+    """Return the number of connections, or fewer if the limit of file descriptors requires it; then log a warning.
 
     At the system's own limit new connections would be refused, and none of the old ones closed for them.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY or limit - _DESCRIPTORS_FOR_OTHERS >= wanted:
-        return wanted
     fewer = max(2, limit - _DESCRIPTORS_FOR_OTHERS)
+    if limit == resource.RLIM_INFINITY or fewer >= wanted:
+        return wanted
     facts = fields(connections=fewer, wanted=wanted, descriptors=limit)
     log.warning("connection limit lowered: too few file descriptors (ulimit -n)", extra=facts)
     return fewer
@@ -72,6 +65,5 @@ def tune_memory() -> None:
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
     with suppress(OSError, AttributeError):  # a C library without mallopt
-        library = ctypes.CDLL(None)
-        library.mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
-        library.mallopt(_M_TRIM_THRESHOLD, _SPARE_BYTES)
+        for number, size in _MALLOPT.items():
+            ctypes.CDLL(None).mallopt(number, size)

@@ -25,9 +25,7 @@ _SEND_SECONDS = 0.5
 
 class ServiceManager:
     """The service manager, if there is one. `status` returns one line about what is polled. `proof` ends soon, unless
-    the polls hang.
-
-    A failed send is logged once, until one succeeds. It never raises: the daemon itself works.
+    the polls hang. A failed send is logged once, until one succeeds: the daemon itself works.
     """
 
     def __init__(
@@ -54,10 +52,9 @@ class ServiceManager:
 
     def reloading(self) -> None:
         """A reload begins. `reloaded` follows, whether it succeeds or not."""
-        if not self._reloads:
-            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-            self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reading the config again")
         self._reloads += 1
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reading the config again")
 
     def reloaded(self) -> None:
         """A reload ended."""
@@ -80,8 +77,7 @@ class ServiceManager:
         while True:
             if not self._stopping:
                 await self._proof()
-            status = "" if self._stopping or self._reloads else f"STATUS={self._status()}"
-            self._send(self._keep_alive, status)
+            self._send(self._keep_alive, "" if self._stopping or self._reloads else f"STATUS={self._status()}")
             await asyncio.sleep(self._interval)
 
     def _send(self, *lines: str) -> None:

@@ -17,7 +17,7 @@ import signal
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -25,43 +25,46 @@ T = TypeVar("T")
 STOP_SECONDS = 4.0
 """Seconds from a signal to the end of the process, even if something hangs. The docs promise five seconds, which leaves
 time on a busy machine."""
-_ACTIONS: dict[int, str] = {signal.SIGTERM: "stop", signal.SIGINT: "stop", signal.SIGHUP: "reload"}
+
+_KINDS = {signal.SIGTERM: signal.SIGTERM, signal.SIGINT: signal.SIGTERM, signal.SIGHUP: signal.SIGHUP}
+"""The signals that are handled; both ways to stop are one."""
 
 log = logging.getLogger(__name__)
 
 
-class Signals(ExitStack):
+class Signals:
     """Handles SIGTERM and SIGINT while it is entered, and SIGHUP from `accept_hangups` on. For the main thread."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._in_loop: dict[str, Callable[[], object]] = {}
-        """What signals call in the loop: `stop` and `reload`."""
-        self._came: set[str] = set()
-        self._over = threading.Event()
+        self._actions = dict[int, Callable[[], object]]()
+        """What signals call in the loop."""
+        self._came = set[int]()
         self._exit_code = 1
 
     def __enter__(self) -> Self:
-        numbers, sending = socket.socketpair()
-        sending.setblocking(False)
+        numbers, self._sending = socket.socketpair()
+        self._sending.setblocking(False)
         threading.Thread(target=self._follow, args=(numbers,), daemon=True).start()
-        self.callback(self._over.set)
-        self.enter_context(sending)  # closing it ends the thread
-        self.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self.callback(signal.signal, number, signal.signal(number, _leave_to_thread))
+        self._wakeup = signal.set_wakeup_fd(self._sending.fileno(), warn_on_full_buffer=False)
+        self._handlers = {number: signal.signal(number, _leave_to_thread) for number in (signal.SIGTERM, signal.SIGINT)}
         return self
 
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        self._sending.close()  # which ends the thread
+
     def accept_hangups(self) -> None:
-        """From now on no SIGHUP ends the process. One that comes before `on_hangup` is handled then."""
+        """From now on no SIGHUP ends the process. One that comes before its `on` is handled then."""
         signal.signal(signal.SIGHUP, _leave_to_thread)
 
-    def on_hangup(self, reload: Callable[[], object]) -> None:
-        """Call `reload` in the running loop at each SIGHUP, and now if one came already. Several may count as one."""
-        self._in_loop["reload"] = reload
-        if "reload" in self._came:
-            reload()
+    def on(self, number: int, action: Callable[[], object]) -> None:
+        """Call `action` in the loop at each signal, and now if one came already. Several may count as one."""
+        self._actions[number] = action
+        if number in self._came:
+            action()
 
     def serve(self, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
         """Run until a signal sets the event: the normal end, with exit code 0. SIGHUP is ignored afterwards."""
@@ -69,7 +72,8 @@ class Signals(ExitStack):
         self._exit_code = 0
 
         async def main() -> None:
-            self._begin(stopped.set)
+            self._loop = asyncio.get_running_loop()
+            self.on(signal.SIGTERM, stopped.set)
             if stopped.is_set():  # during the start
                 log.info("stopped")
             else:
@@ -87,7 +91,8 @@ class Signals(ExitStack):
 
         async def main() -> T:
             task = asyncio.create_task(work)
-            self._begin(task.cancel)
+            self._loop = asyncio.get_running_loop()
+            self.on(signal.SIGTERM, task.cancel)
             return await task
 
         try:
@@ -95,32 +100,24 @@ class Signals(ExitStack):
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
-    def _begin(self, stop: Callable[[], object]) -> None:
-        self._in_loop["stop"], self._loop = stop, asyncio.get_running_loop()
-        if "stop" in self._came:
-            stop()
-
     def _follow(self, numbers: socket.socket) -> None:
-        """Handle the numbers of signals, in a thread."""
-        with numbers:
+        """Handle the numbers of signals, in a thread, until the other end is closed."""
+        try:
             while received := numbers.recv(1):
-                kind = _ACTIONS.get(received[0], "")
-                if kind == "stop" in self._came:
-                    os._exit(1)
-                if kind == "stop":
-                    threading.Thread(target=self._end_in_time, daemon=True).start()
-                self._note(kind)
-
-    def _end_in_time(self) -> None:
-        if not self._over.wait(STOP_SECONDS):
+                number = _KINDS[signal.Signals(received[0])]
+                if number == signal.SIGTERM:
+                    if number in self._came:
+                        os._exit(1)
+                    numbers.settimeout(STOP_SECONDS)
+                self._came.add(number)
+                if self._loop is not None and number in self._actions:
+                    with suppress(RuntimeError):  # the loop is closed: the process is about to end
+                        self._loop.call_soon_threadsafe(self._actions[number])
+        except TimeoutError:
             os._exit(self._exit_code)
-
-    def _note(self, kind: str) -> None:
-        self._came.add(kind)
-        if self._loop is not None and kind in self._in_loop:
-            with suppress(RuntimeError):  # the loop is closed: the process is about to end
-                self._loop.call_soon_threadsafe(self._in_loop[kind])
+        finally:
+            numbers.close()
 
 
 def _leave_to_thread(*_: object) -> None:
-    """Do nothing: a handler of its own keeps a signal from its default action."""
+    """Keep a signal from its default action."""

@@ -25,16 +25,13 @@ class DaemonThreadExecutor(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Start a call now."""
         future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # from now on it cannot be cancelled
 
         def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
             try:
-                result = fn(*args, **kwargs)
+                future.set_result(fn(*args, **kwargs))
             except Exception as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
-            else:
-                future.set_result(result)
 
         threading.Thread(target=run, name=THREAD_NAME, daemon=True).start()
         return future
@@ -55,11 +52,9 @@ def exit_if_calls_hang(code: int) -> None:
     At its own end the interpreter would unwind the call's thread. Compiled code that is not C (pydantic, bcrypt) then
     aborts the process, which would look like a crash.
     """
-    if not any(thread.name in (THREAD_NAME, POLLS) for thread in threading.enumerate()):
-        return
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
+    if any(thread.name in (THREAD_NAME, POLLS) for thread in threading.enumerate()):
+        logging.shutdown()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
             with suppress(OSError, ValueError):
                 stream.flush()
-    os._exit(code)
+        os._exit(code)
