@@ -71,11 +71,6 @@ def test_writes(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
-@given(SECONDS)
-def test_what_is_written_reads_back(seconds: int) -> None:
-    assert parse_duration(format_duration(seconds)) == seconds
-
-
 @given(st.tuples(st.integers(0, 3000), st.integers(0, 9999), st.integers(0, 9999), st.integers(0, 99999)))
 def test_duration_is_the_sum_of_its_units_and_writes_shorter(numbers: tuple[int, int, int, int]) -> None:
     days, hours, minutes, seconds = numbers
@@ -84,13 +79,3 @@ def test_duration_is_the_sum_of_its_units_and_writes_shorter(numbers: tuple[int,
     assert read == ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     if hours < 24 and minutes < 60 and seconds < 60:  # else 8d58h becomes 10d10h
         assert len(format_duration(read)) <= len(text)
-
-
-@given(st.text())
-def test_text_is_a_duration_only_if_it_looks_like_one(text: str) -> None:
-    try:
-        seconds = parse_duration(text)
-    except ValueError:
-        return
-    assert set(text) <= set("0123456789dhms")
-    assert 0 <= seconds <= MAX_DURATION

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.config.loading import MINIMAL, PLATFORMS, faults, load, load_provider
-from trainfleet_exporter.config import Config, Global, Limits, ProviderConfig, Source, load_config, redacted
+from trainfleet_exporter.config import Config, Global, Limits, load_config, redacted
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 
@@ -29,13 +29,6 @@ PLACEHOLDERS = {
     "YOUR_ACCESS_KEY": "ak",
     "YOUR_SECRET_KEY": "sk",
 }
-
-
-def test_the_example_names_its_placeholders_only() -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_config(EXAMPLE, environ={}, platforms=PLATFORMS)
-    said = dict.fromkeys(fault.message.partition(";")[0] for fault in caught.value.faults)
-    assert list(said) == [f'found the placeholder "{name}"' for name in PLACEHOLDERS]
 
 
 def test_the_filled_in_example_shows_the_defaults(tmp_path: Path) -> None:
@@ -87,19 +80,6 @@ def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
     assert (provider.http.connect_timeout, provider.http.request_timeout) == (5, 20)
 
 
-def test_a_file_that_is_not_there_is_one_fault(tmp_path: Path) -> None:
-    path = tmp_path / "none.yaml"
-    with pytest.raises(ConfigError) as caught:
-        load_config(path, environ={}, platforms=PLATFORMS)
-    reported = "found a file that cannot be read (No such file or directory); allowed: a readable YAML file"
-    assert str(caught.value) == f"{path}: {reported}"
-
-
-def test_a_folder_is_one_fault(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read \(Is a directory\)"):
-        load_config(tmp_path, environ={}, platforms=PLATFORMS)
-
-
 @pytest.mark.parametrize("start", ["\ufeff", "# comment\n", "---\n", "\n\n", "%YAML 1.1\n---\n"])
 def test_what_may_stand_before_the_mapping(tmp_path: Path, start: str) -> None:
     assert load(tmp_path, start + MINIMAL).providers[0].name == "pai"
@@ -131,24 +111,6 @@ def test_texts_are_kept_as_written_whatever_yaml_takes_them_for(tmp_path: Path) 
 def test_words_for_true(tmp_path: Path, word: str) -> None:
     provider = load_provider(tmp_path, f"http: {{allow_plain_http: {word}}}", environ={"FLAG": "true"})
     assert provider.http.allow_plain_http
-
-
-@pytest.mark.parametrize("word", ["false", "FALSE", "no", "off", '"false"'])
-def test_words_for_false(tmp_path: Path, word: str) -> None:
-    assert not load_provider(tmp_path, f"collectors: {{job_counts: {{enabled: {word}}}}}").collectors.job_counts.enabled
-
-
-@pytest.mark.parametrize("word", ["2", "5m", "maybe", "''"])
-def test_other_words_are_no_flags(tmp_path: Path, word: str) -> None:
-    (reported,) = faults(tmp_path, MINIMAL + f"    http: {{allow_plain_http: {word}}}\n")
-    assert "allow_plain_http: found " in reported
-    assert "; allowed: true or false. allow_plain_http: Allows" in reported
-
-
-def test_keys_within_a_misspelt_section_are_judged(tmp_path: Path) -> None:
-    text = MINIMAL.partition("    credentials")[0] + "    credentials:\n      odic: {provider_urn: x}\n"
-    keys = [fault.partition(" unknown key ")[2].partition(";")[0] for fault in faults(tmp_path, text)]
-    assert [key for key in keys if key] == ['"odic"', '"provider_urn"']
 
 
 def test_anchors_aliases_and_merges(tmp_path: Path) -> None:
@@ -188,14 +150,6 @@ def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
     assert redacted(config) == redacted(load(tmp_path, MINIMAL))
 
 
-def test_null_stands_for_no_limit_and_no_ledger(tmp_path: Path) -> None:
-    text = "global: {ledger_file: null}\n" + MINIMAL + "    limits: {monthly_calls: ~, concurrency: 7}\n"
-    config = load(tmp_path, text)
-    assert config.providers[0].limits == Limits(concurrency=7)
-    assert config.providers[0].limits.monthly_calls == {}
-    assert config.global_.ledger_file is None
-
-
 def test_a_ledger_need_not_exist_and_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
     config = load(tmp_path, "global: {ledger_file: var/jobs.jsonl}\n" + MINIMAL)
@@ -233,11 +187,6 @@ def test_relative_paths_start_from_the_config_file(tmp_path: Path, monkeypatch: 
     assert secret.reveal() == "rotating"
 
 
-def test_a_ca_file_is_taken_if_it_holds_certificates(tmp_path: Path, certificate: str) -> None:
-    (tmp_path / "ca.pem").write_text(certificate)
-    assert load_provider(tmp_path, "http: {ca_file: ca.pem}").http.ca_file == tmp_path / "ca.pem"
-
-
 def _provider(name: str, extra: str) -> str:
     (head, *lines) = MINIMAL.splitlines()[1:]
     return "\n".join([head.replace("pai", name), *lines, f"    {extra}", ""])
@@ -267,32 +216,6 @@ def test_providers_of_one_account_share_their_limits(
         assert "of the" in faults(tmp_path, text)[0]
     else:
         assert [provider.limits.concurrency for provider in load(tmp_path, text).providers] == concurrency
-
-
-@pytest.mark.parametrize("collector", ["jobs", "pools", "job_counts"])
-def test_a_sweep_that_is_switched_off_needs_no_time(tmp_path: Path, collector: str) -> None:
-    # Which cannot do without jobs, or without pools.
-    others = "pods: {enabled: false}, usage: {enabled: false}, pool_workloads: {enabled: false}"
-    given = f"collectors: {{{collector}: {{enabled: false, interval: 10s}}, {others}}}"
-    assert load_provider(tmp_path, given).name == "pai"
-
-
-def test_a_collector_that_rolls_may_have_a_short_interval(tmp_path: Path) -> None:
-    provider = load_provider(
-        tmp_path, "collectors: {pods: {interval: 10s}, usage: {interval: 10s, source: job_metrics}}"
-    )
-    assert (provider.collectors.pods.interval, provider.collectors.usage.interval) == (10, 10)
-
-
-def test_an_unknown_word_as_platform_lists_those_installed(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match='found "alibaba_pai"; allowed: a, b'):
-        load_config(path, environ={}, platforms={"b": ProviderConfig, "a": ProviderConfig})
-
-
-def test_the_parsed_file_does_not_show_its_text() -> None:
-    assert "hunter2" not in repr(Source(MINIMAL.encode(), "config.yaml"))
 
 
 # Values that a key may get by mistake: of a wrong kind, of a wrong depth, with odd characters.

@@ -60,17 +60,6 @@ def site() -> Iterator[Site]:
     found.world.close()
 
 
-def test_the_first_exporter_leads_after_one_duration(site: Site) -> None:
-    _, elector = site.start("a")
-    site.run(5)
-    assert site.role(elector) is Role.UNDECIDED
-    site.run(20)
-    assert site.role(elector) is Role.LEADER
-    assert elector.may_poll
-    assert site.spec["holderIdentity"] == "a"
-    assert site.spec["leaseTransitions"] == elector.term == 1
-
-
 def test_a_standby_knows_the_holder_and_does_not_write(site: Site) -> None:
     site.start("a")
     site.run(20)
@@ -98,33 +87,6 @@ def test_a_released_lease_is_taken_at_once(site: Site) -> None:
     site.run(33.5)
     assert (first.may_poll, second.may_poll) == (False, True)
     assert second.term == 2
-
-
-def test_a_killed_holder_is_replaced(site: Site) -> None:
-    process, _ = site.start("a")
-    site.run(20)
-    _, second = site.start("b")
-    site.run(30)
-    process.kill()
-    site.run(36)
-    assert not second.may_poll
-    site.run(45)
-    assert second.may_poll
-
-
-def test_a_stopped_holder_may_not_poll_when_it_goes_on(site: Site) -> None:
-    process, first = site.start("a")
-    site.run(20)
-    process.is_stopped = True
-    site.run(29)
-    assert site.role(first) is Role.LEADER  # it has had no time to notice
-    assert site.polling == []
-    process.is_stopped = False
-    site.run(29.01)
-    assert site.role(first) is Role.STANDBY
-    site.run(33)  # no other exporter has taken it
-    assert site.polling == ["a"]
-    assert [leads for _, _, leads in site.changes] == [True, False, True]
 
 
 def test_a_holder_that_is_cut_off_stops_in_time(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -157,30 +119,6 @@ def test_a_server_that_rejects_ends_polls_and_is_asked_again(site: Site, status:
     assert first.may_poll
 
 
-def test_another_error_is_logged_again(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.start("a")
-    site.run(20)
-    with caplog.at_level(logging.WARNING):
-        for status in (403, 500):
-            site.server.rejects = status
-            site.run(site.world.now + 15)
-    errors = [line for line in lines_of(caplog.records) if line.startswith("cannot use the lease")]
-    assert [status for line in errors for status in ("403", "500") if f"HTTP {status}" in line] == ["403", "500"]
-
-
-def test_a_standby_without_an_answer_looks_as_rarely_as_before(site: Site) -> None:
-    site.start("a")
-    site.run(20)
-    _, standby = site.start("b")
-    site.run(25)
-    assert site.role(standby) is Role.STANDBY
-    site.server.rejects = 500
-    site.run(40)
-    site.server.requests.clear()
-    site.run(60)  # the other one is a standby by now, too
-    assert len(site.server.requests) in range(16, 22)
-
-
 def test_a_takeover_whose_answer_is_lost_begins_one_term(site: Site) -> None:
     process, elector = site.start("a")
     site.run(5)
@@ -193,17 +131,6 @@ def test_a_takeover_whose_answer_is_lost_begins_one_term(site: Site) -> None:
     site.run(30)
     assert elector.may_poll
     assert site.spec["leaseTransitions"] == elector.term == 1
-
-
-def test_a_lease_that_its_holder_takes_again_begins_a_term(site: Site) -> None:
-    process, elector = site.start("a")
-    site.run(20)
-    process.is_cut_off = True
-    site.run(30)
-    process.is_cut_off = False
-    site.run(40)
-    assert elector.may_poll
-    assert site.spec["leaseTransitions"] == elector.term == 2
 
 
 def test_a_deleted_lease_ends_polls_for_one_duration(site: Site) -> None:
@@ -231,15 +158,3 @@ def test_an_answer_that_is_lost_does_not_end_polls(site: Site) -> None:
     assert first.may_poll
     assert [leads for _, _, leads in site.changes] == [True]
     assert process.is_running
-
-
-def test_another_holder_ends_polls_at_the_next_renewal(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    _, first = site.start("a")
-    site.run(20)
-    lease = site.server.leases["trainfleet-exporter"]
-    lease["metadata"] = {**lease["metadata"], "resourceVersion": "999"}
-    lease["spec"] = {**lease["spec"], "holderIdentity": "kubectl-edit"}
-    with caplog.at_level(logging.WARNING):
-        site.run(24)
-    assert site.role(first) is Role.STANDBY
-    assert getattr(caplog.records[-1], "fields", {}).get("holder", "kubectl-edit") == "kubectl-edit"

@@ -13,7 +13,7 @@ import pytest
 from tests.lease.api_server import NAMESPACE, ApiServer
 from tests.support.certificates import Authority
 from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable, StartError
-from trainfleet_exporter.lease import KubernetesLease, Record, identity, kubernetes, open_lease
+from trainfleet_exporter.lease import KubernetesLease, Record, kubernetes, open_lease
 
 
 def _lease(
@@ -107,24 +107,6 @@ def test_the_token_is_read_for_each_request_and_not_shown() -> None:
     assert seen == ["Bearer one", "Bearer two"]
 
 
-def test_a_server_out_of_reach_is_reported() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("connection refused")
-
-    with pytest.raises(LeaseUnavailable, match="connection refused"):
-        asyncio.run(_lease(answer).read())
-
-
-@pytest.mark.parametrize("error", [httpx.DecodingError("bad gzip"), httpx.InvalidURL("no port"), ValueError("token")])
-def test_errors_of_the_client_are_reported(error: Exception) -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        raise error
-
-    with pytest.raises(LeaseUnavailable) as found:
-        asyncio.run(_lease(answer).read())
-    assert "token" not in str(found.value)
-
-
 def test_a_token_that_is_no_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff")
     lease = _lease(lambda request: httpx.Response(200), partial((tmp_path / "token").read_text, encoding="utf-8"))
@@ -175,14 +157,6 @@ def test_it_needs_a_pod_with_a_service_account(tmp_path: Path, monkeypatch: pyte
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
     with pytest.raises(StartError, match="automountServiceAccountToken: true"):
         open_lease(environ=environ)
-
-
-def test_identities_differ_and_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("socket.gethostname", lambda: "pod-1." + 300 * "x")
-    first, second = identity(), identity()
-    assert first != second
-    assert first.startswith("pod-1.")
-    assert len(first) <= 80
 
 
 def test_a_shard_has_a_lease_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

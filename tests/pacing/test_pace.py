@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.pacing import MONTH_SECONDS, Pace, stretch
+from trainfleet_exporter.pacing import MONTH_SECONDS, Pace
 
 _APIS = ("dlc", "cloudmonitor")
 _calls = st.dictionaries(st.sampled_from([*_APIS, "sts"]), st.integers(0, 500), max_size=3)
@@ -41,16 +41,6 @@ def test_the_plan_is_never_above_the_allowed_calls(
         assert all(pace.interval >= pace.configured for pace in paces)
 
 
-def test_the_first_poll_is_the_plan() -> None:
-    (pace,) = _paces([60.0], {"dlc": 43_200})
-    assert pace.interval == 60
-    pace.polled({"dlc": 10})
-    assert pace.interval == pytest.approx(600)
-    for _ in range(20):
-        pace.polled({"dlc": 10})
-    assert pace.interval == pytest.approx(600)
-
-
 def test_jobs_and_details_stretch_by_one_factor() -> None:
     jobs, pods, pools = _paces([60.0, 300.0, 60.0], {"dlc": 43_200})
     jobs.polled({"dlc": 5})
@@ -79,17 +69,3 @@ def test_one_expensive_poll_is_paid_by_those_after_it() -> None:
         made += calls
         elapsed += pace.interval
     assert made / elapsed * MONTH_SECONDS == pytest.approx(43_200, rel=0.02)
-
-
-def test_polls_without_calls_shorten_the_interval_again() -> None:
-    (pace,) = _paces([60.0], {"dlc": 43_200})
-    pace.polled({"dlc": 10})
-    for _ in range(20):
-        pace.polled({})
-    assert pace.interval == 60
-
-
-def test_calls_below_the_limit_stretch_nothing() -> None:
-    assert stretch(43_200, [(1.0, 60.0)]) == 1
-    assert stretch(43_200, [(1.0, 120.0), (1.0, 240.0)]) == 1
-    assert stretch(43_200, [(1.0, 60.0), (3.0, 60.0)]) == pytest.approx(4)

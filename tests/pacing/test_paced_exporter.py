@@ -31,30 +31,6 @@ def test_some_hours_have_their_part_of_the_allowed_calls(tmp_path: Path, caplog:
     run_stepped(main)
 
 
-def test_the_pace_is_steady_from_the_first_poll_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config(limited("a", 21_600)), caplog) as here:
-            made = []
-            for _ in range(6):
-                await asyncio.sleep(599)
-                made.append(here.world.calls["a"])
-                await asyncio.sleep(1)
-            assert made == [5, 10, 15, 20, 25, 30]
-
-    run_stepped(main)
-
-
-def test_without_a_limit_intervals_are_as_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config("name: a"), caplog) as here:
-            await asyncio.sleep(3590)
-            assert here.world.calls["a"] == 300
-            assert _interval(here, "a") == 60
-            assert here.own("api_budget_calls", provider="a", api="dlc") is None
-
-    run_stepped(main)
-
-
 def test_providers_of_an_account_share_its_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = config("name: a, account: main", limited("b", 30_000, "account: main, "), limited("c", 30_000))
 
@@ -96,26 +72,5 @@ def test_a_removed_provider_leaves_its_calls_to_others(tmp_path: Path, caplog: p
             await asyncio.sleep(1200)
             assert _interval(here, "b") == pytest.approx(300)
             assert here.world.built["b"] == 1
-
-    run_stepped(main)
-
-
-def test_the_limiter_of_an_account_keeps_what_it_learnt(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config(limited("a"), "name: b"), caplog) as here:
-            await asyncio.sleep(1)
-
-            def rates() -> list[float]:
-                accounts = [provider.account for provider in here.exporter.providers]  # type: ignore[attr-defined]
-                return [account.limiter("api.test", "dlc").rate for account in accounts]
-
-            for provider in here.exporter.providers:
-                account = provider.account  # type: ignore[attr-defined]
-                account.limiter("api.test", "dlc").throttled(asyncio.get_running_loop().time())
-            assert rates() == [2.5, 2.5]
-            await here.reload(config(limited("a", 500_000, "job_window: 7d, "), "name: b"))
-            assert rates() == pytest.approx([2.5, 2.5])
-            await here.reload(config(limited("a", 500_000), "name: b, limits: {concurrency: 9}"))
-            assert rates() == pytest.approx([2.5, 5])
 
     run_stepped(main)

@@ -106,33 +106,6 @@ def test_redirect_is_reported_and_not_followed(
     run_stepped(main)
 
 
-@pytest.mark.parametrize(
-    ("location", "reported"),
-    [
-        ("", "127.0.0.1:{port}"),  # here
-        (f"/{REFLECTED}", "127.0.0.1:{port}"),
-        (f"//other.test/{REFLECTED}", "other.test"),
-        (f"https://me:{REFLECTED}@other.test:444/", "other.test:444"),
-        (f"javascript:{REFLECTED}", "127.0.0.1:{port}"),
-        (f"https://other.test:{REFLECTED}/", "no valid address"),
-        (f"https://<b>{REFLECTED}</b>/", "no valid address"),
-    ],
-)
-def test_redirect_is_reported_by_its_host_only(location: str, reported: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        async with raw_server(http(b"", f"Location: {location}", status="307 Temporary Redirect")) as server:
-            exporter = build(tmp_path, KINDS["pai: keys"], f"http://{server.address}")
-            try:
-                (error, *_) = await _ask_by_every_client(exporter)
-            finally:
-                await exporter.aclose()
-            expected = reported.format(port=server.address.rpartition(":")[2])
-            assert f"redirected to {expected}; redirects are not followed" in str(error)
-            assert PLANTED.hits({"error": str(error)}) == []
-
-    run_stepped(main)
-
-
 def _echoing(status: str) -> Serve:
     """A service that quotes the whole request where it refuses it, as JSON of either cloud's form and as a header."""
 
@@ -274,22 +247,6 @@ def test_environment_cannot_make_a_bad_certificate_valid(
     # A ca_file of the config stands in the place of all of them.
     other = Authority(tmp_path, "other")
     assert "not trusted" in _outcome(tmp_path, good, json.dumps({"ca_file": str(other.file)}))
-
-
-def test_no_session_keys_are_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    authority, keys = Authority(tmp_path), tmp_path / "session-keys"
-    context = authority.server()
-    monkeypatch.setenv("SSLKEYLOGFILE", str(keys))
-    assert _outcome(tmp_path, context, json.dumps({"ca_file": str(authority.file)})) == "connected"
-    assert "SECRET" not in (keys.read_text() if keys.exists() else "")
-
-
-@pytest.mark.parametrize(
-    "key", ["verify", "insecure", "insecure_skip_verify", "tls_verify", "verify_tls", "check_hostname"]
-)
-def test_no_key_of_the_config_turns_verification_off(key: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="unknown key"):
-        build(tmp_path, KINDS["pai: keys"], "https://cloud.test", http=json.dumps({key: False}))
 
 
 @pytest.mark.parametrize("kind", [KINDS["pai: keys"], KINDS["modelarts: keys"]], ids=lambda kind: kind.cloud)

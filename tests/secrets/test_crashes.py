@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import binascii
 import io
 import json
@@ -19,7 +18,7 @@ from pydantic import BaseModel
 
 from tests.support.planted import Planted
 from trainfleet_exporter.errors import AccessDenied
-from trainfleet_exporter.process.logs import describe, fields, format_traceback, set_up_logs
+from trainfleet_exporter.process.logs import fields, format_traceback, set_up_logs
 from trainfleet_exporter.process.redaction import KNOWN, remember
 
 PLANTED = Planted()
@@ -166,20 +165,6 @@ def test_endless_recursion_is_logged_briefly_and_to_its_end() -> None:
     assert len(trace) < 64 * 1024
 
 
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [
-        (AccessDenied("no permission"), "no permission"),
-        (FileNotFoundError(2, "No such file", SECRET), "FileNotFoundError: [Errno 2] No such file: '<secret>'"),
-        (OSError(SECRET), "OSError: <secret>"),
-        (ValueError(f"odd {SECRET} here"), "ValueError: odd <secret> here"),
-        (httpx.ReadError(SECRET), "httpx.ReadError: <secret>"),
-    ],
-)
-def test_error_in_one_line(error: Exception, shown: str) -> None:
-    assert describe(error) == shown
-
-
 def test_an_exception_among_the_arguments_or_fields_is_described(stream: io.StringIO) -> None:
     error = ValueError(SECRET)
     log.warning("failed: %s", error, extra=fields(why=error))
@@ -232,37 +217,6 @@ def test_libraries_records_are_redacted(logger: str, message: str, arguments: tu
     record = json.loads(_clean(written))
     assert (record["msg"], record["logger"], record["level"]) == (shown, logger, "error")
     assert record["place"].startswith("test_crashes:")
-
-
-@pytest.mark.parametrize("name", ["asyncio", "aiohttp.client", "uvicorn.error", "charset_normalizer", "of.somebody"])
-def test_libraries_say_nothing_below_warnings_at_any_level(name: str, stream: io.StringIO) -> None:
-    library = logging.getLogger(name)
-    library.debug("sent %s", SECRET)
-    library.info("sent %s", SECRET)
-    log.debug("our own")
-    assert "our own" in _clean(stream)
-
-
-def test_what_tasks_and_callbacks_of_the_loop_raise(stream: io.StringIO) -> None:
-    async def fail(what: str) -> None:
-        raise ValueError(what)
-
-    def call(what: str) -> None:
-        raise KeyError(what)
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        task = asyncio.create_task(fail(HARD))
-        loop.call_soon(call, SECRET)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        del task
-        loop.call_exception_handler({"message": f"odd {SECRET}", "key": HARD})
-
-    asyncio.run(main())
-    text = _clean(stream, lines=3)
-    assert "Task exception was never retrieved" in text
-    assert "KeyError" in text
 
 
 _PROCESS = """

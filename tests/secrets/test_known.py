@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
 from tests.secrets.kinds import KIND_SECRETS, KINDS, PLANTED, build, simulated
 from tests.support.clock import run_stepped
-from trainfleet_exporter.config import Secret
 from trainfleet_exporter.process.redaction import KNOWN, KnownSecrets, redact
-from trainfleet_exporter.transport.answer_redaction import SentSecrets
 
 
 @pytest.fixture(autouse=True)
@@ -50,47 +47,6 @@ def test_secrets_of_a_poll_are_redacted_in_any_text(name: str, tmp_path: Path) -
             assert secret[:16] not in redact(text)
 
 
-def test_secret_is_known_from_its_creation_and_after_each_use() -> None:
-    secret = Secret("planted-secret-1")
-    assert redact("found planted-secret-1") == "found <secret>"
-    KNOWN.remember(*(f"another-secret-{number:04}" for number in range(600)))
-    assert redact("found planted-secret-1") == "found <secret>"
-    secret.reveal()
-    assert redact("found planted-secret-1") == "found <secret>"
-
-
-def test_rotated_file_is_known_in_both_its_forms(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_text("planted-before")
-    secret = Secret.from_file(path)
-    path.write_text("planted-afterwards")
-    secret.reveal()
-    assert redact("planted-before planted-afterwards") == "<secret> <secret>"
-
-
-def test_oldest_secret_is_forgotten_first() -> None:
-    known = KnownSecrets()
-    known.remember("planted-first", "planted-second", None, "", "short")
-    known.remember(*(f"another-secret-{number:04}" for number in range(510)), "planted-second", "planted-third")
-    assert known.redact("planted-first planted-second short") == "planted-first <secret> short"
-
-
-def test_secrets_are_remembered_by_many_threads() -> None:
-    known = KnownSecrets()
-
-    def run(name: str) -> None:
-        for number in range(300):
-            known.remember(f"{name}-secret-{number}")
-            known.redact("text")
-
-    threads = [threading.Thread(target=run, args=(name,)) for name in ("first", "second")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert known.redact("first-secret-299 second-secret-299") == "<secret> <secret>"
-
-
 def test_temporary_keys_do_not_push_out_configured_secrets() -> None:
     known = KnownSecrets()
     known.remember("configured-secret", configured=True)
@@ -99,14 +55,6 @@ def test_temporary_keys_do_not_push_out_configured_secrets() -> None:
         known.remember(base)
         known.remember(f"temporary-{number:05}")
     assert known.redact(f"configured-secret {base} temporary-01999") == "<secret> <secret> <secret>"
-
-
-def test_keys_in_requests_do_not_push_out_configured_secrets() -> None:
-    Secret("configured-proxy-password", source="config")
-    sent = SentSecrets()
-    for number in range(2_000):
-        sent.note([f"temporary-key-{number:06}"])
-    assert redact("through configured-proxy-password") == "through <secret>"
 
 
 def test_logging_while_secrets_are_looked_up_does_not_hang() -> None:

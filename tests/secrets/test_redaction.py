@@ -19,11 +19,10 @@ from urllib.parse import quote, quote_plus
 import httpx
 import pytest
 
-from tests.secrets.reach import reachable, shown
 from tests.support.clock import run_stepped
 from tests.support.planted import Planted, authorizations, hits, make_secret
-from tests.transport.rig import Rig, TopJitter
-from trainfleet_exporter.errors import CloudError, RequestRefused, Throttled
+from tests.transport.rig import TopJitter
+from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.canonical import canonical_request
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, canonical_path
@@ -280,14 +279,6 @@ def test_what_a_refusal_says_besides_stays() -> None:
     assert error.message == "use SDK-HMAC-SHA256"
 
 
-def test_a_digest_of_the_clouds_own_is_redacted() -> None:
-    theirs = hashlib.sha256(b"another string to sign").hexdigest()
-    cloud = CLOUDS["modelarts"]
-    error, sent = _shown(cloud, lambda sent: httpx.Response(401, json=cloud.refuse(f"expected {theirs}")))
-    _check(error, sent, {"theirs": theirs})
-    assert error.message == "expected <secret>"
-
-
 def test_a_long_refusal_keeps_its_code() -> None:
     """A code behind 20 KB decides whether the exporter waits and tries again."""
     body = {"HostId": DEBRIS, "Code": "Throttling.User", "Message": f"{TOKEN} is too fast"}
@@ -314,20 +305,6 @@ def test_of_a_huge_refusal_only_a_part_is_searched() -> None:
     assert len(json.dumps(answer.payload)) < 200_000
 
 
-@pytest.mark.parametrize(
-    ("secret", "text"),
-    [
-        ("A" * 4000, ("A" * 3999 + "B") * 4),
-        ("ab" * 2000, ("ab" * 1999 + "!") * 4),
-        ("A" * 4000, ("A" * 15 + "B") * 1024),
-    ],
-)
-def test_a_secret_that_repeats_itself_is_redacted(secret: str, text: str) -> None:
-    shown = AnswerRedactor([secret]).text(text)
-    assert "A" * 16 not in shown
-    assert "ab" * 8 not in shown
-
-
 def test_each_piece_of_each_form_is_redacted() -> None:
     secret = TOKEN[:60] + '"&= \\' + TOKEN[60:90]
     redactor = AnswerRedactor([secret])
@@ -342,30 +319,8 @@ def test_each_piece_of_each_form_is_redacted() -> None:
             assert redactor.text(f"-{form[at : at + 16]}-") == "-<secret>-"
 
 
-def test_wrapped_base64_is_redacted_in_all_its_lines() -> None:
-    wrapped = _wrapped(base64.b64encode(b"user:" + TOKEN[:-1].encode() + b":more").decode(), 76)
-    assert re.fullmatch("dXNlcj.?<secret>.{0,8}", AnswerRedactor([TOKEN[:-1]]).text(wrapped))
-
-
-def test_remembered_secrets_show_in_no_repr() -> None:
-    reported = SentSecrets([KEY_ID])
-    reported.note([TOKEN])
-    outputs = {f"{number}": shown(each) for number, each in enumerate(reachable(reported))}
-    assert PLANTED.hits(outputs) == []
-    assert not any(text[:8].lower() in output.lower() for text in (KEY_ID, TOKEN) for output in outputs.values())
-
-
 def _answer(payload: Any) -> HttpAnswer:
     return HttpAnswer(400, httpx.Headers({}), json.dumps(payload).encode(), payload)
-
-
-def test_a_payload_is_copied_and_not_changed() -> None:
-    redactor = AnswerRedactor([KEY_ID])
-    payload = {"a": [{"b": f"x {KEY_ID}", "n": 1, "t": True}, None], "deep": [[[[[[["too deep"]]]]]]]}
-    copied = redactor.redact_answer(_answer(payload)).payload
-    assert copied["a"] == [{"b": "x <secret>", "n": 1, "t": True}, None]
-    assert "too deep" not in json.dumps(copied)
-    assert KEY_ID in json.dumps(payload)
 
 
 @pytest.mark.parametrize(
@@ -405,23 +360,6 @@ def test_parts_of_any_authorization_are_redacted() -> None:
     assert SentSecrets().redactor(signed).text(f"got {proof}") == "got <secret>"
 
 
-def test_keys_are_remembered_however_many_attempts_there_are() -> None:
-    """Signatures, of which each attempt has another, take no place of keys'."""
-
-    async def main() -> None:
-        async with Rig(lambda request: httpx.Response(200, json={})) as rig:
-            await rig.call("First", secrets=("planted-secret",))
-            for _ in range(100):
-                await rig.call("Next")
-            signed = SignedRequest("GET", "/", {}, b"")
-            assert rig.transport.sent_secrets.redactor(signed).text("planted-secret") == "<secret>"
-            rig.transport.sent_secrets.note(f"temporary-key-{number:02}" for number in range(24))
-            redactor = rig.transport.sent_secrets.redactor(signed)
-            assert redactor.text("planted-secret or temporary-key-00") == "planted-secret or <secret>"
-
-    run_stepped(main)
-
-
 @pytest.mark.parametrize("configured", [True, False])
 def test_a_proxy_that_quotes_its_password(configured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests over plain http go to the proxy with its password, and it answers in the service's place."""
@@ -437,9 +375,3 @@ def test_a_proxy_that_quotes_its_password(configured: bool, monkeypatch: pytest.
         error, sent = _shown(CLOUDS["pai"], lambda sent, body=body: httpx.Response(407, json=body), http)  # type: ignore[misc]
         assert error.code == "ProxyAuthenticationRequired"
         _check(error, sent)
-
-
-def test_a_refusal_that_is_no_object_quotes_nothing() -> None:
-    error, sent = _shown(CLOUDS["pai"], lambda sent: httpx.Response(400, text=sent.authorization + TOKEN))
-    assert isinstance(error, RequestRefused)
-    _check(error, sent)

@@ -72,8 +72,3 @@ def test_once_prints_the_own_metrics_of_an_idle_shard(
 def test_the_check_names_the_providers_of_the_shard(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*flags, "--config.check"]) == 0
     assert f"the config is good: 0 provider(s) of shard {_IDLE} of {_TOTAL}\n" in capsys.readouterr().out
-
-
-def test_diagnose_of_an_idle_shard_succeeds(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diagnose", "--json", *flags]) == 0
-    assert '"providers": []' in capsys.readouterr().out

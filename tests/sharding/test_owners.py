@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.sharded import load
-from trainfleet_exporter.config import Config, Limits
-from trainfleet_exporter.sharding import WHOLE, Shard, apportioned, ordinal_of, owner
+from trainfleet_exporter.config import Config
+from trainfleet_exporter.sharding import Shard, apportioned, owner
 
 _PROVIDER = """\
   - name: {name}
@@ -50,13 +50,6 @@ def test_an_added_shard_takes_providers_and_moves_no_other(provider: str, total:
     assert owner(provider, total + 1) in (owner(provider, total), total)
 
 
-@pytest.mark.parametrize("total", [2, 3, 4, 16])
-def test_shards_have_even_parts_of_many_providers(total: int) -> None:
-    held = Counter(owner(f"account-{number}", total) for number in range(4000))
-    assert max(held.values()) <= 1.25 * 4000 / total
-    assert min(held.values()) >= 0.75 * 4000 / total
-
-
 @pytest.mark.parametrize("total", [2, 4, 7])
 def test_limits_are_divided_by_the_shards_of_an_account(total: int, tmp_path: Path) -> None:
     names = [f"p{number}" for number in range(5)]
@@ -69,36 +62,3 @@ def test_limits_are_divided_by_the_shards_of_an_account(total: int, tmp_path: Pa
     assert sum(limits.concurrency for limits in held) <= 4 + len(held)
     assert sum(limits.monthly_calls["dlc"] for limits in held) in range(100_000 - total, 100_001)
     assert sum(limits.monthly_calls["cloudmonitor"] for limits in held) in range(400_000 - total, 400_001)
-
-
-def test_an_account_of_one_shard_keeps_its_limits(tmp_path: Path) -> None:
-    config = _config(tmp_path, {"p": "main", "q": "other", "r": "third"})
-    kept = {found.name: found for part in _parts(config, 5) for found in part.providers}
-    assert kept == {found.name: found for found in config.providers}
-
-
-def test_each_part_allows_at_least_one_call(tmp_path: Path) -> None:
-    config = _config(tmp_path, {f"p{number}": "main" for number in range(40)}, dlc=2)
-    held: list[Limits] = [part.providers[0].limits for part in _parts(config, 8) if part.providers]
-    assert len(held) > 4
-    assert {limits.concurrency for limits in held} == {1}
-    assert {limits.monthly_calls["dlc"] for limits in held} == {1}
-
-
-def test_an_exporter_that_is_alone_has_the_whole_config(tmp_path: Path) -> None:
-    config = _config(tmp_path, {"p": "main"})
-    assert apportioned(config, WHOLE) is config
-
-
-@pytest.mark.parametrize(("ordinal", "total"), [(1, 1), (-1, 2), (4, 4), (0, 0), (0, 1001)])
-def test_a_shard_that_cannot_be_is_refused(ordinal: int, total: int) -> None:
-    with pytest.raises(ValueError, match="shard"):
-        Shard(ordinal, total)
-
-
-@pytest.mark.parametrize(
-    ("text", "ordinal"),
-    [("0", 0), ("12", 12), ("exporter-3", 3), ("a.b-c-10", 10), ("", None), ("x", None), ("-1", None), ("3a", None)],
-)
-def test_the_number_of_a_shard_is_that_of_its_pod(text: str, ordinal: int | None) -> None:
-    assert ordinal_of(text) == ordinal

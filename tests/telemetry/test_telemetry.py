@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tracemalloc
 
 import pytest
 import time_machine
@@ -13,8 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from trainfleet_exporter.page import Format
-from trainfleet_exporter.sharding import Shard
-from trainfleet_exporter.telemetry import DROP_REASONS, REJECT_REASONS, CollectorState, Standing, Telemetry
+from trainfleet_exporter.telemetry import DROP_REASONS, REJECT_REASONS, CollectorState, Telemetry
 
 LOADED = 1_750_000_000.5
 OF_THE_PROCESS = re.compile(r"(# (HELP|TYPE) )?(process_|python_|trainfleet_exporter_build_info)")
@@ -149,37 +147,6 @@ def test_removed_provider_loses_gauges_then_counters(telemetry: Telemetry) -> No
     assert samples(telemetry) == of_others
 
 
-def test_removed_collector_loses_only_its_counters(telemetry: Telemetry) -> None:
-    before = samples(telemetry)
-    telemetry.forget_collector("p", "jobs")
-    gone = re.compile(r'.*_(errors|readings)_total\{collector="jobs",provider="p"')
-    assert samples(telemetry) == [line for line in before if not gone.match(line)]
-    assert len(before) - len(samples(telemetry)) == 1 + len(DROP_REASONS)
-
-
-def test_late_reports_of_a_removed_collector_are_not_counted(telemetry: Telemetry) -> None:
-    late = CollectorState("r", "jobs", 60.0)
-    telemetry.watch(late)
-    telemetry.unwatch("r")
-    telemetry.forget_provider("r")
-    telemetry.failed(late, "timeout")
-    telemetry.dropped(late, "stale")
-    assert not [line for line in samples(telemetry) if 'provider="r"' in line]
-
-
-def test_gauges_are_current_and_in_the_order_of_the_config(telemetry: Telemetry) -> None:
-    def up() -> list[str]:
-        return [line for line in samples(telemetry) if line.startswith("trainfleet_provider_up")]
-
-    telemetry.arrange(["q", "p"])
-    assert up() == ['trainfleet_provider_up{provider="q"} 0.0', 'trainfleet_provider_up{provider="p"} 1.0']
-    state = CollectorState("q", "pools", 60.0)
-    telemetry.watch(state)
-    state.success = True
-    telemetry.arrange(["p", "q"])
-    assert up() == ['trainfleet_provider_up{provider="p"} 1.0', 'trainfleet_provider_up{provider="q"} 1.0']
-
-
 def test_failed_reload_keeps_the_time_of_the_config_in_use(telemetry: Telemetry) -> None:
     def shown() -> list[str]:
         return [line.rpartition(" ")[2] for line in samples(telemetry) if "_config_last_reload_" in line]
@@ -189,43 +156,3 @@ def test_failed_reload_keeps_the_time_of_the_config_in_use(telemetry: Telemetry)
         assert shown() == ["0.0", "1.7500000005e+09"]
         telemetry.reloaded(success=True)
         assert shown() == ["1.0", "1.7500001005e+09"]
-
-
-def test_a_shard_shows_its_number_and_the_total() -> None:
-    page = Telemetry(Shard(2, 5)).exposition(Format.TEXT).decode()
-    assert "\ntrainfleet_exporter_shard_ordinal 2.0\n" in page
-    assert "\ntrainfleet_exporter_total_shards 5.0\n" in page
-
-
-def test_states_of_an_earlier_moment_stand_for_the_current_ones() -> None:
-    telemetry, state = Telemetry(), CollectorState("p", "jobs", 60.0, parts=1)
-    telemetry.watch(state)
-    earlier = telemetry.standing()
-    state.parts = 2
-    parts = b'trainfleet_exporter_collector_parts{collector="jobs",provider="p"} '
-    assert parts + b"1.0\n" in telemetry.exposition(Format.TEXT, earlier)
-    assert parts + b"2.0\n" in telemetry.exposition(Format.TEXT)
-    assert parts not in telemetry.exposition(Format.TEXT, Standing())
-
-
-def test_removed_providers_take_no_memory() -> None:
-    telemetry, wide = Telemetry(), "x" * 10_000
-
-    def churn(numbers: range) -> None:
-        for number in numbers:
-            provider = f"{number}{wide}"
-            telemetry.watch(CollectorState(provider, "jobs", 60.0))
-            telemetry.attempt(provider, api="dlc", operation="ListJobs", outcome="ok", seconds=0.1)
-            telemetry.watch_credentials(provider, lambda: 1.8e9)
-            telemetry.exposition(Format.TEXT)
-            telemetry.unwatch(provider)
-            telemetry.forget_provider(provider)
-
-    churn(range(5))
-    tracemalloc.start()
-    try:
-        churn(range(5, 100))
-        held, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held < 20 * len(wide)

@@ -7,22 +7,18 @@ import gzip
 import json
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from tests.transport.rig import Rig, http, raw_server
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused
-from trainfleet_exporter.transport import BodyLimits, body, json_fields, payload
-from trainfleet_exporter.transport.body import decode_json
-from trainfleet_exporter.transport.calls import NOT_JSON
+from trainfleet_exporter.transport import BodyLimits, json_fields
 from trainfleet_exporter.transport.json_fields import counting_unusable
 from trainfleet_exporter.transport.payload import decode
 
@@ -106,31 +102,11 @@ def test_what_does_not_fit_is_absent_alone(fields: dict[str, Any], expected: Row
     assert counted == Counter({"malformed": lost} if lost else {})
 
 
-def test_numbers_beyond_all_bounds_are_left_to_who_reads_them() -> None:
-    for text in ("1e999", "1" + "0" * 400, '"inf"', "Infinity"):
-        assert decode(f'{{"Duration": {text}}}'.encode(), Row).duration == math.inf
-    assert math.isnan(decode(b'{"JobId": "a", "Duration": NaN}', Row).duration or 0.0)
-
-
-def test_a_row_that_is_no_object_keeps_its_place() -> None:
-    assert decode(b'{"Rows": [1, {"JobId": "a"}, null, []]}', Page).rows == [None, Row(job_id="a"), None, None]
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=8,
 )
-
-
-@given(st.dictionaries(st.sampled_from([field.encode_name for field in msgspec.structs.fields(Row)]), JSON))
-def test_any_object_is_read_and_each_field_by_itself(fields: dict[str, Any]) -> None:
-    body = json.dumps(fields).encode()
-    found = decode(body, Row)
-    for name, value in fields.items():
-        alone = decode(json.dumps({name: value}).encode(), Row)
-        field = next(one.name for one in msgspec.structs.fields(Row) if one.encode_name == name)
-        assert repr(getattr(found, field)) == repr(getattr(alone, field))
 
 
 class Counts(msgspec.Struct):
@@ -162,25 +138,6 @@ class Series(msgspec.Struct):
     further: list[msgspec.Raw] | None = None
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ('[1.5, "2"]', Value(1.5, "2")),
-        ('["1.5", 2]', Value(1.5, 2.0)),
-        ("[null, null]", Value()),
-        ('[{}, "2"]', Value(None, "2")),
-        ("[1, true]", Value(1.0)),
-        ('[1, "2", 3]', None),
-        ('{"time": 1}', None),
-        ("null", None),
-    ],
-)
-@pytest.mark.parametrize("name", ['"a"', "5"], ids=["strictly", "field by field"])
-def test_an_array_of_fixed_form(name: str, value: str, expected: Value | None) -> None:
-    found = decode(f'{{"name": {name}, "values": [{value}, [7, "8"]]}}'.encode(), Series)
-    assert found == Series(json.loads(f"[{name}]")[0] if name == '"a"' else "5", [expected, Value(7.0, "8")])
-
-
 def test_what_does_not_fit_is_read_up_to_a_limit() -> None:
     fits, spoilt = b'{"name": "a", "values": [[1, 2]]}', b'{"name": 5, "values": [[1, 2]]}'
     assert decode(fits, Series, tolerated=1).name == "a"
@@ -190,62 +147,6 @@ def test_what_does_not_fit_is_read_up_to_a_limit() -> None:
 
 
 # Bodies
-
-
-def _by_the_standard_library(body: bytes) -> object:
-    """What a body holds by Python's own decoder; each byte of half a surrogate pair becomes U+FFFD."""
-
-    def whole(value: object) -> object:
-        if isinstance(value, dict):
-            return {whole(key): whole(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [whole(inner) for inner in value]
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if isinstance(value, str) else value
-
-    try:
-        return whole(json.loads(body.decode("utf-8-sig")))
-    except ValueError:
-        return NOT_JSON
-
-
-ODD = st.sampled_from(
-    [
-        *(
-            b'"\\ud83d"',
-            b'"\\ud83d\\ude00"',
-            b'"\\ud83d\\uD83D\\ude00\\udc00"',
-            b'"\\\\ud83d\\ude00"',
-            b'"\\\\\\ud83d\\\\"',
-            b'{"\\udc00": 1}',
-            b'"\xed\xa0\x80"',
-            b'"\x01"',
-            b'"\x7f"',
-            b'"\\u0000\\/"',
-        ),
-        *(b"-0", b"-0.0", b"1e400", b"NaN", b"Infinity", b"1.", b"01", b"1E5", b"0.1e-400"),
-        *(b"18446744073709551616", b"-9223372036854775809", b"9" * 400),
-        *(b'{"a":1,"a":2}', b"[1,]", b"\xef\xbb\xbf1", b"\xc2\xa0", b"\x0b", b"'a'", b"// a"),
-    ]
-)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=10,
-)
-
-
-@given(
-    st.lists(VALUES.map(json.dumps).map(str.encode) | ODD, max_size=4),
-    st.booleans(),
-    st.lists(st.tuples(st.integers(0, 60), st.binary(max_size=2)), max_size=2),
-)
-def test_every_body_is_decoded_as_the_standard_library_does(
-    parts: list[bytes], is_list: bool, changes: list[tuple[int, bytes]]
-) -> None:
-    body = b"[" + b", ".join(parts) + b"]" if is_list else b"".join(parts)
-    for place, put in changes:
-        body = body[:place] + put + body[place + 1 :]
-    assert repr(decode_json(body)) == repr(_by_the_standard_library(body))  # as text: NaN, and 1 or 1.0 or True
 
 
 def _failure(answer: bytes) -> CloudError:
@@ -316,10 +217,6 @@ _MIB = 2**20
 _LARGE = b'{"padding":"%b"}' % (b"x" * _MIB)
 
 
-def _answer(content: bytes, _: httpx.Request) -> httpx.Response:
-    return httpx.Response(200, content=content)
-
-
 @pytest.mark.parametrize("unit", [b"[],", b'{"a":1},', b"NaN,"], ids=["lists", "objects", "NaN"])
 def test_many_values_are_refused_undecoded(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     limits, decoded = BodyLimits(values=250_000), list[int]()
@@ -336,34 +233,6 @@ def test_many_values_are_refused_undecoded(unit: bytes, monkeypatch: pytest.Monk
     assert isinstance(error, BadAnswer)
     assert str(error).endswith("the answer is over the limit of 250,000 values")
     assert decoded == []
-
-
-def test_one_large_answer_is_decoded_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    under_way = most = decoded = 0
-    pieces_of = body._cut
-
-    def cut(wire: bytes, limit: int) -> Iterator[memoryview]:
-        nonlocal under_way, most
-        for number, piece in enumerate(pieces_of(wire, limit)):
-            if number == 2:  # from the second piece on, an answer is a long one
-                under_way += 1
-                most = max(most, under_way)
-            yield piece
-
-    def decode(*args: Any, **limits: Any) -> Any:
-        nonlocal under_way, decoded
-        under_way -= 1
-        decoded += 1
-        return payload.decode(*args, **limits)
-
-    async def main() -> None:
-        async with Rig(partial(_answer, _LARGE)) as one, Rig(partial(_answer, _LARGE)) as other:
-            await asyncio.gather(*(rig.call() for rig in (one, other) for _ in range(4)))
-
-    monkeypatch.setattr(body, "_cut", cut)
-    monkeypatch.setattr("trainfleet_exporter.transport.client.decode", decode)
-    asyncio.run(main())
-    assert (most, decoded) == (1, 8)
 
 
 def test_a_large_answer_that_is_slow_holds_up_no_other() -> None:

@@ -31,7 +31,6 @@ from trainfleet_exporter.transport import (
     CallLimits,
     TextForm,
 )
-from trainfleet_exporter.transport.retry import wait_hint
 
 REFUSED = httpx.ConnectError("connection refused")
 
@@ -74,20 +73,6 @@ def test_each_failed_attempt_is_counted(
         assert {(attempt.api, attempt.operation) for attempt in rig.attempts} == {("dlc", "ListJobs")}
         assert error.__cause__ is None
         assert error.__suppress_context__ or error.__context__ is None
-
-    run_stepped(main)
-
-
-def test_a_good_answer_is_returned_and_counted() -> None:
-    async def main() -> None:
-        async def slowly(_: httpx.Request) -> httpx.Response:
-            await asyncio.sleep(0.25)
-            return json_answer(200)
-
-        rig = Rig(slowly)
-        assert await rig.call() == {"Jobs": []}
-        assert await rig.call(no_data=lambda payload: not payload["Jobs"]) == {"Jobs": []}
-        assert [(attempt.outcome, attempt.seconds) for attempt in rig.attempts] == [("ok", 0.25), ("no_data", 0.25)]
 
     run_stepped(main)
 
@@ -140,21 +125,6 @@ def test_transient_failure_is_retried_with_a_new_signature() -> None:
     run_stepped(main)
 
 
-def test_retry_after_the_deadline_is_not_waited_for() -> None:
-    async def main() -> None:
-        rig = Rig(Script(json_answer(503, retry_after="5")))
-        assert isinstance(await rig.failure(within=5), ServerTrouble)
-        assert (now(), len(rig.attempts)) == (0, 1)
-
-    run_stepped(main)
-
-
-@pytest.mark.parametrize(("given", "obeyed"), [(None, None), (0, None), (-1, None), (12.25, 12.25), (1e12, 3600)])
-def test_wait_hints_are_obeyed_up_to_an_hour(given: float | None, obeyed: float | None) -> None:
-    assert wait_hint(given) == obeyed
-    assert wait_hint(float("nan")) is wait_hint(float("inf")) is None
-
-
 # What a poll gives up
 
 
@@ -201,27 +171,6 @@ def test_an_answer_between_failures_ends_their_row(between: int) -> None:
             await asyncio.gather(rig.call("GetJob"), return_exceptions=True)
         await _failures(rig, 5)
         assert len(rig.attempts) == 26 + 15
-
-    run_stepped(main)
-
-
-def test_throttling_neither_gives_up_nor_ends_a_row() -> None:
-    async def main() -> None:
-        rig = Rig(Script(*[503] * 12, *[429] * 30, 503), limits=CallLimits(requests_per_second=10_000, concurrency=9))
-        CALLER.set(Caller("pods"))
-        await _failures(rig, 4)
-        assert {type(error) for error in await _failures(rig, 10, within=600)} == {Throttled}
-        _, refused = await _failures(rig, 2, within=600)
-        assert "not tried" in refused.message
-
-    run_stepped(main)
-
-
-def test_calls_outside_of_polls_are_never_given_up() -> None:
-    async def main() -> None:
-        rig = Rig(Script(503))
-        await _failures(rig, 10)
-        assert len(rig.attempts) == 30
 
     run_stepped(main)
 
@@ -338,19 +287,6 @@ def test_without_credentials_nothing_is_sent(error: CloudError, kind: type[Cloud
         rig.dialect.prepare = prepare  # type: ignore[method-assign]  # a dialect without a token
         found = await rig.failure("GetJob", within=7)
         assert (type(found), str(found), rig.attempts, deadlines) == (kind, text, [], [7])
-
-    run_stepped(main)
-
-
-def test_failed_signature_is_neither_sent_nor_counted() -> None:
-    async def main() -> None:
-        rig = Rig(Script(200), limits=CallLimits(requests_per_second=0.1, concurrency=1))
-        rig.dialect.refusal = AccessDenied("no credentials")
-        for _ in range(3):
-            assert str(await rig.failure()) == "ListJobs: no credentials"
-        rig.dialect.refusal = None
-        await rig.call()
-        assert (rig.outcomes, now()) == (["ok"], 0)  # a failed signature costs no turn
 
     run_stepped(main)
 

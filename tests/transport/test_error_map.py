@@ -118,23 +118,6 @@ def test_unusable_ca_file_is_reported_at_the_start(tmp_path: Path) -> None:
         AiohttpTransport(HttpSettings(ca_file=empty))
 
 
-def test_requests_under_way_end_when_the_transport_is_closed() -> None:
-    async def main() -> None:
-        asked = asyncio.Event()
-
-        async def hang(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-            asked.set()
-            await asyncio.sleep(3600)
-
-        async with raw_server(hang) as server, Rig(base_url=f"http://{server.address}") as rig:
-            task = asyncio.create_task(rig.failure())
-            await asyncio.wait_for(asked.wait(), 5)
-            await rig.transport.aclose()
-            await task
-
-    run_stepped(main)
-
-
 def _aiohttp_errors(base: type[Exception]) -> set[type[Exception]]:
     return {base}.union(*(_aiohttp_errors(child) for child in base.__subclasses__()))
 

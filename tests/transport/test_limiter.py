@@ -94,14 +94,6 @@ def test_turns_never_exceed_burst_plus_rate(
     run_stepped(main)
 
 
-@pytest.mark.parametrize(("rate", "times"), [(2, [0, 0, 0.5, 1, 1.5]), (0.25, [0, 4, 8])])
-def test_turns_come_at_the_rate_after_the_burst(rate: float, times: list[float]) -> None:
-    async def main() -> None:
-        assert await _times(_limiter(rate), len(times)) == pytest.approx(times)
-
-    run_stepped(main)
-
-
 def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
     async def main() -> None:
         limiter = _limiter(rate=2)
@@ -117,19 +109,6 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
         assert now() == 0
         await limiter.acquire(2.6)
         await asyncio.gather(*waiting)
-
-    run_stepped(main)
-
-
-def test_busy_slots_end_in_a_timeout_at_the_deadline() -> None:
-    async def main() -> None:
-        limiter = _limiter(concurrency=1)
-        await limiter.acquire(100)
-        assert isinstance(await _refusal(limiter, 7), RequestTimedOut)
-        assert now() == 7
-        limiter.release()
-        await limiter.acquire(100)
-        assert isinstance(await _refusal(limiter, 7), RequestTimedOut)  # a deadline that has passed
 
     run_stepped(main)
 
@@ -168,22 +147,6 @@ def test_throttling_halves_the_rate_once_for_calls_in_flight() -> None:
         assert await _times(limiter, 3) == pytest.approx([0.25, 0.5, 0.75], abs=0.01)
         limiter.throttled(started=5.2)  # one that began after the rate was halved
         assert limiter.rate == pytest.approx(2, abs=0.01)
-
-    run_stepped(main)
-
-
-def test_rate_recovers_by_a_twentieth_a_minute_after_a_pause() -> None:
-    async def main() -> None:
-        limiter = _limiter(8)
-        limiter.throttled(now())
-        limiter.pause(10 * MINUTE)
-        await asyncio.sleep(10 * MINUTE)
-        assert limiter.rate == 4
-        seen = []
-        for _ in range(12):
-            await asyncio.sleep(MINUTE)
-            seen.append(limiter.rate)
-        assert seen == pytest.approx([4.4, 4.8, 5.2, 5.6, 6.0, 6.4, 6.8, 7.2, 7.6, 8, 8, 8])
 
     run_stepped(main)
 

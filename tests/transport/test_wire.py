@@ -13,7 +13,7 @@ import yarl
 from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, Rig, Serve, answering, http, raw_server, resetting
 from trainfleet_exporter.errors import RequestRefused
-from trainfleet_exporter.transport.calls import HttpSettings, SignedRequest
+from trainfleet_exporter.transport.calls import HttpSettings
 from trainfleet_exporter.transport.proxies import UnusableProxy, proxy_for
 
 TARGETS = [
@@ -45,18 +45,6 @@ def test_a_target_that_http_cannot_write_is_not_sent(target: str) -> None:
             error = await rig.failure()
             assert isinstance(error, RequestRefused)
             assert error.message == f"{server.address}: the request cannot be written as HTTP"
-            assert server.heads == []
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("header", [("x-key", "ü"), ("ü", "x")])
-def test_a_header_that_http_cannot_write_is_not_sent(header: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
-            signed = SignedRequest("GET", "/", {"Host": server.address, header[0]: header[1]}, b"")
-            monkeypatch.setattr(rig.dialect, "sign", lambda call, host: signed)
-            assert isinstance(await rig.failure(), RequestRefused)
             assert server.heads == []
 
     asyncio.run(main())
@@ -120,19 +108,6 @@ def test_call_on_a_closed_connection_is_repeated_and_counted(method: str, end: S
             assert (server.connections, len(set(rig.dialect.signed))) == (2, 3)
 
     run_stepped(main)
-
-
-def test_netrc_is_not_sent(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as server:
-            with open(f"{tmp_path}/netrc", "w", encoding="ascii") as file:  # noqa: ASYNC230, PTH123  # a test's own file
-                file.write("machine 127.0.0.1 login me password SECRET\n")
-            monkeypatch.setenv("NETRC", f"{tmp_path}/netrc")
-            async with Rig(base_url=f"http://{server.address}", http=HttpSettings(trust_env=True)) as rig:
-                await rig.call()
-            assert b"authorization: signature-1" in server.heads[0].lower()
-
-    asyncio.run(main())
 
 
 def test_configured_proxy_gets_full_address_and_credentials() -> None:

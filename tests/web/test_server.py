@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import socket
 import ssl
-import tracemalloc
-import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +19,6 @@ from starlette.types import Receive, Scope, Send
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.support.logs import lines_of
-from tests.support.ports import held_port
 from tests.web.secured import serving, trusting
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.web.listeners import listen
@@ -34,7 +30,6 @@ from trainfleet_exporter.web.server import (
     PIPELINED,
     REQUEST_BYTES,
     WebServer,
-    abort_of,
 )
 
 ASK = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -122,26 +117,6 @@ def _silent(caplog: pytest.LogCaptureFixture) -> object:
 # Listening
 
 
-def test_every_interface_or_one_by_tcp() -> None:
-    for address, shown in (("127.0.0.1:0", {"127.0.0.1:{}"}), (":0", {"[::]:{}", "0.0.0.0:{}"})):
-        (sock,) = listen(address)
-        assert sock.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
-        assert WebServer(None, [sock]).addresses[0] in {text.format(sock.getsockname()[1]) for text in shown}
-        sock.close()
-
-
-@pytest.mark.parametrize("address", ["", "10075", "localhost", "localhost:", ":x", ":70000", "::1:80", "host:-1"])
-def test_malformed_addresses(address: str) -> None:
-    with pytest.raises(StartError, match=r"allowed: HOST:PORT or :PORT|allowed for an IPv6"):
-        listen(address)
-
-
-@pytest.mark.parametrize("address", ["a..b:80", "é" * 70 + ":80"])
-def test_what_can_be_no_host_name(address: str) -> None:
-    with pytest.raises(StartError, match=r"not a host name; choose another --web.listen-address"):
-        listen(address)
-
-
 @pytest.mark.parametrize(
     ("function", "error", "reason"),
     [
@@ -161,17 +136,6 @@ def test_what_the_system_denies(monkeypatch: pytest.MonkeyPatch, function: str, 
     monkeypatch.setattr(f"socket.{function}", fail)
     with pytest.raises(StartError, match=f"cannot listen on no.test:80: {reason}|127.0.0.1:80: {reason}"):
         listen("no.test:80" if function == "getaddrinfo" else "127.0.0.1:80")
-
-
-def test_one_taken_address_releases_the_other() -> None:
-    (taken,) = listen("127.0.0.1:0")
-    address = f"127.0.0.1:{taken.getsockname()[1]}"
-    with held_port() as port:
-        first = f"127.0.0.1:{port}"
-        with pytest.raises(StartError, match=f"cannot listen on {address}: Address already in use"):
-            listen(first, address)
-        listen(first)[0].close()
-    taken.close()
 
 
 # Requests
@@ -236,33 +200,6 @@ def test_a_body_keeps_no_connection_and_gets_no_response(head: bytes, behind: by
 
 
 @pytest.mark.usefixtures("_silent")
-def test_many_small_headers_take_little_memory() -> None:
-    async def visit(visitor: Visitor) -> None:
-        gc.collect()
-        tracemalloc.start()
-        try:
-            visitor.say(b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 15_000)
-            answer = await visitor.rest()
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert answer.startswith(b"HTTP/1.1 431 ")
-        assert peak < 1_000_000  # of which a quarter is what the system gives in one read
-
-    meet(visit)
-
-
-@pytest.mark.usefixtures("_silent")
-def test_nonsense_behind_a_request_is_no_part_of_its_response() -> None:
-    async def visit(visitor: Visitor) -> None:
-        visitor.say(ASK + b"nonsense\r\n\r\n" + ASK)
-        assert (await visitor.rest()).count(b"HTTP/1.1") <= 1
-        assert visitor.seconds < 3
-
-    meet(visit, answering(b"wh", b"at", pause=1))
-
-
-@pytest.mark.usefixtures("_silent")
 def test_requests_in_a_row_are_answered_in_a_row_up_to_a_number() -> None:
     async def visit(visitor: Visitor) -> None:
         visitor.say(ASK * (PIPELINED + 1))
@@ -306,17 +243,6 @@ def test_a_client_that_does_not_read_is_cut_off(said: bytes, seconds: float) -> 
         assert len(await visitor.rest()) < 90 * MB
 
     meet(visit, MUCH)
-
-
-@pytest.mark.usefixtures("_silent")
-def test_nothing_is_written_to_a_client_that_left() -> None:
-    async def visit(visitor: Visitor) -> None:
-        visitor.say(ASK * 2)
-        await visitor.reader.readuntil(b"\r\n\r\n")
-        visitor.writer.transport.abort()
-        await asyncio.sleep(HEAD_SECONDS)  # asyncio would warn of writes to a closed connection
-
-    meet(visit, answering(*[bytes(MB)] * 90, pause=0.1))
 
 
 @pytest.mark.parametrize(
@@ -428,37 +354,3 @@ def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.Log
     assert lines_of(caplog.records) == [
         "closed connections at shutdown before clients had read their responses connections=1"
     ]
-
-
-class _Mark:
-    """What a scope has, to see whether it is still there."""
-
-
-@pytest.mark.usefixtures("_silent")
-@pytest.mark.parametrize("requests", [1, 3])
-def test_abort_breaks_the_connection_and_frees_the_request(requests: int) -> None:
-    ended = 0
-    marks: weakref.WeakSet[_Mark] = weakref.WeakSet()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal ended
-        scope["state"]["mark"] = _Mark()
-        marks.add(scope["state"]["mark"])
-        asyncio.get_running_loop().call_later(1, abort_of(scope))
-        await MUCH(scope, receive, send)
-        ended += 1
-
-    async def visit(visitor: Visitor) -> None:
-        visitor.say(ASK * requests)
-        await visitor.reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(2)
-        assert len(await visitor.rest()) < 90 * MB
-        del visitor
-
-    gc.disable()  # the request is in no circle of references
-    try:
-        meet(visit, app)
-        assert (ended, len(marks)) == (1, 0)
-    finally:
-        gc.enable()
-    abort_of({"type": "http"})()  # another server knows no such thing

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, text_of, usage
-from trainfleet_exporter.model import HeldTime, Job, JobUsage, Readings, Status, Subject
-from trainfleet_exporter.telemetry import LastError
+from trainfleet_exporter.model import HeldTime, Status
 from trainfleet_exporter.web.status_page.figures import IDLE_RATIO
 from trainfleet_exporter.web.status_page.words import utc
 
@@ -142,33 +141,6 @@ def test_one_failing_collector_of_a_provider_that_is_up() -> None:
     assert "! Not all collectors of ma are ok" in page.section("held")
 
 
-def test_totals_are_at_least_where_a_collector_shows_nothing() -> None:
-    rig = healthy()
-    rig.failing("ma", "jobs_v1", "no answer", parts=0, parts_failed=3)
-    rig.publish("ma/counts", "ma", *counts({Status.RUNNING: 1, Status.QUEUED: 0}))
-    page = rig.see()
-    assert page.tiles()["Jobs running"] == ("≥ 6", "≥ 1,200 queued · may be old")
-    assert page.tiles()["Accelerators held"][0] == "≥ 30"
-    ma = page.counts()["ma"]
-    assert (ma["running"], ma["queued"], ma["restarting"]) == ("≥ 1", "not known", "–")
-    assert page.counts()["pai"]["running"] == "5"
-    assert "7 s ago, 3 parts failed: no answer" in page.section("problems")
-
-
-def test_an_error_that_is_over_is_shown_for_an_hour() -> None:
-    rig = healthy()
-    for state in rig.states("jobs"):
-        late, text = (900, "it was slow") if state.provider == "pai" else (3700, "long ago")
-        state.error = LastError(NOW - late, "", text)
-    page = rig.see()
-    assert page.title.startswith("OK")
-    assert "last error 15 min ago: it was slow" in page.section("providers")
-    assert "All 2 collectors ok · last good poll at most 12 s ago · 1 with an error in the last hour" in page.section(
-        "providers"
-    )
-    assert "long ago" not in page.section("providers")
-
-
 def test_before_the_first_polls_nothing_is_known() -> None:
     rig = Rig()
     rig.collector("p", "jobs", success=None, last_success=0.0, duration=None, parts=0, series=0, oldest_part=None)
@@ -180,18 +152,6 @@ def test_before_the_first_polls_nothing_is_known() -> None:
     assert page.tiles()["Held and idle"][0] == "not known"
     assert "not known: p" in page.section("held")
     assert "0" not in page.section("jobs").replace("30 days by default", "")
-
-
-def test_a_provider_that_is_well_and_has_no_jobs() -> None:
-    rig = Rig()
-    rig.collector("p", "jobs")
-    rig.publish("counts", "p", *counts(dict.fromkeys(Status, 0)))
-    page = rig.see()
-    assert page.tiles()["Jobs running"] == ("0", "0 queued")
-    assert page.tiles()["Accelerators held"] == ("0", "none")
-    assert page.tiles()["Held and idle"] == ("0", "utilization below 5 %")
-    assert "No job holds accelerators." in page.section("held")
-    assert "No job is known to be idle." in page.section("idle")
 
 
 def test_what_is_not_known_is_not_zero() -> None:
@@ -208,19 +168,6 @@ def test_what_is_not_known_is_not_zero() -> None:
     assert page.rows("held") == [["p GPU", "not known", "not known", "0", "not known"]]
 
 
-def test_idle_is_at_least_what_is_known_where_jobs_are_lacking() -> None:
-    rig = healthy()
-    rig.failing("down", "jobs", "no answer", parts=0)
-    assert rig.see().tiles()["Held and idle"][0] == "≥ 10"
-    rig = Rig()
-    rig.collector("well", "jobs")
-    rig.publish("jobs", "well", holder("busy", 8))
-    rig.publish("usage", "well", usage("busy", 0.9))
-    assert rig.see().tiles()["Held and idle"][0] == "0"
-    rig.failing("down", "jobs", "no answer", parts=0)
-    assert rig.see().tiles()["Held and idle"][0] == "not known"
-
-
 def test_a_poll_that_never_ends_is_stale() -> None:
     rig = Rig()
     rig.collector("p", "jobs", last_success=NOW - 239)
@@ -232,13 +179,6 @@ def test_a_poll_that_never_ends_is_stale() -> None:
     assert page.rows("problems")[0][:3] == ["jobs", "! stale", "4 min ago"]
     assert "have not finished a poll in time" in page.section("problems")
     assert "All providers have problems." in page.section("providers")
-
-
-def test_problems_and_idle_jobs_come_before_all_other_tables() -> None:
-    rig = healthy()
-    rig.failing("ma", "pools", "ListPools: no answer within 20 s")
-    sections = [section.get("class") for section in rig.see().all("section")]
-    assert sections == ["problems", "idle", "held", "jobs", "providers"]
 
 
 def test_calls_and_credentials() -> None:
@@ -256,20 +196,6 @@ def test_calls_and_credentials() -> None:
     assert "Credentials expire in 2 h 00 min (2026-01-02 05:04:05 UTC)" in p
     assert "Credentials expired 2 min ago" in q
     assert "gone" not in page.section("providers")
-
-
-def test_an_invalid_config_is_an_alarm() -> None:
-    rig = healthy()
-    rig.telemetry.reloaded(success=False)
-    (alarm,) = rig.see().all("p", "alarm")
-    assert "stays in use" in "".join(alarm.itertext())
-
-
-def test_a_notice_is_shown() -> None:
-    rig = healthy()
-    rig.notice = "All of this is <made> up."
-    (notice,) = rig.see().all("p", "notice")
-    assert notice.text == rig.notice
 
 
 @pytest.mark.parametrize(
@@ -295,28 +221,3 @@ def test_what_the_operator_hides_is_not_known(deny: str, sections: set[str]) -> 
         assert page.tiles()["Accelerators held"][0] == "not known"
     if "idle" in sections:
         assert page.tiles()["Held and idle"][0] == "not known"
-
-
-def test_no_providers_at_all() -> None:
-    page = Rig().see()
-    assert page.title == "No providers · trainfleet-exporter"
-    assert "The config has no provider." in page.section("providers")
-
-
-def test_a_job_that_says_nothing_of_itself_has_its_id() -> None:
-    rig = Rig()
-    rig.collector("p", "jobs")
-    rig.publish("jobs", "p", holder("dlc1", 8, status=Status.UNKNOWN), Job(job_id="dlc1-other", name="wrong"))
-    rig.publish("usage", "p", usage("dlc1", 0.0))
-    assert rig.see().rows("idle") == [["dlc1 (unknown)user not known · p", "8 GPUA100", "0 %", "not known"]]
-
-
-def test_columns_of_readings_are_read_like_objects() -> None:
-    rig = Rig()
-    rig.collector("p", "jobs")
-    rig.publish("jobs", "p", holder("a", 8), holder("b", 4))
-    subjects = [Subject(("a",)), Subject(("b",))]
-    rig.publish("usage", "p", Readings(JobUsage, "values.accelerator_utilization", subjects, [0.01, 0.9]))
-    page = rig.see()
-    assert page.rows("held")[0][:4] == ["p GPU", "12", "8", "0"]
-    assert [row[0] for row in page.rows("idle")] == ["auser not known · p"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from unittest.mock import Mock
 
@@ -14,7 +13,7 @@ from tests.support.clock import run_stepped
 from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
 from trainfleet_exporter.model import Pod, Status
 from trainfleet_exporter.web.status_page import StatusPage, figures
-from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, Fleet, read_fleet
+from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, read_fleet
 
 JOBS, PODS = 2_000, 8_000
 PROVIDERS = 80
@@ -57,27 +56,6 @@ def test_rows_have_bounds(large: Rig) -> None:
     assert len(page.all("details")) == 10  # those that are well are folded up
     assert page.tiles()["Jobs running"][0] == "2,000"
     assert page.tiles()["Accelerators held"][0] == f"{PROVIDERS * 25 * 26 // 2:,}"
-
-
-def test_the_event_loop_goes_on_while_a_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page is made in a thread: a request of another client is answered meanwhile."""
-    begun, goes_on = threading.Event(), threading.Event()
-
-    def read(*_: object) -> Fleet:
-        begun.set()
-        assert goes_on.wait(10)
-        return Fleet()
-
-    monkeypatch.setattr(figures, "read_fleet", read)
-
-    async def main() -> None:
-        asking = asyncio.create_task(_ask(_page(healthy())))
-        while not begun.is_set():  # noqa: ASYNC110 - an event of a thread
-            await asyncio.sleep(0.001)
-        goes_on.set()
-        assert (await asking).status_code == 200
-
-    asyncio.run(main())
 
 
 @pytest.fixture

@@ -11,14 +11,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from starlette.types import Receive, Scope, Send
 
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
 from tests.web.secured import Served, later, serving, trusting
-from trainfleet_exporter.web.listeners import listen
-from trainfleet_exporter.web.server import HEAD_SECONDS, WebServer
 from trainfleet_exporter.web.tls import _CIPHERS
 from trainfleet_exporter.web.web_config import read_web_config
 
@@ -219,12 +216,6 @@ def test_a_client_that_only_connects_is_no_refusal(site: Site, caplog: pytest.Lo
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_an_intermediate_authority_in_the_file_is_trusted(site: Site) -> None:
-    leaf, key = site.authority.issue("leaf", host="pinned")
-    site.write("client_auth_type: RequireAndVerifyClientCert", f"client_ca_file: {leaf.name}")
-    assert site.let_in(trusting(site.authority.file, leaf, key), site.client("pinned")) == [True, False]
-
-
 @pytest.mark.parametrize(
     ("lines", "oldest", "latest"),
     [
@@ -268,26 +259,6 @@ def test_every_suite_by_its_name(site: Site, name: str) -> None:
         assert agreed == [_CIPHERS[name]]
 
 
-def test_whose_preference_counts(site: Site) -> None:
-    preferred: dict[bool, str] = {}
-    for own in (True, False):
-        site.write(
-            "max_version: TLS12",
-            "cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]",
-            f"prefer_server_cipher_suites: {str(own).lower()}",
-        )
-
-        async def visit(served: Served, own: bool = own) -> None:
-            client = site.without_certificate()
-            client.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384")
-            _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
-            preferred[own] = writer.get_extra_info("cipher")[0]
-            writer.transport.abort()
-
-        site.serve(visit)
-    assert preferred == {True: "ECDHE-ECDSA-AES256-GCM-SHA384", False: "ECDHE-ECDSA-AES128-GCM-SHA256"}
-
-
 def test_texts_in_the_place_of_files(site: Site) -> None:
     def text(name: str) -> str:
         return "|\n    " + (site.folder / name).read_text(encoding="utf-8").replace("\n", "\n    ").rstrip()
@@ -315,48 +286,7 @@ def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
     site.serve(visit)
 
 
-def test_the_server_stops_amid_handshakes_and_open_connections(site: Site) -> None:
-    async def main() -> None:
-        async with serving(site.path) as served:
-            _, silent = await asyncio.open_connection("127.0.0.1", served.port)
-            _, idle = await asyncio.open_connection("127.0.0.1", served.port, ssl=site.without_certificate())
-            await asyncio.sleep(1)
-            began = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - began < 3
-        silent.transport.abort()
-        idle.transport.abort()
-        await asyncio.sleep(60)
-
-    run_stepped(main)
-
-
 # Files that change. `test_promises` has a renewed certificate.
-
-
-async def _shown(site: Site, served: Served) -> str:
-    """The certificate that a new connection is shown."""
-    _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=site.without_certificate())
-    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.transport.abort()
-    return ssl.DER_cert_to_PEM_cert(found)
-
-
-def test_a_missing_file_is_used_when_it_comes(tmp_path: Path) -> None:
-    """The web config names new files before they are there, and does not change when they come."""
-    site = Site(tmp_path)
-    issued = site.authority.issue("next")  # now: OpenSSL's clock cannot be stepped
-
-    async def visit(served: Served) -> None:
-        before = await _shown(site, served)
-        site.write_with("new")
-        await later()
-        assert await _shown(site, served) == before
-        for source, name in zip(issued, ("new.pem", "new-key.pem"), strict=True):
-            source.rename(tmp_path / name)
-        await later()
-        assert await _shown(site, served) == (tmp_path / "new.pem").read_text(encoding="utf-8") != before
-
-    site.serve(visit)
 
 
 def test_other_authorities_of_clients_count_a_second_later(site: Site) -> None:
@@ -392,37 +322,3 @@ def test_tls_is_switched_by_a_restart_only(tmp_path: Path, is_on: bool, caplog: 
     reported = [line_of(record) for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(reported) == 1
     assert "tls_server_config: restart the exporter to switch TLS on or off" in reported[0]
-
-
-def test_a_large_response_by_tls_arrives_whole(site: Site) -> None:
-    """Also if it is read slowly. A client that does not read holds up neither others nor the end."""
-    pieces = [bytes([number]) * 1_000_000 for number in range(20)]
-
-    async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-length", b"20000000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def main() -> None:
-        context = read_web_config(site.path).context
-        server = WebServer(page, listen("127.0.0.1:0"), tls=lambda: context)
-        await server.start()
-        port = int(server.addresses[0].rpartition(":")[2])
-        request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        lazy, writer = await asyncio.open_connection("127.0.0.1", port, ssl=site.without_certificate())
-        reader, other = await asyncio.open_connection("127.0.0.1", port, ssl=site.without_certificate())
-        writer.write(request)
-        other.write(request)
-        await lazy.readexactly(1)
-        await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(HEAD_SECONDS - 2)
-        assert await reader.read() == b"".join(pieces)
-        began = asyncio.get_running_loop().time()
-        await server.stop()
-        assert asyncio.get_running_loop().time() - began < 3
-        for each in (writer, other):
-            each.transport.abort()
-
-    run_stepped(main)

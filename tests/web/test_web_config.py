@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -11,16 +10,13 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.support.certificates import Authority
 from tests.web.secured import ANNA
 from trainfleet_exporter.cli import main
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.web.access import Access
-from trainfleet_exporter.web.tls import TlsServer
-from trainfleet_exporter.web.web_config import HttpServer, RateLimit, WebConfig, WebFile, read_web_config
+from trainfleet_exporter.web.web_config import WebConfig, read_web_config
 
 OWN = "cert_file: good.pem, key_file: good-key.pem"
 HASH = (
@@ -154,43 +150,3 @@ def test_the_command_checks_both_files(folder: Path, capsys: pytest.CaptureFixtu
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == f"{bad}:1: basic_auth_users.anna: {HASH}\n"
-
-
-_KEYS = st.sampled_from(
-    [key for section in (TlsServer, HttpServer, RateLimit, WebFile) for key in section.model_fields]
-    + ["<<", "x", "anna", "X-Frame-Options", "", "1"]
-)
-_VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.text(max_size=8),
-    st.sampled_from(["good.pem", "good-key.pem", "authority.pem", "TLS12", "1s", "deny", ANNA, "-----BEGIN x", "true"]),
-    st.sampled_from(["RequireAndVerifyClientCert", "NoClientCert", "X25519", "TLS_AES_128_GCM_SHA256"]),
-)
-_TREES = st.recursive(
-    _VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=5), max_leaves=12
-)
-_SECTIONS = st.fixed_dictionaries(
-    {},
-    optional={
-        "tls_server_config": st.dictionaries(st.sampled_from(list(TlsServer.model_fields)), _VALUES) | _TREES,
-        "http_server_config": st.dictionaries(st.sampled_from(list(HttpServer.model_fields)), _TREES) | _TREES,
-        "basic_auth_users": st.dictionaries(st.text(max_size=5), _VALUES) | _TREES,
-        "rate_limit": st.dictionaries(st.sampled_from(list(RateLimit.model_fields)), _VALUES) | _TREES,
-    },
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(_SECTIONS | _TREES)
-def test_any_file_is_good_or_has_faults_that_say_where(folder: Path, tree: object) -> None:
-    path = _write(folder, json.dumps(tree))  # which is YAML as well
-    try:
-        Access(path)
-    except ConfigError as error:
-        faults = list(map(str, error.faults))
-    else:
-        return
-    assert faults
-    assert all(fault.startswith(f"{path}") and "; allowed: " in fault and "\n" not in fault for fault in faults)
