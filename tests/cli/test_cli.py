@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import pytest
 
 import trainfleet_exporter
 from trainfleet_exporter.cli import cli, main
+from trainfleet_exporter.process import files
 
 ROOT = Path(__file__).parents[2]
 PIPES = "credentials: {access_key_id: id, access_key_secret_file: pipe}, http: {ca_file: pipe}"
+READABLE = "allowed: a readable YAML file\n"
 EXAMPLE = ROOT / "config.example.yaml"
 
 
@@ -60,6 +63,23 @@ def test_a_secret_in_a_named_pipe_is_one_clear_error(tmp_path: Path, capsys: pyt
         f"{path}:1: providers[0].credentials.access_key_secret_file: {pipe}",
         f"{path}:1: providers[0].http.ca_file: {authority}",
     ]
+
+
+def test_a_config_in_a_pipe_is_read_within_a_time(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(files, "PIPE_SECONDS", 0.05)
+    os.mkfifo(pipe := tmp_path / "pipe")
+    assert main([f"--config.file={pipe}", "--config.check"]) == 2
+    reason = "it could not be read within 0.05 seconds"
+    assert capsys.readouterr().err == f"{pipe}: found a file that cannot be read ({reason}); {READABLE}"
+    monkeypatch.undo()
+    late = threading.Timer(0.1, pipe.write_bytes, [example.read_bytes()])  # which ends the first read, and the second
+    late.start()
+    os.mkfifo(other := tmp_path / "other")
+    threading.Thread(target=other.write_bytes, args=[example.read_bytes()]).start()
+    assert main([f"--config.file={other}", "--config.check"]) == 0
+    late.join()
 
 
 def test_check_warns_of_patterns_for_ascii_only(example: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,19 +141,6 @@ def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
     run_stepped(main)
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [{"WATCHDOG_USEC": "10000000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}],
-)
-def test_watchdog_of_another_process_receives_nothing(ears: Ears, environ: dict[str, str]) -> None:
-    async def script(manager: ServiceManager) -> None:
-        manager.ready()
-        await asyncio.sleep(100)
-
-    _stepped({**ears.environ, **environ}, script)
-    assert not [message for message in ears.listen() if "WATCHDOG" in message]
-
-
 def test_without_a_socket_nothing_runs() -> None:
     async def script(manager: ServiceManager) -> None:
         manager.ready()

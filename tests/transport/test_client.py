@@ -77,20 +77,6 @@ def test_each_failed_attempt_is_counted(
     run_stepped(main)
 
 
-def test_cancelled_attempt_is_a_timeout_and_frees_its_slot() -> None:
-    async def main() -> None:
-        rig = Rig(_never, limits=CallLimits(requests_per_second=100, concurrency=1))
-        for _ in range(3):
-            task = asyncio.create_task(rig.call())
-            await asyncio.sleep(1)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        assert [(attempt.outcome, attempt.seconds) for attempt in rig.attempts] == [("timeout", 1.0)] * 3
-
-    run_stepped(main)
-
-
 @pytest.mark.parametrize(
     ("within", "message"),
     [
@@ -294,17 +280,6 @@ def test_without_credentials_nothing_is_sent(error: CloudError, kind: type[Cloud
 # Answers that are no objects
 
 ROLE = TextForm("the name of a role", re.compile(r"[a-z-]+"))
-
-
-@pytest.mark.parametrize("body", [b"ecs-role", b"ecs-role\n", b"  ecs-role  "])
-def test_text_of_the_expected_form_is_returned(body: bytes) -> None:
-    async def main() -> None:
-        rig = Rig(lambda _: httpx.Response(200, content=body))
-        assert await rig.call(text=ROLE) == "ecs-role"
-        assert rig.outcomes == ["ok"]
-        assert isinstance(await rig.failure(), BadAnswer)  # where JSON is expected
-
-    run_stepped(main)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from tests.transport.rig import now
-from trainfleet_exporter.errors import CloudError, RequestTimedOut, Throttled
+from trainfleet_exporter.errors import CloudError, RequestTimedOut
 from trainfleet_exporter.transport.calls import CallLimits
 from trainfleet_exporter.transport.limiter import Limiter
 
@@ -113,42 +113,7 @@ def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
     run_stepped(main)
 
 
-def test_a_pause_beyond_the_deadline_is_refused_as_throttling() -> None:
-    async def main() -> None:
-        limiter = _limiter(rate=1)
-        await limiter.acquire(100)
-        begun = asyncio.create_task(_refusal(limiter, 12))
-        await asyncio.sleep(0.5)
-        limiter.pause(12)
-        error = await _refusal(limiter, 12.5)
-        assert isinstance(error, Throttled)
-        assert error.message == ("host asked to wait 12.0 s, which is after the poll's deadline; 1 requests a second")
-        assert now() == 0.5
-        assert isinstance(await begun, Throttled)
-        assert now() == 1
-        waiting = asyncio.create_task(limiter.acquire(100))
-        await asyncio.sleep(0)
-        assert " and 1 calls wait before this one" in (await _refusal(limiter, 13)).message
-        await waiting
-
-    run_stepped(main)
-
-
 # The rate
-
-
-def test_throttling_halves_the_rate_once_for_calls_in_flight() -> None:
-    async def main() -> None:
-        limiter = _limiter(8)
-        await asyncio.sleep(5)
-        for _ in range(10):
-            limiter.throttled(started=4)
-        assert limiter.rate == 4
-        assert await _times(limiter, 3) == pytest.approx([0.25, 0.5, 0.75], abs=0.01)
-        limiter.throttled(started=5.2)  # one that began after the rate was halved
-        assert limiter.rate == pytest.approx(2, abs=0.01)
-
-    run_stepped(main)
 
 
 def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 from contextlib import suppress
 
-import httpx
 import pytest
 import yarl
 
@@ -48,25 +47,6 @@ def test_a_target_that_http_cannot_write_is_not_sent(target: str) -> None:
             assert server.heads == []
 
     asyncio.run(main())
-
-
-def test_a_body_is_sent_with_its_length() -> None:
-    async def main() -> bytes:
-        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
-            await rig.call(method="POST", body=b'{"a":1}')
-            return server.heads[0].lower()
-
-    head = asyncio.run(main())
-    assert head.startswith(b"post ")
-    assert head.count(b"content-length: 7\r\n") == 1
-    assert b"transfer-encoding" not in head
-    assert b"content-type" not in head
-
-
-def test_the_host_that_is_signed_is_the_host_that_is_sent() -> None:
-    rig = Rig(lambda _: httpx.Response(200, json={}), base_url="HTTPS://Api.Test:443/")
-    asyncio.run(rig.call())
-    assert rig.dialect.hosts == ["api.test"]
 
 
 def test_connections_are_kept_and_cookies_are_not() -> None:

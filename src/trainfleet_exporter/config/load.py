@@ -16,6 +16,7 @@ from trainfleet_exporter.config.schema import Config, Global, ProviderConfig, Se
 from trainfleet_exporter.config.secrets import in_snake_case, mean, near, show, show_key
 from trainfleet_exporter.config.source import Loc, Source
 from trainfleet_exporter.errors import ConfigError, Fault
+from trainfleet_exporter.process.files import read_file
 
 SectionT = TypeVar("SectionT", bound=Section)
 Platforms: TypeAlias = Mapping[str, type[ProviderConfig]]
@@ -43,7 +44,7 @@ _REMOVED = {
 def load_config(path: Path, *, environ: Mapping[str, str], platforms: Platforms) -> Config:
     """Read a config file. `platforms` are the models by platform. ConfigError has every fault, in file order."""
     try:
-        source = Source(path.read_bytes(), str(path), environ, ignored="x-")
+        source = Source(read_file(path), str(path), environ, ignored="x-")
     except OSError as error:
         message = f"found a file that cannot be read ({error.strerror}); allowed: a readable YAML file"
         raise ConfigError([Fault(str(path), None, "", message)]) from None

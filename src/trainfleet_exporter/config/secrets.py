@@ -68,14 +68,16 @@ class Secret:
     size or inode changes, so that rotated credentials need no reload.
     """
 
-    __slots__ = ("_path", "_reported", "_stamp", "_text", "source")
+    __slots__ = ("_reported", "_stamp", "_text", "path", "source")
 
+    path: Path | None
+    """The file that it follows; None if it was given as a text."""
     source: str
     """Its source for users: `config file`, `environment` or `file PATH`."""
 
     def __init__(self, text: str, *, source: str = "config file") -> None:
         self._text = text
-        self._path: Path | None = None
+        self.path = None
         self._stamp: Stamp | None = None
         self._reported = ""
         self.source = source
@@ -85,19 +87,14 @@ class Secret:
     def from_file(cls, path: Path) -> Self:
         """Take the secret from a file now, without its trailing newline; `AccessDenied` if that cannot be."""
         secret = cls("", source=f"file {path}")
-        secret._path = path
+        secret.path = path
         secret.reveal()
         return secret
 
-    @property
-    def path(self) -> Path | None:
-        """The file that it follows; None if it was given as a text."""
-        return self._path
-
     def reveal(self) -> str:
         """The text itself. `AccessDenied` if its file was never usable; a file that becomes unusable is logged."""
-        if self._path is not None:
-            self._follow(self._path)
+        if self.path is not None:
+            self._follow(self.path)
         remember(self._text, configured=True)
         return self._text
 
@@ -144,12 +141,12 @@ class Secret:
         """Equal texts, or the same file: what a reload asks to see whether a provider has changed."""
         if not isinstance(other, Secret):
             return NotImplemented
-        if self._path is not None or other._path is not None:
-            return self._path == other._path
+        if self.path is not None or other.path is not None:
+            return self.path == other.path
         return self._text == other._text
 
     def __hash__(self) -> int:
-        return hash((type(self), self._path or self._text))
+        return hash((type(self), self.path or self._text))
 
 
 class ProxyUrl(Secret):

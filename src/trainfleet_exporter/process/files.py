@@ -6,18 +6,27 @@ import asyncio
 import concurrent.futures
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from trainfleet_exporter.process.threads import DaemonThreadExecutor
 
 READ_SECONDS, LOOP_SECONDS = 2.0, 0.25
 """Longest time for reading a file, and the same for callers on an event loop: they wait only once while it hangs."""
+PIPE_SECONDS = 10.0
+"""Longest time for reading a file that may be a pipe, whose writer begins late."""
 
+T = TypeVar("T")
 Stamp: TypeAlias = tuple[int, int, int]
 """Time, size and inode of a file, by which a change shows."""
 _hanging: dict[Path, concurrent.futures.Future[Any]] = {}
 """The attempts that were given up, by file."""
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file of any kind, such as `/dev/stdin`. Raises OSError like `read_regular_file`."""
+    return _in_time(path, path.read_bytes, PIPE_SECONDS)
 
 
 def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> tuple[Stamp, bytes]:
@@ -26,10 +35,14 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     A thread reads at most `most` bytes. Raises OSError, whose `strerror` says why the file is unusable, and ValueError
     for what is not a path.
     """
+    seconds = READ_SECONDS if asyncio._get_running_loop() is None else LOOP_SECONDS
+    return _in_time(path, lambda: _read(path, most, unless), seconds)
+
+
+def _in_time(path: Path, read: Callable[[], T], seconds: float) -> T:
     if path in _hanging and not _hanging[path].done():
         raise OSError(None, "an earlier attempt to read it has not ended")
-    seconds = READ_SECONDS if asyncio._get_running_loop() is None else LOOP_SECONDS
-    reading = DaemonThreadExecutor().submit(_read, path, most, unless)
+    reading = DaemonThreadExecutor().submit(read)
     try:
         return reading.result(seconds)
     except concurrent.futures.TimeoutError:
