@@ -200,7 +200,7 @@ _TELEMETRY_PATH = Checked(
 _LEASE = Checked(
     re.compile("kubernetes").fullmatch, "kubernetes: use --lease=kubernetes, or run one exporter without it", keep=True
 )
-_TIME = Checked(
+_MOMENT = Checked(
     "trainfleet_exporter.backfill.days:moment", "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
 )
 _SERIES_LABEL = Checked("trainfleet_exporter.backfill.command:label")
@@ -323,8 +323,8 @@ def diagnose(options: Options, signals: Signals) -> int:
 @_command(
     _config,
     flag("--provider", "name of the provider in the config", metavar="NAME", required=True),
-    flag("--from", f"start, {_TIMES}", _TIME, metavar="TIME", required=True),
-    flag("--to", "end, exclusive, in the same format", _TIME, metavar="TIME", required=True),
+    flag("--from", f"start, {_TIMES}", _MOMENT, metavar="TIME", required=True),
+    flag("--to", "end, exclusive, in the same format", _MOMENT, metavar="TIME", required=True),
     flag("--job", "write only this job instead of all that the config selects", metavar="ID", default=""),
     flag("--out", "directory of the files, created if missing", metavar="DIR", required=True),
     flag("--label", "label for all series; may be repeated", _SERIES_LABEL, multiple=True),
