@@ -13,12 +13,6 @@ from tests.docs.session import compare, session
 _WITH_COMMANDS = [page for page in PAGES if commands(page)]
 
 
-def test_pages_have_commands() -> None:
-    assert {"README.md", "docs/quickstart-alibaba.md", "docs/quickstart-huawei.md"} <= {
-        name_of(page) for page in _WITH_COMMANDS
-    }
-
-
 @pytest.mark.parametrize("page", _WITH_COMMANDS, ids=name_of)
 def test_no_command_is_of_an_unknown_kind(page: Path) -> None:
     assert [f"{command.block}: {command.text}" for command in commands(page) if not command.kind] == []
@@ -41,25 +35,6 @@ def test_a_reader_who_types_what_the_page_says(page: Path, tmp_path: Path) -> No
 def test_what_is_not_typed_has_a_reason(program: str) -> None:
     assert _command(f"{program} run it").kind == "not here"
     assert len(NOT_HERE[program]) > 15
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("trainfleet-exporter --config.file=x --config.check", "run"),
-        (".venv/bin/trainfleet-exporter --config.file=x  # the daemon", "daemon"),
-        ("trainfleet-exporter demo", "daemon"),
-        ("trainfleet-exporter once --config.file=x", "run"),
-        ("A=b curl -s localhost:10075/metrics", "run"),
-        ("make demo", "make"),
-        ("sudo install -d /etc/x", "run"),
-        ("sudo A=b trainfleet-exporter diagnose --config.file=x", "run"),
-        ("sudo systemctl daemon-reload", "not here"),
-        ("rm -rf x", ""),
-    ],
-)
-def test_kinds(text: str, kind: str) -> None:
-    assert _command(text).kind == kind
 
 
 def test_what_a_page_shows_is_compared_but_for_figures() -> None:

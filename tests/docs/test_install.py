@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 
-import trainfleet_exporter
 from tests.deploy.test_chart import CHART, VALUES
 from tests.docs.commands import Command, commands
 from tests.docs.pages import PAGES, ROOT, blocks, name_of
@@ -60,31 +57,6 @@ def test_docker_run_fits_the_image(command: Command) -> None:
     assert any(Path(config).is_relative_to(target) for target in targets), config
 
 
-@pytest.mark.parametrize("command", _of("docker", "build"), ids=_text)
-def test_docker_build_fits_the_dockerfile(command: Command) -> None:
-    for argument in re.findall(r"--build-arg (\w+)=", command.text):
-        assert f"ARG {argument}=" in _DOCKERFILE
-    for secret in re.findall(r"--secret id=([\w.]+)", command.text):
-        assert f"type=secret,id={secret}," in _DOCKERFILE
-
-
-@pytest.mark.parametrize("command", _of("docker", "compose"), ids=_text)
-def test_compose_files_are_there(command: Command) -> None:
-    shown = {"my-compose.yaml"} if "my-compose.yaml" in command.block.page.read_text(encoding="utf-8") else set()
-    given = re.findall(r"-f (\S+\.yaml)", command.text)
-    assert given[0] == "deploy/compose/compose.yaml"
-    assert {name for name in given if not (ROOT / name).is_file()} <= shown
-    services = yaml.safe_load((ROOT / given[0]).read_text(encoding="utf-8"))["services"]
-    named = re.findall(r"(?:logs(?: -f)?|kill -s HUP) (\w+)", command.text)
-    assert set(named) <= services.keys()
-
-
-def test_the_service_of_an_override_is_one_of_the_compose_file() -> None:
-    (override,) = blocks(ROOT / "docs" / "install-compose.md", "yaml")
-    ours = yaml.safe_load((ROOT / "deploy" / "compose" / "compose.yaml").read_text(encoding="utf-8"))
-    assert yaml.safe_load(override.text)["services"].keys() <= ours["services"].keys()
-
-
 @pytest.mark.parametrize("command", _of("helm", "install"), ids=_text)
 def test_helm_install_fits_the_chart(command: Command) -> None:
     assert command.words[3] == "deploy/kubernetes/chart"
@@ -97,22 +69,6 @@ def test_helm_install_fits_the_chart(command: Command) -> None:
     page = command.block.page.read_text(encoding="utf-8")
     # The default repository has no image, so the page must set another one.
     assert "image.repository=YOUR_REGISTRY/" in command.text or "image: {repository: YOUR_REGISTRY/" in page
-
-
-def test_the_image_that_is_pushed_is_the_chart_s() -> None:
-    pushes = _of("docker", "push")
-    assert len(pushes) >= 2
-    for command in pushes:
-        repository, _, tag = command.words[2].rpartition(":")
-        assert tag == trainfleet_exporter.__version__
-        assert _of("docker", "build", "-t", command.words[2])
-        assert repository in command.block.page.read_text(encoding="utf-8").replace(command.text, "")
-
-
-@pytest.mark.parametrize("command", [each for each in _of("kubectl") if "apply" in each.words], ids=_text)
-def test_manifests_that_are_applied_are_there(command: Command) -> None:
-    for path in re.findall(r"-f (\S+)", command.text):
-        assert (ROOT / path).is_file()
 
 
 def test_secrets_have_the_files_that_configs_name() -> None:
@@ -129,14 +85,6 @@ def test_secrets_have_the_files_that_configs_name() -> None:
             named.setdefault(name, set()).add(file)
     assert named
     assert named == made
-
-
-def test_the_keys_of_the_unit_are_all_stored() -> None:
-    unit = (ROOT / "deploy" / "systemd" / "trainfleet-exporter.service").read_text(encoding="utf-8")
-    wanted = {path for _, path in re.findall(r"^LoadCredential=(\S+?):(\S+)$", unit, re.MULTILINE)}
-    page = commands(ROOT / "docs" / "install-systemd.md")
-    stored = {shlex.split(command.text)[-1] for command in page if "/dev/stdin" in command.text}
-    assert stored == wanted
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/install-systemd.md"])

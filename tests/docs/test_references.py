@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from deploy.generator import docs, docs_config, docs_metrics, out_of_step
-from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES
+from deploy.generator import docs, docs_config, out_of_step
 
 from tests.docs.pages import prose
 from trainfleet_exporter.config.schema import Config, Section, meanings
 from trainfleet_exporter.errors import CloudError
-from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import PoolStatus, Status
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.telemetry import DROP_REASONS
@@ -22,14 +19,6 @@ from trainfleet_exporter.telemetry import DROP_REASONS
 
 def test_the_pages_are_in_step_with_the_code() -> None:
     assert sorted(map(str, out_of_step((docs.files,)))) == [], "run python -m deploy.generator"
-
-
-def test_a_page_without_its_marks_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docs, "DOCS", tmp_path)
-    for text in ("nothing", docs.BEGIN, f"{docs.END}{docs.BEGIN}", f"{docs.BEGIN * 2}{docs.END}"):
-        (tmp_path / "command-line.md").write_text(text)
-        with pytest.raises(ValueError, match=r"command-line\.md must hold"):
-            docs.files()
 
 
 def _sections(section: type[Section]) -> Iterator[type[Section]]:
@@ -66,31 +55,6 @@ def test_every_config_key_has_a_meaning_and_is_on_the_page(section: type[Section
         assert re.search(names, page), f"{section.__name__}.{key} is not on the page"
 
 
-def test_every_key_that_feeds_a_family_is_on_the_page() -> None:
-    page = docs_config.reference()
-    for platform in installed_platforms().values():
-        usage = platform.config.model_fields["collectors"].default.usage
-        for key in type(usage.metrics).model_fields if "metrics" in type(usage).model_fields else ():
-            assert f"`{key}`" in page
-
-
-def test_every_family_is_on_the_page_once_with_its_sources() -> None:
-    page = docs_metrics.reference()
-    for family in FAMILIES:
-        assert len(re.findall(rf"^\| `{family.name}`", page, re.MULTILINE)) == 1, family.name
-        row, marked = _row(page, family.name), False
-        assert family.help in row
-        for platform, sources in SOURCES.items():
-            for source in sources.get(family.name, ()):
-                assert re.sub("^(PAI|SageMaker|ModelArts)[ -]", "", source) in row
-            marked = marked or family.name in EXPERIMENTAL[platform]
-        assert ("**E**" in row) is marked
-
-
-def _row(page: str, name: str) -> str:
-    return next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
-
-
 def test_the_words_that_labels_have_are_all_on_the_page() -> None:
     page = prose(docs.DOCS / "metrics.md").partition(docs.BEGIN)[0]
     outcomes = {getattr(error, "outcome", "ok") for error in _leaves(CloudError)} | {"no_data"}
@@ -103,14 +67,6 @@ def _leaves(error: type[CloudError]) -> Iterator[type[CloudError]]:
     yield error
     for kind in error.__subclasses__():
         yield from _leaves(kind)
-
-
-def test_the_exporter_s_own_families_all_have_their_labels() -> None:
-    names = {metric.name: docs_metrics.labels_of(metric) for metric in docs_metrics.own_metrics()}
-    assert names["trainfleet_exporter_collector_success"] == ["provider", "collector"]
-    assert names["trainfleet_exporter_api_request_duration_seconds"] == ["provider", "api"]
-    assert names["trainfleet_exporter_credentials_expiry_timestamp_seconds"] == ["provider"]
-    assert {"process_cpu_seconds", "python_info", "trainfleet_provider_up"} <= names.keys()
 
 
 def test_every_collector_is_documented_with_its_cost() -> None:

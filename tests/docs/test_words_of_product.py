@@ -192,11 +192,6 @@ def test_texts_are_found(kind: str) -> None:
     assert sum(1 for _, text in SOURCES[kind]() for _ in sentences(text)) > 80
 
 
-def test_exceptions_are_needed() -> None:
-    shown = {sentence for texts in SOURCES.values() for _, text in texts() for sentence in sentences(text)}
-    assert EXCEPTIONS.keys() <= shown
-
-
 _PLANTED: Mapping[str, str] = {
     "help_of_families": "Seconds of a job. Nobody tells more.",
     "help_of_commands": _in_help("usage: x\n\nRuns.\n\noptions:\n  --a A  an a\n  --b B  Nobody tells more.\n"),

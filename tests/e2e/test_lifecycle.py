@@ -272,12 +272,6 @@ def test_once_ends_if_its_output_has_no_reader(tmp_path: Path, cloud: tuple[Simu
     assert (process.returncode, log) == (1, b"trainfleet-exporter: cannot write the output: its reader has closed it\n")
 
 
-def test_once_for_its_exit_code_alone(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
-    command = ["sh", "-c", '"$@" >&-', "sh", *COMMAND, "once", _config(tmp_path, cloud[1]), "--log.level=warn"]
-    done = subprocess.run(command, capture_output=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
 def test_a_read_only_file_system(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
     config = _config(tmp_path, cloud[1])
     command = on_read_only(COMMAND, tmp_path)
@@ -299,15 +293,6 @@ def test_a_ledger_on_a_read_only_file_system(tmp_path: Path, hole: str) -> None:
     (line,) = done.stderr.decode().splitlines()
     assert 'global.ledger_file: found "jobs.jsonl"; allowed: a file in a folder that exists and is writable' in line
     assert not (tmp_path / "jobs.jsonl").exists()
-
-
-def test_the_demo_on_a_read_only_file_system(tmp_path: Path) -> None:
-    environ = {"COVERAGE_PROCESS_START": "", "COVERAGE_PROCESS_CONFIG": ""}
-    command = on_read_only(COMMAND)
-    with running_exporter(["demo", "--log.level=info"], tmp_path / "log", command=command, environ=environ) as exporter:
-        exporter.wait_until_ready()
-        assert exporter.end(signal=signal.SIGTERM) == 0
-        assert "Traceback" not in exporter.log
 
 
 @pytest.mark.parametrize("command", ["daemon", "demo", "once"])

@@ -244,12 +244,3 @@ def _writer(path: Path) -> int | None:
         return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return None
-
-
-def test_the_demo_has_nothing_to_reload(tmp_path: Path) -> None:
-    with running_exporter(["demo", "--log.level=info"], tmp_path / "log") as exporter:
-        exporter.process.send_signal(signal.SIGHUP)
-        eventually(lambda: "SIGHUP ignored" in exporter.log, what="the answer to SIGHUP")
-        assert exporter.client.post("/-/reload").status_code == 403
-        assert "trainfleet_exporter_config_last_reload_successful 1.0\n" in exporter.metrics().text
-        assert exporter.end(signal=signal.SIGTERM) == 0

@@ -6,12 +6,8 @@ And that an exporter whose polls fail all day holds no more tasks, threads and f
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import os
-import resource
 import socket
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -149,72 +145,3 @@ def test_exporter_serves_without_the_cloud_and_recovers(tmp_path: Path) -> None:
                     await daemon.stop()
 
     run_stepped(main)
-
-
-def _held(others: set[threading.Thread]) -> tuple[int, int, int]:
-    """Tasks, threads but for `others`, and file descriptors."""
-    gc.collect()
-    threads = set(threading.enumerate()) - others
-    return len(asyncio.all_tasks()), len(threads), len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-
-
-def test_a_thousand_failing_polls_hold_nothing(tmp_path: Path) -> None:
-    others = set(threading.enumerate())  # those of earlier tests end when they like
-
-    async def main() -> None:
-        with held_port() as port:
-            exporter = _load(tmp_path, f"http://127.0.0.1:{port}", interval="2s", timeout="1s")
-            async with _polling(exporter):
-                await asyncio.sleep(65)
-                after_ten = _held(others)
-                await asyncio.sleep(2000)
-                assert _held(others) == after_ten
-                assert {runner.state.series for runner in exporter.runners} == {0}
-
-    run_stepped(main)
-
-
-def test_polls_without_a_file_descriptor_say_so_and_recover(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "trainfleet_exporter")
-
-    async def main() -> None:
-        with held_port() as port:
-            exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
-            async with _polling(exporter):
-                with _no_descriptor_left():
-                    await asyncio.sleep(35)
-                    assert _up(exporter) == {0.0}
-                reported = [getattr(record, "fields", {}).get("error") for record in caplog.records]
-                assert any("too many open files" in str(error) for error in reported)
-                assert set(_logged(caplog).values()) == {1}
-                outcomes = {
-                    sample.labels["outcome"]
-                    for family in exporter.telemetry.registry.collect()
-                    for sample in family.samples
-                    if sample.name == "trainfleet_exporter_api_requests_total" and sample.value
-                }
-                assert outcomes == {"network"}
-                async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
-                    await asyncio.sleep(60)
-                    assert _up(exporter) == {1.0}
-                    await exporter.aclose()
-
-    run_stepped(main)
-
-
-@contextmanager
-def _no_descriptor_left() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
-    opened: list[int] = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
-    try:
-        try:
-            while True:
-                opened.append(os.dup(0))
-        except OSError:
-            yield
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

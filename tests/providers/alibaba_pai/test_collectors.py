@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -29,65 +26,6 @@ def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
         check_golden_samples(GOLDEN / "whole_poll.txt", await fleet.lines(""))
 
     run(rich_cloud(), steps, config)
-
-
-def test_denied_families_are_not_shown(run: Run) -> None:
-    config = CONFIG.replace(
-        "providers:", 'global: {metrics: {deny: ["trainfleet_pod_*", trainfleet_job_info]}}\nproviders:'
-    )
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        assert await fleet.lines("pod_", "job_info") == []
-        assert await fleet.lines("job_status")
-
-    run(rich_cloud(), steps, config)
-
-
-def test_half_lists_and_broken_answers_never_replace_a_part(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job(f"j{number}") for number in range(250)]
-    whole = [row["JobId"] for row in cloud.jobs]
-
-    def of_running(change: Callable[[dict[str, Any]], Any]) -> Callable[[str, dict[str, str]], httpx.Response | None]:
-        def answer(operation: str, query: dict[str, str]) -> httpx.Response | None:
-            if operation != "ListJobs" or query.get("Status") != "Running" or query["PageNumber"] != "2":
-                return None
-            changed = change(cloud.operations["ListJobs"](query) or {})
-            return changed if isinstance(changed, httpx.Response) else httpx.Response(200, json=changed)
-
-        return answer
-
-    broken: dict[str, Callable[[dict[str, Any]], Any]] = {
-        "an empty page in the middle": lambda page: {**page, "Jobs": []},
-        "a page of rows that were there before": lambda page: {**page, "Jobs": cloud.jobs[:150]},
-        "no list": lambda page: {"TotalCount": 250},
-        "null for a list": lambda page: {**page, "Jobs": None},
-        "no total": lambda page: {"Jobs": page["Jobs"]},
-        "an empty object": lambda page: {},
-        "an array": lambda page: [],
-        "an empty body": lambda page: httpx.Response(200, content=b""),
-        "no content": lambda page: httpx.Response(204),
-        "cut off": lambda page: httpx.Response(200, content=b'{"Jobs": [{"JobId": "j1'),
-        "a gateway's page": lambda page: httpx.Response(502, html="<html>"),
-        "too many requests": lambda page: httpx.Response(429, json={"Code": "Throttling"}),
-    }
-
-    async def steps(fleet: Fleet) -> None:
-        jobs = fleet.runner("jobs")
-        await fleet.exporter.poll_once()
-        for name, change in broken.items():
-            cloud.answer = of_running(change)
-            await jobs.tick()
-            assert jobs.state.success is False, name
-            assert len(await fleet.lines("job_info")) == len(whole), name
-            assert await fleet.value(RUNNING) == 250, name
-            assert jobs.state.parts_failed == 1, name
-            cloud.answer = lambda *_: None
-            await jobs.tick()
-            assert jobs.state.success is True, name
-
-    run(cloud, steps)
 
 
 def test_pages_smaller_than_requested_are_read_to_the_end(run: Run) -> None:
@@ -129,25 +67,6 @@ def test_one_workspace_fails_and_the_other_stays_fresh(run: Run) -> None:
         shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
         assert shown == {"a", "b", "c"}
         assert fleet.own("collector_success", collector="jobs") == 1
-
-    run(cloud, steps)
-
-
-def test_a_workspace_that_is_gone_takes_its_series_along(run: Run) -> None:
-    cloud = Cloud()
-    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
-    cloud.workspaces.append({"WorkspaceId": "3", "WorkspaceName": "three", "Status": "DISABLED"})
-    cloud.jobs = [job("a"), job("b", WorkspaceId="2")]
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        assert len(await fleet.lines("workspace_info")) == 2
-        assert len(await fleet.lines("pod_", "job_requested_pods", "job_info")) == 2
-        del cloud.workspaces[1]
-        await fleet.exporter.poll_once()
-        await fleet.exporter.poll_once()  # others may have begun the first with the old list
-        assert await fleet.value('workspace_info{workspace_id="2",workspace_name="two"}') is None
-        assert [line for line in await fleet.lines("") if 'workspace_id="2"' in line] == []
 
     run(cloud, steps)
 
@@ -202,65 +121,6 @@ def test_unlisted_configured_workspace_fails_by_name(run: Run) -> None:
         assert logged() == 2
 
     run(cloud, steps, config)
-
-
-def test_calls_of_a_poll_do_not_grow_with_the_jobs_but_by_pages(run: Run) -> None:
-    spent: dict[int, Counter[str]] = {}
-    for count in (10, 1000):  # of jobs
-        cloud = Cloud()
-        cloud.jobs = [job(f"j{number}") for number in range(count)]
-
-        async def steps(fleet: Fleet, cloud: Cloud = cloud, count: int = count) -> None:
-            for name in ("workspaces", "jobs", "job_counts", "pools"):
-                await fleet.runner(name).tick()
-            spent[count] = Counter(name for name, _ in cloud.calls)
-
-        run(cloud, steps)
-    assert spent[10] == {"ListWorkspaces": 1, "ListJobs": 11 + 3, "ListQuotas": 1}
-    assert spent[1000] - spent[10] == {"ListJobs": 9}  # nine more pages of a hundred
-
-
-def test_requests_are_counted_as_the_cloud_saw_them(run: Run) -> None:
-    cloud = rich_cloud()
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        counted: Counter[str] = Counter()
-        for family in fleet.exporter.telemetry.registry.collect():
-            for sample in family.samples:
-                if sample.name == "trainfleet_exporter_api_requests_total":
-                    counted[sample.labels["operation"]] += int(sample.value)
-        assert counted == Counter(name for name, _ in cloud.calls)
-
-    run(cloud, steps)
-
-
-def _up(fleet: Fleet) -> float | None:
-    return fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"})
-
-
-@pytest.mark.parametrize("source", ["auto", "job_metrics"])
-def test_provider_of_an_unreachable_cloud_is_down(run: Run, source: str) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]  # on a quota: `auto` has no reason to ask for its metrics
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(30)
-        assert _up(fleet) == 1
-        cloud.answer = lambda *_: httpx.Response(403, json={"Code": "Forbidden.RAM", "Message": "no"})
-        await asyncio.sleep(400)  # the slowest interval is 300 s
-        states = {runner.state.collector: runner.state.success for runner in fleet.exporter.runners}
-        assert not any(states.values()), states
-        assert _up(fleet) == 0
-        await asyncio.sleep(3600)
-        assert await fleet.lines("job_", "jobs", "pod_", "pool_") == []
-        cloud.answer = lambda *_: None
-        await asyncio.sleep(301)
-        assert _up(fleet) == 1
-        assert len(await fleet.lines("pod_info", "job_info")) == 1
-
-    run(cloud, steps, CONFIG.replace("source: job_metrics", f"source: {source}"))
 
 
 def test_what_is_built_on_a_workspace_goes_with_it(run: Run) -> None:
@@ -354,29 +214,6 @@ def test_unusable_rare_readings_are_logged_once(run: Run) -> None:
         cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
         assert await fleet.exporter.poll_once()
         assert (logged("dropped unusable"), logged("no more unusable")) == (1, 1)
-
-    run(cloud, steps)
-
-
-def test_outage_and_its_end_are_logged_once(run: Run) -> None:
-    cloud = Cloud()
-
-    def refuse(*_: object) -> httpx.Response:
-        raise httpx.ConnectError("connection refused")
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(30)
-        cloud.answer = refuse
-        await asyncio.sleep(1200)
-        reported = [line for line in fleet.log if line.startswith("poll failed")]
-        assert len(reported) <= 2 * len(fleet.exporter.runners)
-        assert not [line for line in fleet.log if "recovered" in line]
-        cloud.answer = lambda *_: None
-        await asyncio.sleep(600)
-        assert len([line for line in fleet.log if "recovered" in line]) == len(
-            {line.state.collector for line in fleet.exporter.runners}
-        )
 
     run(cloud, steps)
 

@@ -122,27 +122,6 @@ def test_a_failing_query_for_ends_fails_alone(run: Callable[[Steps], None], answ
     run(steps)
 
 
-def test_a_query_for_ends_that_hangs_leaves_time_for_live_jobs(
-    run: Callable[[Steps], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quick = Cloud.__call__
-
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
-        async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
-            if "TimeRangeField" in request.url.params:
-                await asyncio.sleep(1000)
-            return quick(self, request)
-
-        monkeypatch.setattr(Cloud, "__call__", answer)
-        end(cloud, 0)
-        cloud.jobs.append(job("c"))
-        await poll_jobs(fleet)
-        assert await shown(fleet, "c") == "running"
-        assert fleet.own("collector_success", collector="jobs") == 0
-
-    run(steps)
-
-
 @pytest.mark.parametrize("answer", [REFUSED, BROKEN, DENIED])
 def test_a_failing_look_up_is_made_again_and_loses_itself(run: Callable[[Steps], None], answer: httpx.Response) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
@@ -261,25 +240,6 @@ def test_an_ended_job_is_shown_until_its_end_is_known(
         assert [await shown(fleet, job_id) for job_id in "abc"] == ["succeeded", "running", "running"]
         assert await fleet.value(RUNNING) == 2
         assert await fleet.value(SUCCEEDED) == 1
-
-    run(steps)
-
-
-def test_failing_finished_queries_open_no_other_circuit(run: Callable[[Steps], None]) -> None:
-    """How many jobs ended is asked by lists of ids, which are another query of the same operation."""
-
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
-        ids = [str(number) for number in range(6)]
-        cloud.workspaces = [dict(cloud.workspaces[0], WorkspaceId=one) for one in ids]
-        cloud.jobs = [job(f"{one}-{number}", WorkspaceId=one) for one in ids for number in range(20)]
-        await fleet.runner("workspaces").tick()
-        await poll_jobs(fleet)
-        cloud.answer = lambda operation, query: BROKEN if "TimeRangeField" in query else None
-        for number in range(len(cloud.jobs)):
-            end(cloud, number, 90)
-        await poll_jobs(fleet)
-        counted = [f'jobs_finished_total{{workspace_id="{one}",status="succeeded"}}' for one in ids]
-        assert [await fleet.value(series) for series in counted] == [20] * 6
 
     run(steps)
 
