@@ -1,7 +1,7 @@
 """An exporter that polls on command: `python -m benchmarks.driven CONFIG`.
 
-The exporter and its web server are those of the daemon; only the schedule is not. Each line of its input is a command,
-answered by a line of JSON when it is done: the CPU seconds that the process has used.
+The exporter, its poll thread and its web server are those of the daemon; only the schedule is not. Each line of its
+input is a command, answered by a line of JSON when it is done: the CPU seconds that the process has used.
 
 * `poll`: poll every bulk collector once; from then on the per-object collectors poll by themselves.
 * `sweep [NAME...]`: poll these bulk collectors (default: all), and wait until their page is ready to be sent.
@@ -20,6 +20,7 @@ from time import process_time
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.polling import PerObjectCollector
+from trainfleet_exporter.polling.poll_thread import PollThread
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.app import make_app
@@ -38,36 +39,50 @@ async def _main(config_path: Path) -> None:
     server = WebServer(make_app(pages), listen("127.0.0.1:0"))
     tune_memory()
     exporter.page_store.current()
+    exporter.page_store.is_kept_built = True
     await server.start()
-    ready = asyncio.create_task(exporter.page_store.keep_built())
     print(json.dumps({"url": f"http://{server.addresses[0]}"}), flush=True)
-    loop = asyncio.get_running_loop()
-    polling: asyncio.Task[None] | None = None
-    wanted = asyncio.Event()
-    per_object: set[asyncio.Task[None]] = set()
-    while command := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
-        match command.split():
-            case ["poll"]:
-                await _poll(exporter)
-                if not per_object:
-                    per_object |= {
-                        asyncio.create_task(_poll_alone(runner))
-                        for runner in exporter.runners
-                        if isinstance(runner.collector, PerObjectCollector)
-                    }
-            case ["sweep", *names]:
-                await _poll(exporter, names)
-                exporter.page_store.build()
-            case ["on"]:
-                wanted.set()
-                polling = asyncio.create_task(_poll_on(exporter, wanted))
-            case ["off"] if polling is not None:
-                wanted.clear()
-                await polling
+    polls, driver = PollThread(lambda: sys.exit("the poll thread died")), _Driver(exporter)
+    await polls.call(driver.begin())
+    while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        await polls.call(driver.do(*command.split()))
         print(json.dumps({"cpu": process_time()}), flush=True)
-    ready.cancel()
     await server.stop()
-    await exporter.aclose()
+    await polls.call(exporter.aclose())
+    await polls.close()
+
+
+class _Driver:
+    """Carries out commands in the loop that polls."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        self._exporter = exporter
+        self._wanted = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._polling: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Build pages from now on."""
+        self._tasks.append(asyncio.create_task(self._exporter.page_store.keep_built()))
+
+    async def do(self, command: str, *names: str) -> None:
+        """Carry out one command."""
+        match command:
+            case "poll":
+                await _poll(self._exporter)
+                if len(self._tasks) == 1:
+                    runners = self._exporter.runners
+                    alone = [runner for runner in runners if isinstance(runner.collector, PerObjectCollector)]
+                    self._tasks += [asyncio.create_task(_poll_alone(runner)) for runner in alone]
+            case "sweep":
+                await _poll(self._exporter, names)
+                self._exporter.page_store.build()
+            case "on":
+                self._wanted.set()
+                self._polling = asyncio.create_task(_poll_on(self._exporter, self._wanted))
+            case "off" if self._polling is not None:
+                self._wanted.clear()
+                await self._polling
 
 
 async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:

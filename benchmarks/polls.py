@@ -27,7 +27,6 @@ short one does not."""
 
 _NOISE = 1.05
 """Growth above linear by less than this is noise: medians of the same poll differ by this factor between runs."""
-_FOR_DURATIONS = 0.4
 
 _BUSY_JOBS = 800
 _WINDOWS, _SHORT_WINDOWS = 8, 2
@@ -81,9 +80,6 @@ def cost(*, short: bool) -> Iterator[Found]:
     found = _measure(sizes, rounds)
     yield _table(found, rounds)
     yield _growth(found)
-    largest = found[max(found)]
-    yield _durations("a jobs poll", largest, JOBS_DURATIONS, JOBS)
-    yield _durations("a poll of all bulk collectors", largest, DURATIONS, ALL)
 
 
 def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:
@@ -166,16 +162,6 @@ def _growth(found: Mapping[int, _Costs]) -> Check:
 
 def _grown(found: Mapping[int, _Costs], kind: Kind, small: int, large: int) -> list[float]:
     return [more / less for less, more in zip(found[small][kind], found[large][kind], strict=True)]
-
-
-def _durations(what: str, costs: _Costs, some: Kind, everything: Kind) -> Check:
-    shares = [few / all_of_it for few, all_of_it in zip(costs[some], costs[everything], strict=True)]
-    ratio = statistics.median(shares)
-    return Check(
-        f"{what} in which only durations changed costs at most {_FOR_DURATIONS} × a poll in which everything changed",
-        f"{spread(shares)} ×",
-        ratio <= _FOR_DURATIONS,
-    )
 
 
 def busy(*, short: bool) -> Iterator[Found]:

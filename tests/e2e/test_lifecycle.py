@@ -42,6 +42,23 @@ sys.exit(main())
 """
 
 
+BROKEN_POLLS = """
+import signal, sys, time
+from trainfleet_exporter.polling.poll_thread import PollThread
+def die():
+    raise SystemExit("Authorization: Bearer abcdefgh12345678abcd")
+def hang():
+    time.sleep(60)
+def begin(polls, died, real=PollThread.__init__):
+    real(polls, died)
+    signal.signal(signal.SIGUSR1, lambda *_: polls.post(die))
+    signal.signal(signal.SIGUSR2, lambda *_: polls.post(hang))
+PollThread.__init__ = begin
+from trainfleet_exporter.__main__ import main
+sys.exit(main())
+"""
+
+
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[tuple[Simulator, str]]:
     with running_cloud(seed=1, clouds=CLOUDS) as found:
@@ -194,6 +211,33 @@ def test_a_name_server_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> No
     with running_exporter([config], tmp_path / "log", command=command) as exporter:
         eventually(lambda: _threads(exporter) > 1, what="a name to be looked up")
         _ends_well(exporter)
+
+
+@contextmanager
+def _broken_polls(folder: Path, url: str, number: int) -> Iterator[ExporterProcess]:
+    """An exporter that has polled, and whose poll thread then gets into trouble."""
+    command = [sys.executable, "-c", BROKEN_POLLS]
+    with running_exporter([_config(folder, url)], folder / "log", command=command) as exporter:
+        exporter.wait_until_ready()
+        exporter.process.send_signal(number)
+        yield exporter
+
+
+def test_poll_thread_that_dies_ends_the_process(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    with _broken_polls(tmp_path, cloud[1], signal.SIGUSR1) as exporter:
+        assert exporter.process.wait(2 * WITHIN) == 1
+        assert "the poll thread died; the exporter exits" in exporter.log
+        assert "Traceback" in exporter.log
+        assert "abcdefgh12345678" not in exporter.log
+
+
+def test_poll_thread_that_hangs_delays_no_exit(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
+    with _broken_polls(tmp_path, cloud[1], signal.SIGUSR2) as exporter:
+        assert exporter.metrics().status_code == 200
+        began = time.monotonic()
+        assert exporter.end(signal=signal.SIGTERM, within=2 * WITHIN) == 0
+        assert time.monotonic() - began < WITHIN
+        assert "shutdown timed out" in exporter.log
 
 
 def _threads(exporter: ExporterProcess) -> int:

@@ -1,19 +1,15 @@
-"""The thread that polls: what crosses, how it ends, and what happens if it dies."""
+"""The thread that polls: what crosses, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.logs import line_of
 from trainfleet_exporter.polling.poll_thread import PollThread
-from trainfleet_exporter.process.logs import facts_of
 
 
 @pytest.fixture(autouse=True)
@@ -95,40 +91,5 @@ def test_main_thread_runs_while_the_other_computes() -> None:
         over.set()
         await computing
         await polls.close()
-
-    asyncio.run(main())
-
-
-def test_thread_that_dies_is_reported_with_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        died = threading.Event()
-        polls = PollThread(died.set)
-        await polls.call(asyncio.sleep(0))
-
-        def die() -> None:
-            raise SystemExit("Authorization: Bearer abcdefgh12345678abcd")
-
-        polls.post(die)
-        assert await asyncio.to_thread(died.wait, 10)
-        await polls.close()
-
-    with caplog.at_level(logging.CRITICAL):
-        asyncio.run(main())
-    (record,) = caplog.records
-    assert line_of(record).startswith("the poll thread died; the exporter exits")
-    trace = facts_of(record)["trace"]
-    assert "in die" in trace
-    assert "abcdefgh" not in trace.splitlines()[-1]
-
-
-def test_close_does_not_wait_for_a_thread_that_hangs() -> None:
-    async def main() -> None:
-        polls, goes_on = PollThread(lambda: None), threading.Event()
-        await polls.call(asyncio.sleep(0))
-        polls.post(lambda: goes_on.wait(30))
-        began = time.monotonic()
-        await polls.close()
-        assert time.monotonic() - began < 10
-        goes_on.set()
 
     asyncio.run(main())
