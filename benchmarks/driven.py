@@ -95,9 +95,9 @@ async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:
     first = [runner for runner in bulk if runner.state.collector in _FIRST]
     await asyncio.gather(*(runner.tick() for runner in first))
     await asyncio.gather(*(runner.tick() for runner in bulk if runner not in first))
-    failed = [runner.state.collector for runner in bulk if not runner.state.success]
+    failed = [f"{runner.state.collector}: {runner.errors}" for runner in bulk if not runner.state.success]
     if failed:
-        raise SystemExit(f"these collectors fail: {', '.join(failed)}")
+        raise SystemExit(f"these collectors fail: {'; '.join(failed)}")
 
 
 async def _poll_on(exporter: Exporter, wanted: asyncio.Event) -> None:

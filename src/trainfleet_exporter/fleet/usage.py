@@ -13,10 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
+from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level, Quantity
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.usage.quantities import convert, total
+from trainfleet_exporter.providers.usage.quantities import convert_each, total
 
 Key = tuple[str, ...]
 KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}
@@ -57,25 +57,27 @@ class NewestReadings:
         """Readings so far, whether or not they are shown."""
         self.since = now - max_age
         """Readings from before this Unix time are too old to be shown, and need not be asked for."""
-        self._begun, self._until = begun, now + FUTURE
+        self._begun, self._until, self._length = begun, now + FUTURE, KEY_LENGTHS[level]
         self._is_known, self._once = is_known, once
 
     def put(self, key: Key, time: float, value: float | None) -> None:
         """Take over a reading, if it is newer than the last one of its key."""
         self.points += 1
         begun = self._begun.get(key[0])
-        if not 0 <= time <= self._until or (begun is not None and len(key) < KEY_LENGTHS[self.level]):
+        if not 0 <= time <= self._until or (begun is not None and len(key) < self._length):
             self.spoil(key[0])
         elif time < self.since:
             self.dropped["stale"] += 1
         elif begun is None or time < begun:
             self.dropped["unlisted"] += begun is not None or not self._is_known(key[0])
         else:
-            self.dropped["malformed"] += value is None
+            if value is None:
+                self.dropped["malformed"] += 1
             before, left_out = self.found.get(key), value
             if before is None or before[0] < time:
-                self.found[key], left_out = (time, value), None if before is None else before[1]
-            self.dropped["duplicate"] += self._once and left_out is not None
+                self.found[key], left_out = (time, value), before and before[1]
+            if self._once and left_out is not None:
+                self.dropped["duplicate"] += 1
 
     def spoil(self, owner: str) -> None:
         """Note an unusable reading of a job (or pool) whose time or part is unknown."""
@@ -91,23 +93,24 @@ class NewestReadings:
         parts. Parts without a reading for three minutes, or three periods, do not count.
         """
         result: list[FamilyReadings] = []
-        usable = set[Key]()
+        by_unit: dict[tuple[float, Quantity], dict[Key, tuple[float, float | None]]] = {}
         for family, factor in targets.items():
-            values: dict[Key, tuple[float, float | None]] = {}
-            for key, (time, raw) in self.found.items():
-                value = None if raw is None else convert(raw, factor, family.quantity)
-                values[key] = time, value
-                if value is not None:
-                    usable.add(key)
+            unit = factor, family.quantity
+            values = by_unit[unit] = by_unit.get(unit) or self._converted(*unit)
             if family.level == self.level:
                 rows = {key: (value, time, time) for key, (time, value) in values.items() if value is not None}
             else:
                 rows = wholes(values, family, max(SILENCE, 3 * period), self.spoiled)
             result.append(FamilyReadings(family, rows))
-        self.dropped["out_of_range"] += sum(
-            key not in usable and value is not None for key, (_, value) in self.found.items()
-        )
+        unusable = [{key for key, (_, value) in values.items() if value is None} for values in by_unit.values()]
+        of_none = set.intersection(*unusable) if unusable else ()
+        self.dropped["out_of_range"] += sum([self.found[key][1] is not None for key in of_none])
         return result
+
+    def _converted(self, factor: float, quantity: Quantity) -> dict[Key, tuple[float, float | None]]:
+        """Return the readings in base units; None for what is unusable."""
+        values = iter(convert_each([raw for _, raw in self.found.values() if raw is not None], factor, quantity))
+        return {key: (time, None if raw is None else next(values)) for key, (time, raw) in self.found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def wholes(
         groups[key[: KEY_LENGTHS[family.level]]].append(reading)
     found = {}
     for key, group in groups.items():
-        newest = max(time for time, _ in group)
+        newest = max([time for time, _ in group])
         present = [(time, value) for time, value in group if time >= newest - silence]
         whole = total([value for _, value in present], is_ratio=family.is_ratio)
         is_spoiled = bool(spoiled) and not family.is_ratio and ("" in spoiled or key[0] in spoiled)

@@ -78,39 +78,50 @@ class Renderer:
             kept = [(labels, found) for labels, found in named if labels]
             rendered.too_long += len(named) - len(kept)
             for shown in self._families[of]:
-                rows = [(labels, values, value) for labels, found in kept for values, value in shown.read(found)]
-                self._write(shown, rows, rendered)
+                samples = [(labels, *sample) for labels, found in kept for sample in shown.read(found)]
+                self._write(shown, *zip(*samples, strict=True), rendered=rendered)
         for column in columns:
             if family := self.family(column.of, column.field):
                 naming, kind = _Naming(provider, KEYS[column.of][0]), (column.accelerator,) if family.labels else ()
-                texts = [subject.labels or naming.write(subject) for subject in column.subjects]
-                rows = [(labels, kind, value) for labels, value in zip(texts, column.values, strict=True) if labels]
-                rendered.too_long += len(texts) - len(rows)
-                self._write(family, rows, rendered)
+                labels, values = (
+                    [subject.labels or naming.write(subject) for subject in column.subjects],
+                    list(column.values),
+                )
+                if "" in labels:
+                    values = [value for text, value in zip(labels, values, strict=True) if text]
+                    labels = [text for text in labels if text]
+                    rendered.too_long += len(column.subjects) - len(labels)
+                self._write(family, labels, [kind] * len(labels), values, rendered=rendered)
         return rendered
 
-    def _write(self, family: MetricFamily, rows: Sequence[_Row], rendered: Rendered) -> None:
-        """Write the samples of a family. Many have the same further labels."""
-        further = _Further(family.labels, self._job_labels)
-        texts = {values: further.labels(values) for values in {values for _, values, _ in rows}}
-        if further.cuts:
-            rendered.too_long += sum([further.cuts[values] for _, values, _ in rows])
+    def _write(
+        self,
+        family: MetricFamily,
+        labels: Sequence[str] = (),
+        further: Sequence[tuple[str, ...]] = (),
+        values: Sequence[Any] = (),
+        *,
+        rendered: Rendered,
+    ) -> None:
+        """Write samples of a family: the labels of their objects, the values of further labels, the values."""
+        writer = _Further(family.labels, self._job_labels)
+        # Many samples have the same further labels.
+        texts = {each: writer.labels(each) for each in set(further)}
+        if writer.cuts:
+            rendered.too_long += sum([writer.cuts[each] for each in further])
         if family.kind == "histogram":
-            lines = [line for labels, _, value in rows for line in _histogram_lines(family.name, labels, value)]
-        else:
-            if family.labels is None:
-                rows = [row for row in rows if texts[row[1]]]
-            numbers = format_values([value for _, _, value in rows])
-            head = f"{family.name}{{"
             lines = [
-                f"{head}{labels}{texts[values]}}} {number}\n"
-                for (labels, values, _), number in zip(rows, numbers, strict=True)
+                line
+                for of, shown in zip(labels, values, strict=True)
+                for line in _histogram_lines(family.name, of, shown)
             ]
+        else:
+            head, numbers = f"{family.name}{{", format_values(values)
+            ends = [texts[each] for each in further]
+            lines = [f"{head}{of}{end}}} {text}\n" for of, end, text in zip(labels, ends, numbers, strict=True)]
+            if family.labels is None:
+                lines = [line for line, end in zip(lines, ends, strict=True) if end]
         rendered.add(family.name, lines)
-
-
-_Row = tuple[str, tuple[str, ...], Any]
-"""A sample: the labels that name its object, the values of the further labels, and the value."""
 
 
 class _Naming:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, 
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainfleet_exporter.page import Rendered
+from trainfleet_exporter.page import Rendered, Renderer
 from trainfleet_exporter.telemetry import CollectorState
 
 # Rebuilds a part's objects for a Unix time, and returns when that has to happen next.
@@ -30,12 +30,6 @@ class LineStore(Protocol):
         self, part: Hashable, lines: Mapping[str, Sequence[bytes]], *, provider: str, objects: Sequence[object]
     ) -> None: ...
     def drop(self, part: Hashable) -> None: ...
-
-
-class PartRenderer(Protocol):
-    """The renderer that makes sample lines of model objects (page.Renderer)."""
-
-    def render(self, provider: str, objects: Sequence[object]) -> Rendered: ...
 
 
 @dataclass(slots=True)
@@ -56,7 +50,7 @@ class PartStore:
         state: CollectorState,
         *,
         page_store: LineStore,
-        renderer: PartRenderer,
+        renderer: Renderer,
         keep_polls: int,
         poll_timeout: float,
         expired: Callable[[str], None] = lambda key: None,

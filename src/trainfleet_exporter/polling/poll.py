@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
@@ -19,60 +20,6 @@ log = logging.getLogger(__name__)
 
 _LATEST = 50
 _UNUSABLE = ("malformed", "out_of_range")
-
-
-class Part:
-    """One part while it is being read. `deadline` is a loop time."""
-
-    def __init__(self, poll: Poll, key: str, deadline: float, wanted: Callable[[], bool]) -> None:
-        self.key = key
-        self.deadline = deadline
-        self._poll = poll
-        self._wanted = wanted
-
-    @property
-    def interval(self) -> float:
-        """The collector's effective interval in seconds."""
-        return self._poll.interval
-
-    async def publish(
-        self,
-        objects: Sequence[object],
-        *,
-        stale_at: float | None = None,
-        rebuild: Rebuild | None = None,
-    ) -> None:
-        """Publish a complete response in place of the last one (see PartStore.publish)."""
-        store = self._poll.store
-        store.find(self.key)
-        too_long = await store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
-        self.dropped("too_long", too_long)
-
-    async def not_found(self, error: CloudError) -> None:
-        """Remove the part's series: its object was deleted after it was listed. Only once: if it is listed again and
-        again not found, it was not deleted, and the error is raised as a failure.
-        """
-        if not self._poll.store.miss(self.key):
-            raise error
-        await self._poll.store.publish(self.key, [], wanted=self._wanted)
-
-    def dropped(self, reason: str, count: int = 1) -> None:
-        """Count dropped readings, by one of telemetry.DROP_REASONS."""
-        self._poll.dropped(reason, count)
-
-    def still_lost(self, losses: Mapping[str, int]) -> None:
-        """Keep the readings that an earlier poll dropped, by reason, as still dropped: this poll did not read that list
-        again."""
-        self._poll.still_lost(losses)
-
-    def lacks(self, what: str, error: CloudError) -> None:
-        """Count and log a call that failed and that the part does not need. The part does not fail."""
-        self._poll.lacks(what, error)
-
-    def failed(self, what: str, error: CloudError) -> None:
-        """Record that something outside this part could not be read. The poll fails; this part can still be
-        published."""
-        self._poll.failed(what, error)
 
 
 class Failures:
@@ -169,22 +116,11 @@ def _without_traces(error: BaseException) -> None:
         found = inner
 
 
-class Poll:
-    """One poll of a bulk collector, or one cycle of a per-object collector. `deadline` is a loop time."""
+class _Reporting:
+    """What a poll and its parts have in common: they report failures and dropped readings of one collector."""
 
-    def __init__(
-        self,
-        *,
-        state: CollectorState,
-        store: PartStore,
-        telemetry: Telemetry,
-        failures: Failures,
-        deadline: float,
-    ) -> None:
+    def __init__(self, state: CollectorState, store: PartStore, telemetry: Telemetry, failures: Failures) -> None:
         self.store = store
-        self.deadline = deadline
-        self.closing = False
-        """Set when the daemon stops or a reload removes the provider: an interrupted part has not failed then."""
         self._state = state
         self._telemetry = telemetry
         self._failures = failures
@@ -193,6 +129,65 @@ class Poll:
     def interval(self) -> float:
         """The collector's effective interval in seconds."""
         return self._state.interval
+
+    def failed(self, key: str, error: Exception) -> None:
+        """Record that a part could not be read, or something outside the part: it can still be published then."""
+        self.store.fail(key)
+        self._failures.add(key, error)
+
+    def lacks(self, what: str, error: CloudError) -> None:
+        """Count and log a call that failed and that the poll, or the part, does not need. Neither fails."""
+        self._failures.note(what, error)
+
+    def dropped(self, reason: str, count: int = 1) -> None:
+        """Count dropped readings, by one of telemetry.DROP_REASONS."""
+        if count:
+            self._telemetry.dropped(self._state, reason, count)
+            self._failures.lose(reason, count)
+
+    def still_lost(self, losses: Mapping[str, int]) -> None:
+        """Keep the readings that an earlier poll dropped, by reason, as still dropped: this poll did not read that list
+        again. They are not counted again."""
+        for reason, count in losses.items():
+            self._failures.lose(reason, count)
+
+
+class Part(_Reporting):
+    """One part while it is being read. `deadline` is a loop time."""
+
+    def __init__(self, key: str, deadline: float, wanted: Callable[[], bool], *reporting: Any) -> None:
+        super().__init__(*reporting)
+        self.key = key
+        self.deadline = deadline
+        self._wanted = wanted
+
+    async def publish(
+        self, objects: Sequence[object], *, stale_at: float | None = None, rebuild: Rebuild | None = None
+    ) -> None:
+        """Publish a complete response in place of the last one (see PartStore.publish)."""
+        self.store.find(self.key)
+        too_long = await self.store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
+        self.dropped("too_long", too_long)
+
+    async def not_found(self, error: CloudError) -> None:
+        """Remove the part's series: its object was deleted after it was listed. Only once: if it is listed again and
+        again not found, it was not deleted, and the error is raised as a failure.
+        """
+        if not self.store.miss(self.key):
+            raise error
+        await self.store.publish(self.key, [], wanted=self._wanted)
+
+
+class Poll(_Reporting):
+    """One poll of a bulk collector, or one cycle of a per-object collector. `deadline` is a loop time."""
+
+    def __init__(
+        self, state: CollectorState, store: PartStore, telemetry: Telemetry, failures: Failures, deadline: float
+    ) -> None:
+        super().__init__(state, store, telemetry, failures)
+        self.deadline = deadline
+        self.closing = False
+        """Set when the daemon stops or a reload removes the provider: an interrupted part has not failed then."""
 
     @asynccontextmanager
     async def part(
@@ -206,7 +201,8 @@ class Poll:
         unusable: Counter[str] = Counter()
         token = UNUSABLE.set(unusable)
         try:
-            yield Part(self, key, self.deadline if deadline is None else deadline, wanted)
+            until = self.deadline if deadline is None else deadline
+            yield Part(key, until, wanted, self._state, self.store, self._telemetry, self._failures)
         except asyncio.CancelledError:
             if not self.closing:
                 self.failed(key, DeadlineExceeded("not read before the poll's deadline"))
@@ -238,15 +234,6 @@ class Poll:
                 group.create_task(read_one(key))
         return succeeded
 
-    def failed(self, key: str, error: Exception) -> None:
-        """Record that a part could not be read."""
-        self.store.fail(key)
-        self._failures.add(key, error)
-
-    def lacks(self, what: str, error: CloudError) -> None:
-        """Count and log a call that failed and that the poll does not need."""
-        self._failures.note(what, error)
-
     def warn(self, message: str, **facts: object) -> None:
         """Log a fixed message and facts that the owner of the config should know, and that are not a failure."""
         log.warning(message, extra=fields(provider=self._state.provider, collector=self._state.collector, **facts))
@@ -254,14 +241,3 @@ class Poll:
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop all parts except these."""
         self.store.keep_only(keys)
-
-    def dropped(self, reason: str, count: int = 1) -> None:
-        """Count dropped readings, by one of telemetry.DROP_REASONS."""
-        if count:
-            self._telemetry.dropped(self._state, reason, count)
-            self._failures.lose(reason, count)
-
-    def still_lost(self, losses: Mapping[str, int]) -> None:
-        """See Part.still_lost; nothing is counted again."""
-        for reason, count in losses.items():
-            self._failures.lose(reason, count)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from trainfleet_exporter.errors import DeadlineExceeded
 from trainfleet_exporter.pacing import Pace
+from trainfleet_exporter.page import Renderer
 from trainfleet_exporter.polling.collector import BulkCollector, Collector, PerObjectCollector
-from trainfleet_exporter.polling.parts import LineStore, PartRenderer, PartStore
+from trainfleet_exporter.polling.parts import LineStore, PartStore
 from trainfleet_exporter.polling.poll import Failures, Poll
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
@@ -39,7 +40,7 @@ class Runner:
         *,
         telemetry: Telemetry,
         page_store: LineStore,
-        renderer: PartRenderer,
+        renderer: Renderer,
         keep_polls: int,
         poll_timeout: float,
         pace: Pace | None = None,
@@ -122,20 +123,25 @@ class Runner:
 
     async def _poll(self) -> None:
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        started, collector = loop.time(), self.collector
         self._failures.begin()
-        poll = Poll(
-            state=self.state,
-            store=self._store,
-            telemetry=self._telemetry,
-            failures=self._failures,
-            deadline=started + self._poll_timeout,
-        )
-        self._running = poll
-        if isinstance(self.collector, BulkCollector):
-            await self._poll_bulk(self.collector, poll)
+        deadline = started + self._poll_timeout
+        poll = self._running = Poll(self.state, self._store, self._telemetry, self._failures, deadline)
+        try:
+            # The transport enforces the deadline of each call. This timeout covers other code that could hang. It is a
+            # second later, so that the more precise error of the transport comes first.
+            async with asyncio.timeout_at(deadline + 1.0):
+                await (collector.poll(poll) if isinstance(collector, BulkCollector) else collector.begin(poll))
+            objects = () if isinstance(collector, BulkCollector) else collector.objects()
+        except TimeoutError:
+            if self._failures.count == 0:  # else the interrupted parts have noted it themselves
+                poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))
+        except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
+            poll.failed(WHOLE_COLLECTOR, error)
         else:
-            await self._poll_objects(self.collector, poll, started)
+            self._store.forgive(WHOLE_COLLECTOR)
+            if not isinstance(collector, BulkCollector):
+                await self._cycle(collector, poll, objects, started)
         self._failures.end()
         self._store.account()
         self.state.duration = loop.time() - started
@@ -145,50 +151,17 @@ class Runner:
 
     def _log(self, calls: int) -> None:
         state = self.state
-        log.debug(
-            "poll ended",
-            extra=fields(
-                provider=state.provider,
-                collector=state.collector,
-                result="success" if state.success else "failure",
-                duration=round(state.duration or 0.0, 3),
-                calls=calls,
-                parts=state.parts,
-                parts_failed=state.parts_failed,
-                series=state.series,
-            ),
+        facts = fields(
+            provider=state.provider,
+            collector=state.collector,
+            result="success" if state.success else "failure",
+            duration=round(state.duration or 0.0, 3),
+            calls=calls,
+            parts=state.parts,
+            parts_failed=state.parts_failed,
+            series=state.series,
         )
-
-    async def _poll_bulk(self, collector: BulkCollector, poll: Poll) -> None:
-        before = self._failures.count
-        try:
-            # The transport enforces the deadline of each call. This timeout covers other code that could hang. It is a
-            # second later, so that the more precise error of the transport comes first.
-            async with asyncio.timeout_at(poll.deadline + 1.0):
-                await collector.poll(poll)
-        except TimeoutError:
-            if self._failures.count == before:  # else the interrupted parts have noted it themselves
-                poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))
-        except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
-            poll.failed(WHOLE_COLLECTOR, error)
-        else:
-            self._store.forgive(WHOLE_COLLECTOR)
-
-    async def _poll_objects(self, collector: PerObjectCollector, poll: Poll, started: float) -> None:
-        try:
-            async with asyncio.timeout_at(poll.deadline + 1.0):
-                await collector.begin(poll)
-            objects = collector.objects()
-        except TimeoutError:
-            poll.failed(
-                WHOLE_COLLECTOR, DeadlineExceeded("the list of objects to poll was not read within poll_timeout")
-            )
-            return
-        except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
-            poll.failed(WHOLE_COLLECTOR, error)
-            return
-        self._store.forgive(WHOLE_COLLECTOR)
-        await self._cycle(collector, poll, objects, started)
+        log.debug("poll ended", extra=facts)
 
     async def _cycle(self, collector: PerObjectCollector, poll: Poll, objects: Sequence[str], started: float) -> None:
         loop = asyncio.get_running_loop()
@@ -198,12 +171,9 @@ class Runner:
         known = [key for key in objects if key in self._store]
         slots = asyncio.Semaphore(collector.workers)
         async with asyncio.TaskGroup() as group:
-            for key in fresh:
-                await slots.acquire()
-                self.state.interval = max(self.state.interval, loop.time() - started)
-                group.create_task(self._read(collector, poll, key, slots))
-            for place, key in enumerate(known):
-                await self._rest(started, place / len(known))
+            for place, key in enumerate((*fresh, *known), start=-len(fresh)):
+                if place >= 0:
+                    await self._rest(started, place / len(known))
                 await slots.acquire()
                 # A cycle that is longer than all before publishes its length at once, not only at its end.
                 self.state.interval = max(self.state.interval, loop.time() - started)

@@ -1,9 +1,7 @@
 """Runs collectors: one APScheduler job for each, the first run at once, never two runs of one at a time.
 
-Known problems of APScheduler, fixed here:
-- It plans by the wall clock, so a clock that is set back an hour would stop polling for an hour.
-- It skips a run that outlasts its interval, instead of starting the next one at once.
-- Its intervals are fixed, while ours stretch: each run's end sets the time of the next.
+APScheduler plans by the wall clock and by fixed intervals, and skips a run that the last one outlasts. Here intervals
+are counted by the loop's clock and stretch, so each second the next run is planned again if its time has moved.
 """
 
 from __future__ import annotations
@@ -28,16 +26,15 @@ _EXPIRY_INTERVAL = 1.0
 _CLOCK_JUMP = 2.0
 """If the wall clock moves by more than this against the loop's clock, it was set."""
 _TOLERANCE = 0.5
-"""Seconds by which a planned run may differ from the current interval, which changes all the time."""
+"""Seconds by which a run may differ from the current interval, which changes all the time."""
 
 
 @dataclass(slots=True, eq=False)
 class _Runs:
-    """The runs of one runner. `began` is the loop time that its latest was due at, `due` that of the next."""
+    """The runs of one runner. `began` is the loop time from which the interval to the next one counts."""
 
     runner: Runner
     began: float
-    due: float
     job: Job | None = None
     running: bool = False
     over: bool = False
@@ -67,9 +64,8 @@ class Schedule:
         if not self._scheduler.running:
             self._waiting += runners
             return
-        now = asyncio.get_running_loop().time()
         for runner in runners:
-            runs = _Runs(runner, now, now)
+            runs = _Runs(runner, asyncio.get_running_loop().time() - runner.interval)
             runs.job = self._scheduler.add_job(
                 self._run,
                 IntervalTrigger(seconds=runner.collector.interval, timezone=UTC),
@@ -77,7 +73,6 @@ class Schedule:
                 next_run_time=datetime.now(UTC),
                 misfire_grace_time=None,
                 coalesce=True,
-                max_instances=1,
             )
             self._runs.append(runs)
 
@@ -105,34 +100,29 @@ class Schedule:
             await asyncio.sleep(0)  # its shutdown is a callback on this loop
 
     async def _run(self, runs: _Runs) -> None:
-        loop = asyncio.get_running_loop()
+        now = asyncio.get_running_loop().time
         runs.running = True
         try:
             while self._scheduler.running and not runs.over:
-                # Counted from its due time, so that small delays do not add up. It may begin earlier, if the wall
-                # clock was set or the interval just became longer.
-                runs.began = min(runs.due, loop.time())
+                # Counted from its due time, so that small delays do not add up.
+                due = runs.began + runs.runner.interval
+                runs.began = due if 0 <= now() - due <= _TOLERANCE else now()
                 await runs.runner.tick()
-                runs.due = runs.began + runs.runner.interval
-                if runs.due > loop.time():
+                if runs.began + runs.runner.interval > now():
                     break
-                runs.due = loop.time()  # after a run that outlasts its interval, the next starts at once
+                runs.began = now() - runs.runner.interval  # it outlasted its interval: the next one starts at once
         finally:
             runs.running = False
             self._plan(runs)
 
     def _plan(self, runs: _Runs) -> None:
-        wait = max(0.0, runs.due - asyncio.get_running_loop().time())
-        if self._scheduler.running and not runs.running and not runs.over and runs.job is not None:
-            runs.job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=wait))
-
-    def _follow_pace(self, runs: _Runs) -> None:
-        """Move the next run if the interval has changed since the end of the latest one."""
-        runs.runner.look_ahead()
-        due = max(runs.began + runs.runner.interval, asyncio.get_running_loop().time())
-        if not runs.running and runs.began != runs.due and abs(due - runs.due) > _TOLERANCE:
-            runs.due = due
-            self._plan(runs)
+        """Plan the next run, unless it is planned for about that time already."""
+        if not self._scheduler.running or runs.running or runs.over or runs.job is None:
+            return
+        wait = max(0.0, runs.began + runs.runner.interval - asyncio.get_running_loop().time())
+        planned = datetime.now(UTC) + timedelta(seconds=wait)
+        if abs((planned - runs.job.next_run_time).total_seconds()) > _TOLERANCE:
+            runs.job.modify(next_run_time=planned)
 
     async def _expire_parts(self) -> None:
         loop = asyncio.get_running_loop()
@@ -143,13 +133,10 @@ class Schedule:
             if abs(jump) > _CLOCK_JUMP:
                 offset += jump
                 log.warning("system clock jumped; polls keep their intervals", extra=fields(seconds=round(jump, 1)))
-                for runs in self._runs:
-                    self._plan(runs)
-            for runs in list(self._runs):
-                if runs.over:  # it may have ended during an expiry
-                    continue
+            for runs in [runs for runs in self._runs if not runs.over]:
                 try:
-                    self._follow_pace(runs)
+                    runs.runner.look_ahead()
+                    self._plan(runs)
                     await runs.runner.expire()
                 except Exception:  # an error of one runner must not keep old parts of another
                     log.exception("dropping expired parts failed: internal error")

@@ -122,7 +122,8 @@ def readings(
             key += ["/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu"]
         milliseconds = number_of(point.get("timestamp"))
         at = milliseconds / 1000 if milliseconds is not None and milliseconds.is_integer() else math.inf
-        yield tuple(takewhile(bool, key)) or ("",), at, _first(point, statistics, number_of)
+        whole = tuple(key) if all(key) else tuple(takewhile(bool, key)) or ("",)
+        yield whole, at, _first(point, statistics, number_of)
 
 
 def job_of(point: Point) -> str:
@@ -156,7 +157,7 @@ def number_of(value: object) -> float | None:
     """A number, or a text of one; infinite if it is beyond reason."""
     if isinstance(value, float):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | str):
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     try:
         return float(value)
@@ -214,9 +215,6 @@ def log_unfed(unfed: Iterable[Unfed], logged: set[Unfed]) -> None:
                 reading=each.family, source="CloudMonitor", source_metric=printable(each.metric, 80), cause=each.cause
             )
             log.warning("cannot use a metric of the source", extra=facts)
-
-
-# The collector.
 
 
 class Space:

@@ -57,33 +57,26 @@ def believable_ratio(ratio: float, *, bounded: bool) -> float | None:
 
 def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
     """A reading in base units, or None if it cannot be true."""
-    if quantity in RATIOS:
-        return believable_ratio(raw * factor, bounded=quantity == "bounded_ratio")
-    value = raw * factor
-    if quantity == "flag":
-        return value if value in (0, 1) else None
-    if quantity == "celsius":
-        return value if _COLDEST <= value <= _HOTTEST else None
-    # Written so that a NaN is refused as well. The last digits of thousandths are noise that was not measured.
-    return (round(value, _DIGITS) if factor < 1 else value) if 0 <= value < math.inf else None
+    return convert_each([raw], factor, quantity)[0]
 
 
 def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
-    """Readings in base units, as `convert`."""
-    if quantity in ("flag", "celsius"):
-        return [convert(raw, factor, quantity) for raw in raws]
+    """Readings in base units, each None if it cannot be true."""
+    values = [raw * factor for raw in raws]
+    if quantity == "flag":
+        return [value if value in (0, 1) else None for value in values]
+    if quantity == "celsius":
+        return [value if _COLDEST <= value <= _HOTTEST else None for value in values]
     if quantity not in RATIOS:
-        values = [raw * factor for raw in raws]
-        if factor < 1:
-            return [round(value, _DIGITS) if 0 <= value < math.inf else None for value in values]
-        return [value if 0 <= value < math.inf else None for value in values]
+        # Written so that a NaN is refused as well. The last digits of thousandths are noise that was not measured.
+        kept = [value if 0 <= value < math.inf else None for value in values]
+        return [value and round(value, _DIGITS) for value in kept] if factor < 1 else kept
     found: list[float | None] = []
-    for raw in raws:
-        value = raw * factor
+    for value in values:
         units = round(value * 1e12) if 0 <= value <= 1 else -1
-        # The same as `convert`, in a third of the time: dividing rounds as well, but near halves.
+        # The same as a rounded ratio, in a third of the time: dividing rounds as well, but near halves.
         is_exact = units >= 0 and -0.49 < value * 1e12 - units < 0.49
-        found.append(units / 1e12 if is_exact else convert(raw, factor, quantity))
+        found.append(units / 1e12 if is_exact else believable_ratio(value, bounded=quantity == "bounded_ratio"))
     return found
 
 
