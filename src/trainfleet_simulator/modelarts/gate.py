@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation
 from trainfleet_simulator.keys import Tokens
 from trainfleet_simulator.modelarts import iam, monitor, pools, sts, training, v1, workloads
 from trainfleet_simulator.modelarts.agency import Agency
@@ -29,9 +28,9 @@ from trainfleet_simulator.modelarts.auth import Gatekeeper
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.node_loads import NodeLoads
 from trainfleet_simulator.modelarts.parameters import Call, Handler, refused
-from trainfleet_simulator.modelarts.refusals import refusal
 from trainfleet_simulator.modelarts.scheduled_events import list_scheduled_events
 from trainfleet_simulator.modelarts.task_series import TaskSeries
+from trainfleet_simulator.refusals import MODELARTS
 from trainfleet_simulator.world.fleet import World
 
 _V1_VERSION = "/v1/{project}/training-jobs/{JobId}/versions/{VersionId}"
@@ -111,8 +110,13 @@ _USUAL = {
 _AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavailable"}
 
 
-class ModelArts:
+class ModelArts(Cloud):
     """One project. Its v2 jobs and pools are in one world, and its v1 jobs in another."""
+
+    refusals = MODELARTS
+    usual_codes = _USUAL
+    other_code = "ModelArts.0010"
+    code_fields = ("error_code", "errorType")
 
     def __init__(
         self, world: World, legacy: World, gatekeeper: Gatekeeper, *, tokens: Tokens, agency: Agency, aom: Aom
@@ -203,18 +207,6 @@ class ModelArts:
         else:
             body = {"error_code": error.code, "error_msg": error.message}
         return JSONResponse(body, error.status, headers={"X-Request-Id": request_id})
-
-    def usual(self, status: int) -> ApiError:
-        return ApiError(status, *_USUAL.get(status, ("ModelArts.0010", "The simulator fails on request.")))
-
-    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-        return refusal(kind, request, operation)
-
-    def hint(self, seconds: int) -> Mapping[str, str]:
-        return {}
-
-    def code(self, body: Any) -> str:
-        return str(body.get("error_code") or body.get("errorType") or "") if isinstance(body, dict) else ""
 
 
 def _find(request: ApiRequest) -> tuple[str, dict[str, str], Handler] | None:

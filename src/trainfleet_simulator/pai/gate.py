@@ -14,15 +14,15 @@ from urllib.parse import parse_qsl, unquote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation, route_name
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, route_name, said_on_request
 from trainfleet_simulator.keys import Keys
 from trainfleet_simulator.pai import aiworkspace, dlc, paistudio, quota_nodes, quota_users, quota_workloads
 from trainfleet_simulator.pai.auth import Verifier
 from trainfleet_simulator.pai.metadata import ROUTES, Metadata, is_metadata
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings, in_its_own_words
 from trainfleet_simulator.pai.parameters import Call, Handler
-from trainfleet_simulator.pai.refusals import refusal
 from trainfleet_simulator.pai.sts import Sts
+from trainfleet_simulator.refusals import PAI
 from trainfleet_simulator.world.fleet import World
 
 _APIS = {
@@ -85,8 +85,13 @@ def _routes(monitor: Monitor, sts: Sts) -> dict[tuple[str, str], _Route]:
     }
 
 
-class Pai:
+class Pai(Cloud):
     """One account with its world."""
+
+    refusals = PAI
+    usual_codes = said_on_request(_USUAL_CODES)
+    other_code = "InternalError"
+    code_fields = ("Code",)
 
     def __init__(self, world: World, keys: Keys, monitor: MonitorSettings, sts: Sts) -> None:
         self.world = world
@@ -143,17 +148,8 @@ class Pai:
         }
         return JSONResponse(body, error.status, headers={"x-acs-request-id": request_id})
 
-    def usual(self, status: int) -> ApiError:
-        return ApiError(status, _USUAL_CODES.get(status, "InternalError"), "The simulator fails on request.")
-
-    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-        return refusal(kind, request, operation)
-
     def hint(self, seconds: int) -> Mapping[str, str]:
         return {"x-acs-retry-after": str(seconds * 1000)}
-
-    def code(self, body: Any) -> str:
-        return str(body.get("Code", "")) if isinstance(body, dict) else ""
 
 
 def _of_metadata(request: ApiRequest) -> bool:

@@ -15,14 +15,14 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Operation, route_name
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, route_name, said_on_request
 from trainfleet_simulator.keys import Keys
+from trainfleet_simulator.refusals import AWS, AWS_QUERY_CODES
 from trainfleet_simulator.sagemaker import cloudwatch, hyperpod, plans, training
 from trainfleet_simulator.sagemaker.auth import ALGORITHM, Verifier
 from trainfleet_simulator.sagemaker.identity import XMLNS, AwsSts
 from trainfleet_simulator.sagemaker.metadata import ROUTES, Metadata, is_metadata
 from trainfleet_simulator.sagemaker.parameters import Call, Handler, Lists, offset_of
-from trainfleet_simulator.sagemaker.refusals import QUERY_CODES, refusal
 from trainfleet_simulator.world.fleet import World
 
 _HANDLERS: Mapping[str, Mapping[str, Handler]] = {
@@ -57,8 +57,13 @@ class Xml(PlainTextResponse):
     media_type = "text/xml"
 
 
-class Aws:
+class Aws(Cloud):
     """One account in one region, with the training jobs of a world."""
+
+    refusals = AWS
+    usual_codes = said_on_request(_USUAL_CODES)
+    other_code = "InternalFailure"
+    code_fields = ("__type",)
 
     def __init__(self, world: World, keys: Keys, sts: AwsSts) -> None:
         self.world = world
@@ -122,7 +127,7 @@ class Aws:
 
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         headers = {"x-amzn-requestid": request_id}
-        in_query = QUERY_CODES.get(error.code, error.code)
+        in_query = AWS_QUERY_CODES.get(error.code, error.code)
         match operation.api:
             case "metadata":
                 return PlainTextResponse(error.message, error.status)
@@ -142,7 +147,7 @@ class Aws:
                 status = error.status
             case _:
                 # Errors from in front of the service have a prefix. Every error of the caller is a 400.
-                shared = error.code in QUERY_CODES
+                shared = error.code in AWS_QUERY_CODES
                 body = {
                     "__type": f"com.amazon.coral.service#{error.code}" if shared else error.code,
                     "Message" if shared or error.code == "ResourceNotFound" else "message": error.message,
@@ -150,18 +155,6 @@ class Aws:
                 status = 400 if shared else error.status
         headers |= {"content-type": _JSON[operation.api], "x-amzn-errortype": error.code}
         return JSONResponse(body, status, headers=headers)
-
-    def usual(self, status: int) -> ApiError:
-        return ApiError(status, _USUAL_CODES.get(status, "InternalFailure"), "The simulator fails on request.")
-
-    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-        return refusal(kind, request, operation)
-
-    def hint(self, seconds: int) -> Mapping[str, str]:
-        return {}
-
-    def code(self, body: Any) -> str:
-        return str(body.get("__type", "")).rpartition("#")[2] if isinstance(body, dict) else ""
 
 
 def _is_sts(request: ApiRequest) -> bool:

@@ -190,11 +190,6 @@ def test_wait_beyond_all_bounds_is_in_the_last_bucket_only() -> None:
     assert (set(queued.counts), queued.count, queued.sum) == ({0}, 1, week)
 
 
-def test_bounds_are_those_of_the_contract() -> None:
-    minute, hour, day = 60, 3600, 86400
-    assert (10, 30, minute, 5 * minute, 15 * minute, hour, 4 * hour, 12 * hour, day, 3 * day, 7 * day) == BOUNDS
-
-
 def test_nodes_are_counted_over_jobs_and_outlive_them() -> None:
     histories = JobHistories(BEGAN)
     for number in range(3):
@@ -211,19 +206,6 @@ def test_machines_of_jobs_without_a_pool_are_not_counted() -> None:
     histories = JobHistories(BEGAN)
     _poll(histories, _job(pool_id=""), Records(faults=(_fault(1, nodes=(("vm-1", "node"),)),)), 10)
     assert histories.fleet(BEGAN + 100) == []
-
-
-def test_forgotten_jobs_take_no_memory_after_a_week() -> None:
-    histories = JobHistories(BEGAN)
-    records = Records(
-        intervals=_spans(("queued", 1, 2), ("preparing", 2, 3), ("running", 3, None)),
-        faults=(_fault(1, nodes=(("n1", "node"),)),),
-    )
-    _poll(histories, _job(), records, 10)
-    histories.keep_only(set(), BEGAN + 8 * 86400)
-    state = vars(histories) | vars(vars(histories)["_held"])
-    kept = {name: value for name, value in state.items() if name not in ("_began", "_held", "_pools", "_nodes")}
-    assert all(not value for value in kept.values()), kept
 
 
 def test_exit_codes_are_shown() -> None:

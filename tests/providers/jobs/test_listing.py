@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import ReferenceType, ref
 
 import msgspec
 import pytest
@@ -39,52 +38,6 @@ def read(service: Service) -> Listing[Any]:
         return str(row["id"])
 
     return asyncio.run(read_whole_list(service.page, id_of=id_of, operation="ListThings"))
-
-
-@pytest.mark.parametrize(("count", "pages"), [(0, 1), (1, 1), (3, 1), (4, 2), (9, 3), (10, 4)])
-def test_a_list_that_stays_is_read_once(count: int, pages: int) -> None:
-    service = Service([f"row {number}" for number in range(count)])
-    assert list(read(service).rows) == service.rows
-    assert service.answered == pages
-
-
-def test_a_long_page_is_let_go_before_others_get_their_turn() -> None:
-    class Rows(list[Any]):
-        """A list that can be referred to weakly."""
-
-    held: list[ReferenceType[Rows]] = []
-
-    async def read_page(_: int) -> Page[Any]:
-        rows = Rows({"id": str(number)} for number in range(2_000))
-        held.append(ref(rows))
-        asyncio.get_running_loop().call_soon(lambda: left.append(held[-1]() is not None))
-        return Page(2_000, rows)
-
-    async def main() -> Listing[Any]:
-        listing = await read_whole_list(read_page, id_of=lambda row: str(row["id"]), operation="ListThings")
-        await asyncio.sleep(0)
-        return listing
-
-    left: list[bool] = []
-    assert len(asyncio.run(main()).rows) == 2_000
-    assert left == [False]
-
-
-def test_a_page_is_let_go_before_the_next_is_asked_for() -> None:
-    class Rows(list[Any]):
-        """A list that can be referred to weakly."""
-
-    class Watched(Service):
-        last: ReferenceType[Rows] | None = None
-
-        async def page(self, number: int) -> Page[Any]:
-            assert self.last is None or self.last() is None
-            page = await super().page(number)
-            rows = Rows(page.rows or ())
-            self.last = ref(rows)
-            return Page(page.total, rows)
-
-    assert len(read(Watched("abcdefghi")).rows) == 9
 
 
 def test_row_that_moved_between_pages_is_found_by_rereading() -> None:

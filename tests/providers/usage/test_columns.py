@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Sequence
-from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -180,81 +178,6 @@ def test_wholes_are_what_their_parts_make(readings: list[Reading], known: list[t
     assert shown.get(f"PodUsage.{field}", {}) == pytest.approx(pods, abs=1e-9)
 
 
-def test_metrics_of_the_same_pods_share_all_but_their_values() -> None:
-    entities = Entities()
-    first, second = (
-        _made(feed, [Reading(job_id, pod, 5) for job_id in "ab" for pod in (0, 1)], entities) for feed in (CPU, MEMORY)
-    )
-    for one, other in zip(first, second, strict=True):
-        assert one.entity_list is other.entity_list
-        assert one.oldest is other.oldest
-        assert one.newest is other.newest
-
-
-def test_new_pods_do_not_mix_up_two_metrics_under_way() -> None:
-    entities = Entities()
-    first, second = _collected(MEMORY, [Reading("a", 0, 1)], entities), _collected(CPU, [Reading("b", 0, 2)], entities)
-    _take(first, [Reading("c", 0, 3)])
-    _take(second, [Reading("a", 0, 4), Reading("c", 0, 5)])
-    assert _shown(_columns(MEMORY, first, entities).columns)["PodUsage.values.memory_bytes"] == {
-        ("a", "a-0"): 1,
-        ("c", "c-0"): 3,
-    }
-    assert _shown(_columns(CPU, second, entities).columns)["PodUsage.values.cpu"] == {
-        ("b", "b-0"): 0.02,
-        ("a", "a-0"): 0.04,
-        ("c", "c-0"): 0.05,
-    }
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([CPU, MEMORY, CARDS]),
-            st.lists(
-                st.builds(
-                    Reading,
-                    st.sampled_from("abc"),
-                    st.integers(0, 3),
-                    st.integers(-1, 90),
-                    age=st.sampled_from([60.0, 60.0, 60.0, 400.0]),
-                    card=st.integers(0, 1),
-                ),
-                max_size=10,
-            ),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-    st.randoms(use_true_random=False),
-)
-def test_concurrent_metrics_equal_separate_ones(reads: list[tuple[Feed, list[Reading]]], turns: Random) -> None:
-    entities = Entities()
-    found: dict[int, list[Column]] = {}
-
-    async def other_tasks() -> None:
-        for _ in range(turns.randint(0, 2)):
-            await asyncio.sleep(0)
-
-    async def read(number: int, feed: Feed, points: list[Reading]) -> None:
-        collected = _collected(feed, [], entities)
-        for point in points:
-            _take(collected, [point])
-            await other_tasks()
-        found[number] = list((columns(collected, entities, feed.targets)).columns)
-
-    async def main() -> None:
-        await asyncio.gather(*[read(number, *one) for number, one in enumerate(reads)])
-
-    asyncio.run(main())
-    for number, (feed, points) in enumerate(reads):
-        assert _shown(found[number]) == _show(feed, points)
-        for column in found[number]:
-            assert len(column.oldest) == len(column.newest) == len(column.entity_list.subjects)
-            assert column.first == min(column.oldest)
-            assert column.entity_list.owners == {subject.keys[0] for subject in column.entity_list.subjects}
-
-
 def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:
     entities = Entities()
     _show(CPU, [Reading("a", 0, 10), Reading("b", 0, 20)], entities)
@@ -264,24 +187,6 @@ def test_a_known_pod_of_a_job_that_others_serve_now_is_not_shown() -> None:
         "JobUsage.values.cpu": {("b",): 0.2},
     }
     assert collected.dropped == {}
-
-
-def test_replaced_pods_known_by_cards_only_are_forgotten() -> None:
-    entities = Entities()
-    most = 0
-    for restart in range(200):
-        _show(CARDS, [Reading("a", restart, 50)], entities)
-        most = max(most, len(entities.of("device")), len(entities.of("pod")))
-        entities.keep_if({"a"}.__contains__)
-    assert most <= 70
-
-
-def test_what_is_shown_stays_while_the_next_metric_brings_others() -> None:
-    entities = Entities()
-    shown = _made(MEMORY, [Reading("a", 0, 1)], entities)
-    _collected(CPU, [Reading("b", 0, 2)], entities)
-    entities.keep_if({"b"}.__contains__)
-    assert _shown(shown)["PodUsage.values.memory_bytes"] == {("a", "a-0"): 1}
 
 
 def test_what_became_too_old_or_is_listed_no_more_goes() -> None:
@@ -322,33 +227,3 @@ def test_the_newest_reading_of_each_job_over_all_metrics() -> None:
     assert newest == {"a": NOW - 60, "b": NOW - 65}
     of_jobs = [column for column in found if column.readings.of is JobUsage]  # as where pods are not exposed
     assert newest_by_owner(of_jobs) == newest
-
-
-def test_nothing_makes_nothing() -> None:
-    assert _made(CPU, []) == []
-    assert newest_by_owner([]) == {}
-
-
-def test_the_same_readings_again_show_the_same_columns() -> None:
-    entities = Entities()
-
-    def poll(readings: list[Reading], before: Shown | None, feed: Feed = MEMORY) -> Shown:
-        collected = _collected(feed, readings, entities)
-        shown = _columns(feed, collected, entities, before)
-        assert collected.dropped["out_of_range"] == sum(reading.value == -1 for reading in readings)
-        return shown
-
-    points = [Reading("a", 0, 1), Reading("a", 1, 2), Reading("b", 0, -1)]
-    first = poll(points, None)
-    assert poll(points, first) is first
-    assert poll(points[::-1], first) is first
-    for other in (
-        [*points[:2], Reading("b", 0, 1)],
-        [*points[:2], Reading("b", 0, -1, age=50)],
-        points[:2],
-        [*points, Reading("b", 1, 1)],
-        [*points, Reading("a", 2, 1, age=-math.inf)],
-    ):
-        assert poll(other, first) is not first
-        assert _shown(poll(other, first).columns) == _show(MEMORY, other)
-    assert poll(points, first, CPU) is not first

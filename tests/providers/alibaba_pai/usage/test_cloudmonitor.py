@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,42 +174,6 @@ def test_strange_points_lose_only_themselves(run: Run) -> None:
 
 
 REASONS = ("duplicate", "out_of_range", "malformed", "stale", "unlisted", "no_data")
-
-
-def test_a_metric_is_replaced_whole_or_not_at_all(run: Run) -> None:
-    cloud = Cloud()
-    cloud.point_page = 2
-    cloud.jobs = [job(name) for name in "abc"]
-    cloud.catalogue = [CPU, metric("JOB_MEMORY_UTIL", "%")]
-    for name in ("JOB_CPU_UTIL", "JOB_MEMORY_UTIL"):
-        cloud.points[name] = [point(job_id, 50) for job_id in "abc"]
-
-    def second_page_of_cpu(answer: httpx.Response) -> Callable[[str, dict[str, str]], httpx.Response | None]:
-        return lambda _, query: answer if query.get("MetricName") == "JOB_CPU_UTIL" and "NextToken" in query else None
-
-    broken = {
-        "server": httpx.Response(500, json={"Code": "InternalError"}),
-        "client": httpx.Response(200, json={"Code": "ParameterInvalid", "Success": False, "Message": "no"}),
-        "bad_answer": httpx.Response(200, json={"Code": "200", "Success": True, "Datapoints": "[{"}),
-    }
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        for points in cloud.points.values():
-            for one in points:
-                one["Average"] = 60
-        for reason, answer in broken.items():
-            cloud.answer = second_page_of_cpu(answer)
-            await fleet.runner("usage").tick()
-            assert [line[-4:] for line in await fleet.lines("job_cpu_utilization_ratio")] == [" 0.5"] * 3
-            assert [line[-4:] for line in await fleet.lines("job_memory_utilization_ratio")] == [" 0.6"] * 3
-            assert fleet.own("collector_parts_failed", collector="usage") == 1
-            errors = fleet.own("collector_errors_total", collector="usage", reason=reason)
-            assert errors == 1, reason
-        assert len(await fleet.lines("job_usage_info")) == 3
-        assert not [query for query in cloud.called("DescribeMetricLast") if "Dimensions" in query]
-
-    run(cloud, steps)
 
 
 def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
@@ -482,22 +445,3 @@ def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:
         assert 'job_id="b"' in line
 
     run(slow, steps)
-
-
-def test_failing_service_keeps_its_last_good_answer_for_a_time(run: Run) -> None:
-    cloud = monitored_world()
-    refresh(cloud)
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(30)
-        cloud.answer = lambda name, _: httpx.Response(503, json={}) if name == "DescribeMetricLast" else None
-        await asyncio.sleep(240)
-        assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 4
-        await asyncio.sleep(400)
-        assert await fleet.lines("job_cpu_utilization_ratio", "job_usage_info", "pool_cpu_util", "device_") == []
-        refresh(cloud)
-        await asyncio.sleep(180)
-        assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 4
-
-    run(cloud, steps)

@@ -180,34 +180,6 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
     run(cloud, steps)
 
 
-@pytest.mark.long
-def test_pods_that_are_replaced_for_months_leave_nothing_behind(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    cloud.catalogue = [metric("CARD_GPU_DUTY_CYCLE", "%"), metric("POD_CPU_UTIL", "%")]
-
-    async def steps(fleet: Fleet) -> None:
-        gc.collect()  # what the tests before left
-        most = 0
-        for restart in range(60):
-            for name in ("CARD_GPU_DUTY_CYCLE", "POD_CPU_UTIL"):
-                cloud.points[name] = [point("a", 50, pod=f"a-{restart}-{pod}", gpuId="0") for pod in range(2)]
-            assert await fleet.exporter.poll_once()
-            most = max(most, _subjects())
-        assert 0 < most <= 16
-        families = ("pod_cpu_utilization_ratio", "job_cpu_utilization_ratio", "device_utilization_ratio")
-        lines = await fleet.lines(*families)
-        assert len(lines) == 5
-        assert sum(f"a-{restart}-" in line for line in lines) == 4
-        cloud.jobs = []
-        assert await fleet.exporter.poll_once()
-        for _ in range(2):
-            await fleet.runner("usage").tick()
-        assert _subjects() == 0
-
-    run(cloud, steps)
-
-
 def _subjects() -> int:
     """How many jobs, pods and cards of the test are known anywhere."""
     known = [found._known for found in gc.get_objects() if isinstance(found, Subjects)]
