@@ -160,7 +160,7 @@ def test_codes_decide_whether_a_permission_is_missing(tmp_path: Path, cloud: str
 @pytest.mark.parametrize(
     ("fault", "advice"),
     [
-        (Fault({}, kind="skewed_clock"), ["set the clock: "]),
+        (Fault({}, kind="skewed_clock"), ["fix the credentials (from config file): HTTP 400 InvalidTimeStamp"]),
         (Fault({}, kind="revoked_credentials"), ["fix the credentials (from config file): "]),
         (Fault({"api": "paistudio"}, kind="throttled"), ["paistudio throttles: lower limits.requests_per_second"]),
         (Fault({"operation": "ListQuotas"}, kind="html"), ["check pools: ListQuotas: HTTP 200"]),

@@ -82,8 +82,7 @@ SYMPTOMS = {
     ),
     "clock": Symptom(
         "403 and other rejected calls",
-        ["reason=auth", "the clock of this machine is off"],
-        advice="clock",
+        ["reason=auth", "InvalidTimeStamp"],
         faults=[{"match": {}, "kind": "skewed_clock"}],
     ),
     "wrong project": Symptom(

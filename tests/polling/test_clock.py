@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -214,8 +213,8 @@ def test_a_clock_that_is_set_by_an_hour_and_back_changes_nothing(tmp_path: Path)
 
 
 @pytest.mark.long
-def test_wrong_clock_shows_nothing_wrong_and_recovers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The clouds' clock stays: Alibaba refuses what is signed by ours; Huawei's tokens do not mind."""
+def test_step_of_the_clock_loses_no_family(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The clouds' clock stays: Alibaba refuses what is signed by ours, and then its own time is used."""
     caplog.set_level(logging.INFO)
 
     async def main() -> None:
@@ -223,38 +222,23 @@ def test_wrong_clock_shows_nothing_wrong_and_recovers(tmp_path: Path, caplog: py
         async with site(tmp_path, clock=lambda: START + loop.time()) as here:
             await asyncio.sleep(LONGEST + 7)
             assert here.failing() == []
-            before, calls = set(await here.families()), len(here.watch.calls)
+            before = set(await here.families())
             intervals = here.own("collector_interval_seconds")
-            for step in (-HOUR, HOUR):
+            for step in (-HOUR, HOUR, HOUR, -HOUR):
                 since = _now()
                 caplog.clear()
                 set_clock(step)
-                await asyncio.sleep(2 * LONGEST + 60)  # everybody's last good answer was kept for one interval
+                await asyncio.sleep(2 * LONGEST + 60)
                 _check_rhythm(here.watch, intervals, since=since)
-                assert here.watch.calls_since(since) < calls
-                assert {name.partition("/")[0] for name in here.failing()} == {PAI}
-                assert {name for name in await here.families() if PAI in name} == {f"trainfleet_provider_info/{PAI}"}
-                _check_log(caplog)
-                since = _now()
-                set_clock(-step)
-                await asyncio.sleep(2 * LONGEST + 30)  # what builds on the list of jobs comes after that
-                _check_rhythm(here.watch, intervals, since=since)
-                # A cycle over the jobs that began before may be under way: each of them has been read since.
-                assert here.parts_failed() == 0
+                assert here.failing() == []
                 assert set(await here.families()) >= before
-                await here.check_dates()
+                messages = [record.getMessage() for record in caplog.records]
+                assert sum("clock of this machine is off" in message for message in messages) == 2  # one a cloud
+                assert sum("system clock jumped" in message for message in messages) == 1
+            await here.check_dates()
             assert here.issued() <= 6
 
     run_stepped(main)
-
-
-def _check_log(caplog: pytest.LogCaptureFixture) -> None:
-    """What is wrong was said once by each collector, and that it is the clock."""
-    reported = [fields for record in caplog.records if "error" in (fields := getattr(record, "fields", {}))]
-    assert max(Counter((fields["collector"], fields["error"].reason) for fields in reported).values()) == 1
-    messages = [record.getMessage() for record in caplog.records]
-    assert any("the clock of this machine is off by 60 minutes" in str(fields["error"]) for fields in reported)
-    assert sum("system clock jumped" in message for message in messages) == 1
 
 
 def test_token_is_renewed_in_time_after_the_clock_is_set_back(tmp_path: Path) -> None:

@@ -10,34 +10,32 @@ from typing import Any, TypeVar
 import httpx
 
 from tests.support.clock import run_stepped
+from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import CloudError
-from trainfleet_exporter.providers.key_search import NoHttp, without_calls
+from trainfleet_exporter.providers.key_search import KeyHttp, NoHttp, without_calls
 from trainfleet_exporter.providers.keys import Keys
+from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.transport import Account, Call, CallLimits, Dialect, HttpSettings, Transport
 
 T = TypeVar("T")
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
-class MockHttp:
-    """The calls of a search (providers.key_search.Http): each API is at a host with the name of its label."""
+class MockHttp(KeyHttp):
+    """The calls of a search: each API is at a host with the name of its label."""
 
     def __init__(self, answer: Answer) -> None:
         self.calls: list[str] = []
-        self._transport = Transport(
-            account=Account("test", CallLimits(requests_per_second=1000)),
-            http=HttpSettings(trust_env=False),
-            observe=lambda attempt: None,
-            send=httpx.MockTransport(answer),
-        )
-
-    def asks(self, origin: str) -> None:
-        """Go on."""
+        account = Account("test", CallLimits(requests_per_second=1000))
+        context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
+        send, http = httpx.MockTransport(answer), HttpSettings(trust_env=False)
+        self._mock = Transport(account=account, http=http, observe=context.observe, send=send)
+        super().__init__(self._mock, context, lambda api: f"http://{api}.test", {})
 
     async def call(self, call: Call, into: type[T], dialect: Dialect, url: str = "") -> T:
         """The answer."""
         self.calls.append(call.operation)
-        client = self._transport.client(url or f"http://{dialect.api}.test", dialect)
+        client = self._mock.client(url or f"http://{dialect.api}.test", dialect)
         return await client.call(call, into, deadline=asyncio.get_running_loop().time() + 20)
 
 

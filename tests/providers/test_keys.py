@@ -31,7 +31,6 @@ class Source:
     lifetime: float | None = HOUR
     errors: list[CloudError] = field(default_factory=list)
     fetches: int = 0
-    basis: str = "one"
     hold: asyncio.Event | None = None
 
     async def fetch(self, deadline: float) -> Keys:
@@ -45,7 +44,7 @@ class Source:
         return Keys(f"id-{number}", f"secret-{number}", expires=end, origin="here")
 
     def credential(self) -> FetchedKeys[Keys]:
-        return FetchedKeys("p", "somewhere", self.fetch, basis=lambda: self.basis)
+        return FetchedKeys("p", "somewhere", self.fetch, clock=time.time)
 
 
 def _soon() -> float:
@@ -105,17 +104,6 @@ def test_failed_fetch_is_repeated_after_a_pause(name: str) -> None:
     run_stepped(main)
 
 
-def test_another_password_ends_the_pause() -> None:
-    async def main() -> None:
-        source = Source(errors=[AccessDenied("no")])
-        credential = source.credential()
-        assert await _outcome(credential) == "auth"
-        source.basis = "two"
-        assert await _outcome(credential) == "id-2"
-
-    run_stepped(main)
-
-
 @pytest.mark.parametrize("error", [LeaseLost("no"), RequestTimedOut("the poll ends").not_attempted()])
 def test_call_that_was_not_sent_makes_no_pause(error: CloudError) -> None:
     async def main() -> None:
@@ -134,7 +122,7 @@ def test_keys_of_the_machine_do_not_replace_those_of_a_profile(caplog: pytest.Lo
             origin = next(origins)
             return Keys(f"id-{origin[0]}", "planted", origin=origin)
 
-        credential = FetchedKeys("p", "the default chain", fetch)
+        credential = FetchedKeys("p", "the default chain", fetch, clock=time.time)
         for _ in range(3):
             assert (await credential.keys(asyncio.get_running_loop().time() + 50)).access_key_id == "id-p"
             await asyncio.sleep(301)
@@ -247,8 +235,11 @@ def test_unusable_part_is_refused_by_name(part: int, text: str) -> None:
 
 
 def test_keys_that_have_ended_blame_the_clock() -> None:
-    with pytest.raises(AccessDenied, match="check the clock of this machine"):
-        Keys("id", "secret", "token", expires=time.time() - 1)
+    async def main() -> None:
+        with pytest.raises(AccessDenied, match="check the clock of this machine"):
+            await Source(lifetime=-1.0).credential().keys(_soon())
+
+    run_stepped(main)
 
 
 # Files that rotate together.
@@ -317,9 +308,10 @@ def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
         async with raw_server(JSON_OK) as machine:
             endpoints: dict[str, str] = {}
             asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
+            asked.deadline = _soon()
             for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
                 dialect = OpenDialect(api, lambda answer: None)
-                await asked.by(_soon()).call(Call(operation="Get", path="/"), dict, dialect, url)
+                await asked.call(Call(operation="Get", path="/"), dict, dialect, url)
             await asked.aclose()
             assert len(machine.heads) == 1
         assert through_proxy == ["uri.test", "127.0.0.1"]

@@ -20,17 +20,9 @@ from trainfleet_exporter.errors import AccessDenied
 from trainfleet_exporter.providers.alibaba_pai.credentials import load as load_alibaba
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials
 from trainfleet_exporter.providers.huawei_modelarts.credentials import load as load_huawei
-from trainfleet_exporter.providers.key_search import SearchHttp, open_credential
+from trainfleet_exporter.providers.key_search import open_credential
 
 PASSWORD = object()
-
-
-class Http(MockHttp):
-    """Calls until a deadline (providers.key_search.KeyHttp)."""
-
-    def by(self, deadline: float) -> SearchHttp:
-        """The same."""
-        return self
 
 
 @dataclass
@@ -105,7 +97,7 @@ def test_replaced_files_are_used_when_they_are_whole(name: str, tmp_path: Path) 
         if section is PASSWORD:
             section = Credentials(username="u", password=Secret.from_file(tmp_path / "token"), domain_name="d")
         environ = {name: text.replace("{home}", str(tmp_path)) for name, text in case.env.items()}
-        http: Any = Http(case.answer)
+        http = MockHttp(case.answer)
         credential = open_credential("p", section, case.load, http, {**environ, "HOME": str(tmp_path)})
         began, found = asyncio.get_running_loop().time(), []
         await credential.keys(began + 20)

@@ -7,6 +7,7 @@ import pytest
 from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.huawei_modelarts import api as huawei
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.transport import HttpAnswer
 
 
@@ -15,7 +16,7 @@ def _huawei(status: int, **body: str) -> CloudError | None:
 
 
 def _pai(status: int, code: str, message: str, **headers: str) -> CloudError | None:
-    dialect = PaiDialect("cloudmonitor", "2019-01-01", credential=None)  # type: ignore[arg-type]  # judging needs none
+    dialect = PaiDialect("cloudmonitor", "2019-01-01", credential=None, clock=ServerClock())  # type: ignore[arg-type]  # judging needs none
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return dialect.judge(HttpAnswer(status, named, b"{}", {"Code": code, "Message": message}))
 

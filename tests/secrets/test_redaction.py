@@ -27,7 +27,8 @@ from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.canonical import canonical_request
 from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, canonical_path
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomDialect
-from trainfleet_exporter.providers.keys import FixedKeys, Keys
+from trainfleet_exporter.providers.judging import ServerClock
+from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,
@@ -71,11 +72,11 @@ class Sent:
 
 
 def _pai(api: str = "dlc") -> Dialect:
-    return PaiDialect(api, "2020-12-03", FixedKeys(Keys(KEY_ID, KEY_SECRET, TOKEN)))
+    return PaiDialect(api, "2020-12-03", GivenKeys.of(Keys(KEY_ID, KEY_SECRET, TOKEN)), ServerClock())
 
 
 def _identity() -> Identity:
-    keys = FixedKeys(Keys(KEY_ID, KEY_SECRET, TOKEN))
+    keys = GivenKeys.of(Keys(KEY_ID, KEY_SECRET, TOKEN))
     return Identity(keys, region="cn-north-4", project_id="p")
 
 
@@ -127,13 +128,13 @@ CLOUDS = {
     "pai": Cloud(_pai, _pai_string, _pai_refusal, lambda text: {"Success": False, **_pai_refusal(text)}),
     "cloudmonitor": Cloud(lambda: _pai("cloudmonitor"), _pai_string, _pai_refusal, _pai_refusal),
     "modelarts": Cloud(
-        lambda: HuaweiDialect("modelarts", _identity()),
+        lambda: HuaweiDialect("modelarts", _identity(), ServerClock()),
         _huawei_string,
         lambda text: {"error_code": "APIGW.0301", "error_msg": text},
         lambda text: {"is_success": False, "error_code": "ModelArts.0001", "error_msg": text},
     ),
     "aom": Cloud(
-        lambda: AomDialect("aom", _identity()),
+        lambda: AomDialect("aom", _identity(), ServerClock()),
         _huawei_string,
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},
         lambda text: {"status": "error", "errorType": "bad_data", "error": text},

@@ -35,8 +35,7 @@ def _causes(report: ProviderReport) -> Iterator[str]:
     lacking = {found.operation for found in report.missing_rights}
     refused = [found for found in report.problems if found.reason == "auth" and found.operation not in lacking]
     for message in dict.fromkeys(found.message.removeprefix(f"{found.operation}: ") for found in refused):
-        clock = "the clock of this machine is off" in message
-        yield f"set the clock: {message}" if clock else f"fix the credentials (from {report.credentials}): {message}"
+        yield f"fix the credentials (from {report.credentials}): {message}"
     for row in report.endpoints:
         if _is_dead(row):
             yield f"cannot reach {row.api} at {row.url}: check endpoints.{row.api}, http.proxy_url and the network"

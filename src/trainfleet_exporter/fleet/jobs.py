@@ -9,7 +9,6 @@ is used again is a new job, and nothing of the earlier one is shown with it. Tim
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -21,6 +20,7 @@ from trainfleet_exporter.polling import Topic
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.history import Records
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.registry import BuildContext
 
 OVERLAP = 600.0
@@ -35,11 +35,10 @@ Found = dict[str, tuple[Job, Records | None]]
 class JobTracker:
     """Which jobs of a workspace live and which ended. Each poll hands over all that it found.
 
-    `began` is when the exporter started: what ended before is not counted. `retention` is how long ended jobs are shown
-    (seconds).
+    What ended before the exporter's start is not counted. `retention` is how long ended jobs are shown (seconds).
     """
 
-    def __init__(self, workspace_id: str, *, began: float, retention: float) -> None:
+    def __init__(self, workspace_id: str, clock: ServerClock, *, retention: float) -> None:
         self.workspace_id = workspace_id
         self.live: dict[str, Job] = {}
         """Not ended, or ended and still holding resources."""
@@ -53,9 +52,7 @@ class JobTracker:
         """When jobs were read first: what ran by then was not seen to start."""
         self.ends_until: float | None = None
         """Up to when every end is known; None before the first list of them."""
-        self.ahead = 0.0
-        """By how many seconds the cloud's clock is ahead of this machine's, by which `began` is."""
-        self._began, self._retention = began, retention
+        self._clock, self._retention = clock, retention
         self._kept: Collection[str] = ()
         """Pending jobs that the latest update left as they were."""
         self._counted: dict[str, float] = {}
@@ -79,7 +76,7 @@ class JobTracker:
     def ends_since(self, now: float) -> float:
         """Return the time from which ends must be listed."""
         if self.ends_until is None:
-            return min(now - self._retention, max(self._began + self.ahead, now - LONGEST_GAP), now - OVERLAP)
+            return min(now - self._retention, max(self._clock.began, now - LONGEST_GAP), now - OVERLAP)
         return max(min(self.ends_until, now), now - LONGEST_GAP) - OVERLAP
 
     def update(
@@ -161,7 +158,7 @@ class JobTracker:
         if key not in self._counted:
             self._counted[key] = now if job.finished is None else job.finished
             # What ended before the listed time was listed earlier, and has changed since in another way.
-            ended_now = job.finished is not None and job.finished >= max(self._began + self.ahead, self.ends_since(now))
+            ended_now = job.finished is not None and job.finished >= max(self._clock.began, self.ends_since(now))
             is_new = ended_now or (before is not None and before.status not in FINISHED)
             self._counts[job.status] += is_new
             if is_new or job.holds_resources:
@@ -175,9 +172,9 @@ class ProviderJobs:
     """The jobs of a provider with one workspace: tracker, histories, and the live jobs that other collectors need."""
 
     def __init__(self, config: ProviderConfig, context: BuildContext, workspace_id: str) -> None:
-        began, retention = time.time(), context.settings.finished_job_retention
-        self.tracker = JobTracker(workspace_id, began=began, retention=retention)
-        self.histories = JobHistories(began)
+        retention = context.settings.finished_job_retention
+        self.tracker = JobTracker(workspace_id, context.clock, retention=retention)
+        self.histories = JobHistories(context.clock)
         self.listed: Topic[bool] = Topic("jobs", value=False)
         """Published by each poll that could list the live jobs."""
         self.live: Mapping[str, Job] = {}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level, Quantity
 from trainfleet_exporter.model import Readings, Subject
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.usage.quantities import convert_each, total
 
 Key = tuple[str, ...]
@@ -185,16 +186,16 @@ async def publish_fresh(
     *,
     begun: Callable[[], Mapping[str, float]],
     max_data_age: float,
-    ahead: float = 0.0,
+    clock: ServerClock,
 ) -> None:
     """Show what `shown` makes of the readings that are not too old now, and again when some are.
 
     A reading is too old after `max_data_age` seconds, or two intervals if that is longer. `begun` as in NewestReadings.
-    `ahead` is by how many seconds the clock of the readings is ahead of this machine's.
+    `clock` is that of the readings.
     """
 
     async def build(now: float) -> tuple[Sequence[object], float | None]:
-        age, known = max(max_data_age, 2 * part.interval), begun()
+        ahead, age, known = clock.ahead, max(max_data_age, 2 * part.interval), begun()
         fresh = [each for column in columns if (each := column.since(now + ahead - age, known)).rows]
         oldest = min((row[1] for column in fresh for row in column.rows.values()), default=None)
         return shown(fresh), None if oldest is None else oldest - ahead + age + _TOUCH

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -60,12 +59,12 @@ class Workspaces:
     """`states` are the status and platform status of live jobs; each has a count from the start, 0 included."""
 
     def __init__(self, config: ProviderConfig, context: BuildContext, states: Collection[tuple[Status, str]]) -> None:
-        self.began = time.time()
-        """Unix seconds. Jobs that ended before are not counted as finished, nor faults of before as faults."""
+        self.clock = context.clock
+        """The time of the cloud."""
         self.max_data_age = context.settings.max_data_age
         self.at_once = config.limits.concurrency
         """How many calls of one collector may be in flight."""
-        self.histories = JobHistories(self.began)
+        self.histories = JobHistories(self.clock)
         self.ids: Topic[tuple[str, ...]] = Topic("workspaces", ())
         """The workspaces to poll."""
         self.listed: Topic[frozenset[str]] = Topic("jobs", frozenset())
@@ -137,15 +136,15 @@ class Workspaces:
         async def live(part: Part) -> None:
             if clock() > until:
                 raise DeadlineExceeded("not read before the poll's deadline")
-            read = WorkspaceRead(part, self._tracker(part.key), time.time())
+            read = WorkspaceRead(part, self._tracker(part.key), self.clock.now())
             await read_live(read)
-            read.now, read.pending = time.time(), read.tracker.missing(read.found)
+            read.now, read.pending = self.clock.now(), read.tracker.missing(read.found)
             await self._publish(read, details, pending=read.pending)
             reads[read.ends] = read
 
         async def ends(part: Part) -> None:
             read, until = reads[part.key], clock() + _FOR_ENDS * (part.deadline - clock())
-            listed, read.until, read.now = dict(read.found), until, time.time()
+            listed, read.until, read.now = dict(read.found), until, self.clock.now()
             is_complete = await read_ends(read)
             self._drop_taken(read)
             if read.pending or any(listed.get(key) != each for key, each in read.found.items()):
@@ -164,7 +163,7 @@ class Workspaces:
             is_whole = len(done) == len(ids)
             self.listed.publish(frozenset(done), known=bool(done) or is_whole, whole=is_whole)
         await poll.read_each(reads, ends, at_once=self.at_once)
-        now = time.time()
+        now = self.clock.now()
         known = {key for each in self._trackers.values() for key in each.known_ids()}
         self.histories.keep_only(known, now)
         self._unknown = {key: since for key, since in self._unknown.items() if key in known}
@@ -197,7 +196,7 @@ class Workspaces:
 
     def _tracker(self, workspace_id: str) -> JobTracker:
         if workspace_id not in self._trackers:
-            self._trackers[workspace_id] = JobTracker(workspace_id, began=self.began, retention=self._retention)
+            self._trackers[workspace_id] = JobTracker(workspace_id, self.clock, retention=self._retention)
         return self._trackers[workspace_id]
 
     async def _publish(

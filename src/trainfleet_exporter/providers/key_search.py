@@ -12,9 +12,8 @@ import os
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidator, model_serializer
@@ -25,7 +24,7 @@ from trainfleet_exporter.config.kinds import Surroundings, is_link_local, is_loo
 from trainfleet_exporter.config.secrets import is_plain, unusable_secret
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
-from trainfleet_exporter.providers.judging import error_of, kind_of
+from trainfleet_exporter.providers.judging import ServerClock, error_of, kind_of
 from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_direct_transport
@@ -36,8 +35,6 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Keys)
 METADATA = "metadata"
 """The label `api` of metadata services."""
-Judge: TypeAlias = Callable[[HttpAnswer], CloudError | None]
-"""See transport.Dialect.judge."""
 _INSTEAD = "allowed: credentials here, or sources without that fault"
 _NEAR_SECONDS = 5.0
 """Metadata services are near, or they are not there at all."""
@@ -48,36 +45,41 @@ _NO_SECTION = "\n"
 """A name for the section of defaults that no file can have."""
 
 
-class SearchHttp(Protocol):
-    """How `load` makes calls."""
+class _CallNeeded(BaseException):
+    """Not an error: no handler of CloudError or Exception must catch it."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+
+
+class NoHttp:
+    """How `load` makes calls: not at all."""
+
+    clock = ServerClock()
 
     def asks(self, origin: str) -> None:
         """The next calls ask this source, in words. Say so before the first of them."""
-        ...
+        raise _CallNeeded(origin)
 
     async def call(self, call: Call, into: type[T], dialect: Dialect, url: str = "") -> T:
         """The answer of an API, or of the base URL if there is one. Raises CloudError."""
-        ...
+        raise _CallNeeded("")
 
 
-Load: TypeAlias = Callable[[Any, Mapping[str, str], SearchHttp], Coroutine[Any, Any, K]]
-"""Finds the keys of a config section, or of the vendor's chain without one. Raises CloudError."""
+class KeyHttp(NoHttp):
+    """How `load` makes calls: by the provider's transport, or without a proxy to what is near.
 
-
-class KeyHttp:
-    """Calls of `load`: by the provider's transport, or without a proxy to what is near. `endpoints` gets each URL."""
+    `endpoints` gets each URL.
+    """
 
     def __init__(
         self, transport: Transport, context: BuildContext, endpoint: Callable[[str], str], endpoints: dict[str, str]
     ) -> None:
         self._transport, self._context, self._endpoint, self._endpoints = transport, context, endpoint, endpoints
+        self.clock = context.clock
+        self.deadline = 0.0
+        """Of the fetch (loop time). There is one at a time."""
         self._near: Transport | None = None
-        self._deadline = 0.0
-
-    def by(self, deadline: float) -> SearchHttp:
-        """The same, until a deadline (loop time). There is one fetch at a time."""
-        self._deadline = deadline
-        return self
 
     def asks(self, origin: str) -> None:
         """Nothing to do: the keys say their origin."""
@@ -86,10 +88,10 @@ class KeyHttp:
         """The answer."""
         base_url = url or self._endpoint(dialect.api)
         self._endpoints.setdefault(dialect.api, base_url)
-        transport, deadline = self._transport, self._deadline
+        transport, deadline = self._transport, self.deadline
         if dialect.api == METADATA and (not url or is_loopback(url) or is_link_local(url)):
             if self._near is None:
-                self._near = open_direct_transport(self._context, connect_timeout=1.0, request_timeout=3.0)
+                self._near = open_direct_transport(self._context)
             transport = self._near
             deadline = min(deadline, asyncio.get_running_loop().time() + _NEAR_SECONDS)
         return await transport.client(base_url, dialect).call(call, into, deadline=deadline)
@@ -100,23 +102,8 @@ class KeyHttp:
             await self._near.aclose()
 
 
-class _CallNeeded(BaseException):
-    """Not an error: no handler of CloudError or Exception must catch it."""
-
-    def __init__(self, origin: str) -> None:
-        self.origin = origin
-
-
-class NoHttp:
-    """Makes no calls."""
-
-    def asks(self, origin: str) -> None:
-        """Stop here."""
-        raise _CallNeeded(origin)
-
-    async def call(self, call: Call, into: type[T], dialect: Dialect, url: str = "") -> T:
-        """Stop here."""
-        raise _CallNeeded("")
+Load: TypeAlias = Callable[[Any, Mapping[str, str], NoHttp], Coroutine[Any, Any, K]]
+"""Finds the keys of a config section, or of the vendor's chain without one. Raises CloudError."""
 
 
 def without_calls(found: Coroutine[Any, Any, K]) -> K | str:
@@ -150,24 +137,16 @@ def open_credential(
     environ: Mapping[str, str],
     *,
     margin: float = REFRESH_MARGIN,
-) -> Credential[Keys | K]:
+) -> Credential[K]:
     """The credential of a section, or of the vendor's chain without one. Makes no call. `margin` in seconds."""
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts)
 
     async def fetch(deadline: float) -> K:
-        return await load(section, environ, http.by(deadline))
+        http.deadline = deadline
+        return await load(section, environ, http)
 
-    basis = partial(secrets_of, section)
-    return FetchedKeys(provider, known_origin(section, load, environ), fetch, margin=margin, basis=basis)
-
-
-def secrets_of(section: Section | None) -> tuple[Secret, ...]:
-    """The secrets of a section and of those in it, as they are now. Raises AccessDenied."""
-    found: list[Secret] = []
-    for _, value in section or ():
-        found += [value.now()] if isinstance(value, Secret) else secrets_of(value) if isinstance(value, Section) else ()
-    return tuple(found)
+    return FetchedKeys(provider, known_origin(section, load, environ), fetch, clock=http.clock.now, margin=margin)
 
 
 def in_words(source: str) -> str:
@@ -176,7 +155,7 @@ def in_words(source: str) -> str:
 
 
 async def open_session(
-    http: SearchHttp, operation: str, path: str, ttl: Mapping[str, str], carrier: str, *, without: Collection[int]
+    http: NoHttp, operation: str, path: str, ttl: Mapping[str, str], carrier: str, *, without: Collection[int]
 ) -> OpenDialect:
     """The metadata service with a token of a session in the header `carrier`.
 
@@ -201,15 +180,18 @@ def judge_metadata(answer: HttpAnswer) -> CloudError | None:
     return None if kind is None else error_of(kind, "", status=answer.status, retry_after=wait)
 
 
-def issued_keys(answer: KeysAnswer | None, operation: str, origin: str, project_id: str = "") -> Keys:
-    """The temporary keys of an answer. Raises BadAnswer if a part is missing, and AccessDenied if they have expired."""
-    expires = utc_time({"at": None if answer is None else answer.expiration}, "at")
+def issued_keys(answer: Any, operation: str, origin: str, project_id: str = "") -> Keys:
+    """The temporary keys of the struct of an answer, whose expiration is an ISO 8601 time.
+
+    Raises BadAnswer if a part is missing, and AccessDenied if one cannot be used.
+    """
+    names = ("access_key_id", "access_key_secret", "security_token", "expiration")
+    *parts, end = [getattr(answer, name, None) or "" for name in names]
+    expires = utc_time({"at": end}, "at")
+    if expires is None or not all(parts):
+        raise BadAnswer("the answer lacks keys, or does not say when they expire", operation=operation)
     try:
-        parts = (answer.access_key_id, answer.access_key_secret, answer.security_token) if answer else ()
-        if not parts or expires is None or not all(parts):
-            raise BadAnswer("the answer lacks keys, or does not say when they expire")
-        key_id, secret, token = map(str, parts)
-        return Keys(key_id, secret, token, expires, origin, project_id)
+        return Keys(parts[0], parts[1], parts[2], expires, origin, project_id)
     except CloudError as error:
         error.operation = operation
         raise
@@ -232,21 +214,12 @@ def checked(load: Load[K]) -> WrapValidator:
     return WrapValidator(validate)
 
 
-class KeysAnswer(Protocol):
-    """Temporary keys as the struct of an answer has them. The expiration is an ISO 8601 time."""
-
-    access_key_id: str | None
-    access_key_secret: str | None
-    security_token: str | None
-    expiration: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class OpenDialect:
     """An API that is asked without a credential (transport.Dialect). `headers` and `target` may be secrets."""
 
     api: str
-    judge: Judge
+    judge: Callable[[HttpAnswer], CloudError | None]
     headers: Callable[[Call], Mapping[str, str]] = lambda call: {}
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Parts of the headers and of the target to redact."""
@@ -308,15 +281,46 @@ class Environment:
         """The secret in the file that a variable names."""
         return secret_of(Path(self.get(name)), f"the file of {name}")
 
-    def file(self, variable: str, *default: str) -> tuple[Path | None, str]:
-        """The path that a variable names, or that of `default` in the home directory; and its name in texts."""
+    def file(self, variable: str, *default: str) -> ProfileFile:
+        """The file that a variable names, or `default` in the home directory."""
         if path := self.get(variable):
+            shown = path if is_plain(path) else f"the file of {variable}"
             try:
-                return Path(path).expanduser(), path if is_plain(path) else f"the file of {variable}"
+                return ProfileFile(Path(path).expanduser(), shown, is_named=True)
             except RuntimeError:
                 raise AccessDenied(f"{variable} cannot be used: there is no such home directory") from None
         home = self.get("HOME")
-        return (Path(home, *default) if home else None), "/".join(("~", *default))
+        return ProfileFile(Path(home, *default) if home else None, "/".join(("~", *default)), is_named=False)
+
+
+class ProfileFile(NamedTuple):
+    """A file of profiles, its name in texts, and whether a variable names it. `path` is None without a home."""
+
+    path: Path | None
+    shown: str
+    is_named: bool
+
+    def read(self, parse: Callable[[str], T], kind: str) -> T | None:
+        """The content; None if no variable names the file and there is none.
+
+        AccessDenied names the file. It never quotes the file, because that holds secrets.
+        """
+        if self.path is None:
+            return None
+        try:
+            return parse(read_regular_file(self.path, _MOST_BYTES)[1].decode("utf-8-sig"))
+        except configparser.Error as error:
+            line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
+            reason = f"it is not {kind}" + (f" (line {line})" if line else "")
+        except OSError as error:
+            # In a home directory of another user, no file is there for this process. Containers often have such a HOME.
+            is_away = isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError)
+            if is_away and not self.is_named and not os.path.exists(self.path):  # noqa: PTH110 - Path's raises
+                return None
+            reason = error.strerror or "it cannot be read"
+        except ValueError:
+            reason = f"it is not {kind}"
+        raise AccessDenied(f"{self.shown} cannot be used: {reason}")
 
 
 def usable(value: str, name: str) -> str:
@@ -334,28 +338,6 @@ def secret_of(path: Path, shown: str) -> Secret:
         raise AccessDenied(f"{shown} cannot be used: {error.message.rpartition(' cannot be used: ')[2]}") from None
     except ValueError:
         raise AccessDenied(f"{shown} cannot be used: it is not a path") from None
-
-
-def read_file(path: Path, shown: str, parse: Callable[[str], T], kind: str, *, is_named: bool) -> T | None:
-    """The content of a file of profiles; None if no variable names it and there is none.
-
-    AccessDenied names the file. It never quotes the file, because that holds secrets.
-    """
-    try:
-        return parse(read_regular_file(path, _MOST_BYTES)[1].decode("utf-8-sig"))
-    except configparser.Error as error:
-        line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
-        reason = f"it is not {kind}" + (f" (line {line})" if line else "")
-    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-        # In a home directory of another user, no file is there for this process. Containers often have such a HOME.
-        if not is_named and not os.path.exists(path):  # noqa: PTH110 - Path.exists raises PermissionError
-            return None
-        reason = error.strerror or "it cannot be read"
-    except OSError as error:
-        reason = error.strerror or "it cannot be read"
-    except ValueError:
-        reason = f"it is not {kind}"
-    raise AccessDenied(f"{shown} cannot be used: {reason}")
 
 
 def parse_ini(text: str, *, comments: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:

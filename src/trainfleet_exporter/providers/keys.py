@@ -2,7 +2,7 @@
 
     load(section, environ, http) ──► Keys ──► FetchedKeys: fetched again before they expire, and after a refusal
     keys of the config ─────────────────────► GivenKeys: files are read again when they change
-    a credential ──► SignedDialect: signs each attempt
+    a credential ──► judging.SignedDialect: signs each attempt
 
 A fetch starts from nothing each time, so there is no state between two fetches.
 """
@@ -15,10 +15,9 @@ import logging
 import math
 import re
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import unusable_secret
@@ -29,10 +28,8 @@ from trainfleet_exporter.errors import (
     RequestRefused,
 )
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.process.redaction import HoldsSecrets, redact, remember
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
-from trainfleet_exporter.transport import Call
-from trainfleet_exporter.transport.json_fields import iso_time, printable
+from trainfleet_exporter.process.redaction import HoldsSecrets, remember
+from trainfleet_exporter.transport.json_fields import iso_time
 from trainfleet_exporter.transport.retry import wait_hint
 
 log = logging.getLogger(__name__)
@@ -49,7 +46,6 @@ ROTATION = 60.0
 """Seconds after which changed files are used even if other files of the same credential have not changed."""
 _KEY_ID = re.compile(r"LTAI[A-Za-z0-9]{12,26}|STS\.[A-Za-z0-9]{10,}|[A-Z0-9]{20}")
 """Key ids of the clouds. Their secrets have 30 characters or more, of both cases."""
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +68,6 @@ class Keys(HoldsSecrets):
                 raise AccessDenied(f"the {name} of {self.origin or 'the answer'} cannot be used: {reason}")
         if _KEY_ID.fullmatch(self.access_key_secret) and not _KEY_ID.fullmatch(self.access_key_id):
             raise AccessDenied(f"the key id and the secret of {self.origin or 'the answer'} are swapped")
-        if self.expires is not None and self.expires <= time.time():
-            ended, here = iso_time(self.expires), iso_time(time.time())
-            raise AccessDenied(
-                f"the issued credential expired at {ended}, and the time here is {here}: "
-                "check the clock of this machine"
-            )
         self.remember()
 
     def remember(self) -> None:
@@ -93,37 +83,9 @@ class Keys(HoldsSecrets):
         return (self.access_key_id, self.access_key_secret, *([self.security_token] if self.security_token else []))
 
 
-T = TypeVar("T")
 K = TypeVar("K", bound=Keys)
-K_co = TypeVar("K_co", bound=Keys, covariant=True)
 Fetch: TypeAlias = Callable[[float], Awaitable[K]]
 """Returns keys by a deadline (loop time). Raises CloudError."""
-
-
-class Credential(Protocol[K_co]):
-    """What signs the calls of a provider (also a providers.registry.Identity)."""
-
-    @property
-    def origin(self) -> str:
-        """Its source in words, without the credential or the id of a key."""
-        ...
-
-    @property
-    def expires(self) -> float | None:
-        """When the latest keys expire or expired (Unix seconds); None if they do not, and before the first."""
-        ...
-
-    async def keys(self, deadline: float) -> K_co:
-        """The keys to use now, by `deadline` (loop time). Raises CloudError."""
-        ...
-
-    def current(self) -> K_co:
-        """The same without waiting. `AccessDenied` if there are none, or if they have expired."""
-        ...
-
-    def refused(self, keys: object) -> bool:
-        """Return whether a call that was rejected with these keys is worth another try."""
-        ...
 
 
 class GivenKeys:
@@ -138,12 +100,17 @@ class GivenKeys:
         self._changed_at: float | None = None
         self.origin, self.expires = key_id.source, None
 
+    @classmethod
+    def of(cls, keys: Keys) -> GivenKeys:
+        """Return keys that never change, such as those that a role is assumed with."""
+        return cls(*map(Secret, keys.parts()))
+
     async def keys(self, deadline: float) -> Keys:
-        """The keys as they are now."""
+        """The keys as they are now, by `deadline` (loop time). Raises CloudError."""
         return self.current()
 
     def current(self) -> Keys:
-        """The keys as they are now. The same object while they are the same."""
+        """The keys as they are now, without waiting. The same object while they are the same."""
         held, fresh = self._held, tuple(part.reveal() for part in self._parts)
         if held is None:
             return self._take(fresh)
@@ -158,7 +125,7 @@ class GivenKeys:
         return self._take(fresh) if is_whole or not 0 <= now - since < ROTATION else held
 
     def refused(self, keys: object) -> bool:
-        """Return whether the files have changed since: then the new contents are used."""
+        """Return whether a call that was rejected with these keys is worth another try: the files have changed."""
         fresh = tuple(part.reveal() for part in self._parts)
         if isinstance(keys, Keys) and keys.parts() != fresh:
             self._take(fresh)
@@ -171,29 +138,11 @@ class GivenKeys:
         return self._held
 
 
-class FixedKeys(GivenKeys):
-    """Keys that never change, such as those that a role is assumed with."""
-
-    def __init__(self, keys: Keys) -> None:
-        super().__init__(Secret(keys.access_key_id), Secret(keys.access_key_secret))
-        self._held, self.origin = keys, keys.origin
-
-    def current(self) -> Keys:
-        """The keys."""
-        assert self._held is not None
-        return self._held
-
-    def refused(self, keys: object) -> bool:
-        """There are no others."""
-        return False
-
-
 class FetchedKeys(Generic[K]):
     """Keys that are fetched when they are due (one fetch at a time), and when a service refused them.
 
     Keys that are due but valid stay in use while others are fetched, or cannot be. After a failure, all calls get the
-    same error until its pause is over, or until `basis` changes (a password, the text of a token file). Keys expire by
-    the wall clock or by the loop's, the earlier of the two.
+    same error until its pause is over. Keys expire by the cloud's clock or by the loop's, the earlier of the two.
     """
 
     def __init__(
@@ -202,10 +151,11 @@ class FetchedKeys(Generic[K]):
         origin: str,
         fetch: Fetch[K],
         *,
+        clock: Callable[[], float],
         margin: float = REFRESH_MARGIN,
-        basis: Callable[[], object] = lambda: None,
     ) -> None:
-        self._provider, self._origin, self._fetch, self._margin, self._basis = provider, origin, fetch, margin, basis
+        """`clock` is that of the cloud in Unix seconds."""
+        self._provider, self._origin, self._fetch, self._clock, self._margin = provider, origin, fetch, clock, margin
         self._held: K | None = None
         self._due = self._ends = 0.0
         self._fetched = (0.0, 0.0)
@@ -252,7 +202,7 @@ class FetchedKeys(Generic[K]):
 
     def _now(self) -> float:
         wall, steady = self._fetched
-        return max(time.time(), wall + asyncio.get_running_loop().time() - steady)
+        return max(self._clock(), wall + asyncio.get_running_loop().time() - steady)
 
     def _is_valid(self) -> bool:
         return self._held is not None and not self._is_refused and self._now() < self._ends
@@ -261,14 +211,12 @@ class FetchedKeys(Generic[K]):
         return not self._is_valid() or self._now() >= self._due
 
     async def _refresh(self, deadline: float) -> None:
-        basis = None
         try:
-            basis = self._basis()
-            self._back_off.check(basis)
+            self._back_off.check()
             keys = await self._fetch(deadline)
-            self._refuse_another_source(keys)
+            self._check(keys)
         except CloudError as error:
-            self._back_off.note(basis, error)
+            self._back_off.note(error)
             if not self._is_valid():
                 raise
             self._due = self._now() + REFUSAL_PAUSE  # after its end it is due in any case
@@ -281,7 +229,7 @@ class FetchedKeys(Generic[K]):
         self._back_off.clear()
         self._is_failing = False
         held = self._held
-        self._fetched = now, _ = time.time(), asyncio.get_running_loop().time()
+        self._fetched = now, _ = self._clock(), asyncio.get_running_loop().time()
         # The same object while nothing has changed: it is what `refused` compares.
         self._held, self._is_refused = (keys if held is None or keys != held else held), False
         self._ends = math.inf if keys.expires is None else keys.expires
@@ -291,71 +239,42 @@ class FetchedKeys(Generic[K]):
             facts = fields(provider=self._provider, credential=self.origin, **until)
             log.info("credential received" if held is None else "credential refreshed", extra=facts)
 
-    def _refuse_another_source(self, keys: K) -> None:
-        """Refuse the keys of a machine, say, in place of those of a profile, whose file may be gone for a moment."""
+    def _check(self, keys: K) -> None:
+        """Refuse expired keys, and keys of a machine in place of a profile whose file may be gone for a moment."""
+        if keys.expires is not None and keys.expires <= self._clock():
+            ended, here = iso_time(keys.expires), iso_time(self._clock())
+            raise AccessDenied(f"the keys expired at {ended}, and it is {here}: check the clock of this machine")
         held = self._held
         if held is not None and held.origin.startswith(PROFILE) and not keys.origin.startswith(PROFILE):
             found = f"{held.origin} is gone, and the next source is {keys.origin}"
             raise AccessDenied(f"{found}; restore the profile, or restart the exporter to accept the other identity")
 
 
+Credential: TypeAlias = GivenKeys | FetchedKeys[K]
+"""What signs the calls of a provider (also a providers.registry.Identity)."""
+
+
 class BackOff:
-    """Remembers the latest failure, and raises it again until its pause is over, or another `basis` is given."""
+    """Remembers the latest failure, and raises it again until its pause is over."""
 
     def __init__(self) -> None:
         self._error: CloudError | None = None
-        self._basis: object = None
         self._pause = (0.0, 0.0)
 
-    def check(self, basis: object = None) -> None:
+    def check(self) -> None:
         """Raise the noted error, if its pause is not over. A clock that was set back does not extend the pause."""
-        if self._error is not None and self._is_pause(basis):
+        if self._error is not None and self._pause[0] <= time.time() < self._pause[1]:
             raise copy.copy(self._error)
 
-    def note(self, basis: object, error: CloudError) -> None:
-        """Begin the pause of a failure, unless it is the noted one. Without an attempt there is no pause."""
-        if not error.attempted or (self._error is not None and self._is_pause(basis)):
+    def note(self, error: CloudError) -> None:
+        """Begin the pause of a failure, unless one lasts. Without an attempt there is no pause."""
+        if not error.attempted or self._pause[0] <= time.time() < self._pause[1]:
             return
         is_refused = isinstance(error, AccessDenied | NotFound | RequestRefused)
         pause = REFUSAL_PAUSE if is_refused else max(FAILURE_PAUSE, wait_hint(error.retry_after) or 0.0)
         # A copy, because ApiClient writes the name of the caller's operation into the error that it gets.
-        self._error, self._basis, self._pause = copy.copy(error), basis, (time.time(), time.time() + pause)
+        self._error, self._pause = copy.copy(error), (time.time(), time.time() + pause)
 
     def clear(self) -> None:
         """The request succeeded."""
-        self._error = None
-
-    def _is_pause(self, basis: object) -> bool:
-        return basis == self._basis and self._pause[0] <= time.time() < self._pause[1]
-
-
-def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Start a call that blocks and may hang, in a daemon thread of its own."""
-    return asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), work)
-
-
-def described(error: Exception, said: str = "") -> str:
-    """Return the type of a library's error and its text, without names and paths, which may be secrets."""
-    said = _QUOTED.sub("…", said.replace("\n", "; "))
-    return printable(redact(f"{type(error).__name__}: {said}" if said else type(error).__name__), 300)
-
-
-class SignedDialect(ABC, Generic[K]):
-    """Base of the dialects (transport.Dialect) that sign with a credential."""
-
-    def __init__(self, api: str, credential: Credential[K]) -> None:
-        self.api = api
-        self.credential = credential
-
-    async def prepare(self, call: Call, deadline: float) -> object:
-        """Make the keys valid."""
-        return await self.credential.keys(deadline)
-
-    def refused(self, error: AccessDenied, mark: object) -> bool:
-        """Return whether the service rejected the keys of `mark`, and others can be tried."""
-        # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
-        return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
-
-    @abstractmethod
-    def blames_credential(self, error: AccessDenied) -> bool:
-        """Return whether other keys might be accepted: not if a permission is missing or a clock is wrong."""
+        self._error, self._pause = None, (0.0, 0.0)

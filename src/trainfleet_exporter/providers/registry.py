@@ -14,6 +14,7 @@ from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import Past
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.transport import Account, Attempt
 
 GROUP = "trainfleet_exporter.providers"
@@ -63,6 +64,8 @@ class BuildContext:
     """Receives each attempt to call an API."""
     record_end: Callable[[JobEnd], None] = lambda end: None
     """Receives each job that was seen to end, once."""
+    clock: ServerClock = field(default_factory=ServerClock)
+    """The time of the cloud. Topics ask it wherever they compare times with those of the cloud."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,7 @@ def open_transport(config: ProviderConfig, context: BuildContext) -> Transport:
     )
 
 
-def open_direct_transport(context: BuildContext, *, connect_timeout: float, request_timeout: float) -> Transport:
-    """A way to what is near (a metadata service), which no proxy could reach. Timeouts in seconds."""
-    return Transport(
-        account=context.account,
-        http=HttpSettings(connect_timeout=connect_timeout, request_timeout=request_timeout, trust_env=False),
-        observe=context.observe,
-    )
+def open_direct_transport(context: BuildContext) -> Transport:
+    """A way to what is near (a metadata service), which no proxy could reach."""
+    http = HttpSettings(connect_timeout=1.0, request_timeout=3.0, trust_env=False)
+    return Transport(account=context.account, http=http, observe=context.observe)

@@ -12,6 +12,7 @@ from tests.support.payloads import payload
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.history import cause, details_of, records_of
 from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.values import utc_time
 from trainfleet_exporter.transport.json_fields import UNUSABLE, iso_time
 
@@ -66,7 +67,7 @@ def _poll(
     histories: JobHistories | None = None,
     detail: bool = True,
 ) -> Shown:
-    histories = histories or JobHistories(T + began)
+    histories = histories or JobHistories(ServerClock(started=T + began))
     given = {"JobId": "j", "ResourceId": "quota", "Status": status, "StatusHistory": history}
     row = payload(given, jobs.JobRow)
     job = jobs.job(row)
@@ -161,7 +162,7 @@ def test_failed_recovery() -> None:
 
 def test_preemption_by_reason_code() -> None:
     """Back to the queue, without a restart record. It counts when the job runs again."""
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95, 300), _status("Queuing", 300, None, "JobPreempted")]
     found = _poll("Queuing", history, 360, histories=histories)
     assert found.phases == {"queued": 125, "preparing": 30, "running": 205}
@@ -204,7 +205,7 @@ def test_preemption_with_a_record_is_one_fault() -> None:
 
 
 def test_details_of_a_fault_that_come_late_make_no_second_fault() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95)]
     record = _restart(200, None, "Restarting", TriggerID="trigger-1", JobRestartCount=1)
     _poll("Running", history, 210, restarts=[record], histories=histories)
@@ -225,7 +226,7 @@ def test_two_faults_and_recoveries_of_one_second_are_two() -> None:
 
 
 def test_restart_under_way_is_not_over_when_it_has_a_duration() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95)]
     for seconds, status, counted in ((10, "Restarting", {}), (25, "Success", {("PodLevel", "success"): 1})):
         found = _poll("Running", history, 230, restarts=[_restart(200, seconds, status)], histories=histories)
@@ -234,7 +235,7 @@ def test_restart_under_way_is_not_over_when_it_has_a_duration() -> None:
 
 
 def test_duration_of_a_recovery_may_come_late() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95)]
     for seconds, expected in ((None, 0), (40, 40), (None, 40)):
         found = _poll("Running", history, 300, restarts=[_restart(200, seconds)], histories=histories)
@@ -243,7 +244,7 @@ def test_duration_of_a_recovery_may_come_late() -> None:
 
 def test_last_detail_of_an_ended_job_takes_the_place_of_its_row() -> None:
     """ListJobs had its history while it ran; its end is in GetJob only."""
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     _poll("Running", [*WAITED, _status("Running", 95)], 400, histories=histories, detail=False)
     history = [*WAITED, _status("Running", 95, 430), _status("Succeeded", 430)]
     found = _poll("Succeeded", history, 460, histories=histories)
@@ -330,7 +331,7 @@ def test_overlapping_restarts_count_once() -> None:
 
 
 def test_restart_under_way_is_counted_when_it_has_ended() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95, 200), _status("Restarting", 200)]
     going_on = _restart(198, None, "Restarting", Reason="NodeLost")
     found = _poll("Restarting", history, 260, restarts=[going_on], histories=histories)

@@ -27,9 +27,9 @@ from tests.support.certificates import Authority
 from trainfleet_exporter.config import Global, load_config
 from trainfleet_exporter.errors import AccessDenied, CloudError, ConfigError, RequestTimedOut
 from trainfleet_exporter.process.threads import THREAD_NAME
-from trainfleet_exporter.providers.aws_sagemaker.api import ServerClock, public_endpoint
+from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.credentials import KeyFetch, Place, search
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KeyFetch, search
 from trainfleet_exporter.providers.aws_sagemaker.provider import AwsSageMaker
 from trainfleet_exporter.providers.registry import BuildContext, installed_platforms
 from trainfleet_exporter.transport import Account, Attempt, CallLimits, HttpSettings, Transport
@@ -591,14 +591,6 @@ def is_running(pid: str) -> bool:
         return False
 
 
-def test_program_that_writes_too_much_is_refused(
-    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrange(Env("[default]\n" + PROCESS), home, services, monkeypatch)
-    (home / "process.py").write_text("while True: print('x' * 65536)")
-    assert "the program of credential_process writes too much" in ours(home).refusal
-
-
 def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
     arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
     release, read = threading.Event(), botocore.configloader.raw_config_parse
@@ -610,9 +602,9 @@ def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, mo
 
     async def use() -> None:
         context = BuildContext(settings=Global(), account=Account("test", CallLimits()), observe=print)
-        place = Place(region="us-east-1", fips=False, sts=None, metadata=None)
+        config = AwsSageMakerConfig(name="p", platform="aws_sagemaker", region="us-east-1")
         transport = Transport(account=context.account, http=HttpSettings(), observe=print)
-        fetch = KeyFetch(None, place, transport, context, clock=ServerClock(), endpoints={})
+        fetch = KeyFetch(config, transport, context, {})
         running = threading.active_count()
         for _ in range(3):
             with pytest.raises(RequestTimedOut, match="the search for credentials hangs"):

@@ -10,6 +10,7 @@ from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
 from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
 from trainfleet_exporter.providers.jobs.histories import JobHistories
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 
 T = 1_760_000_000
@@ -48,7 +49,7 @@ def _row(phase: str, *records: Any, **status: Any) -> payloads.Job:
 
 
 def _poll(row: payloads.Job, now: float, *, began: float = 0.0, histories: JobHistories | None = None) -> Shown:
-    histories = histories or JobHistories(T + began)
+    histories = histories or JobHistories(ServerClock(started=T + began))
     job = translate.job(row)
     assert job is not None
     histories.note(job.job_id, translate_history.records(row))
@@ -154,7 +155,7 @@ def test_job_that_waits_for_its_next_run() -> None:
 
 
 def test_recovery_under_way_is_counted_when_it_has_ended() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     going_on = _attempt(200, None, "pod_reschedule", "node_fault", "recovering", "worker-0")
     found = _poll(_row("Running", _run(50, 200, recover_records=[going_on])), 320, histories=histories)
     assert found.phases == {"queued": 50, "running": 150, "recovering": 120}
@@ -186,7 +187,7 @@ def test_running_across_the_exporter_s_restart() -> None:
 
 
 def test_queue_grows_until_the_first_run() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     row = _row("Pending", start_time=0)
     assert _poll(row, 3600, histories=histories) == Shown({"queued": 3600}, recovery_seconds=0)
     assert _poll(_row("Creating", _run(None)), 10).phases == {"queued": 10}
@@ -264,7 +265,7 @@ def test_hang_under_way_in_place() -> None:
 
 
 def test_end_of_a_recovery_may_come_late() -> None:
-    histories = JobHistories(T)
+    histories = JobHistories(ServerClock(started=T))
     for end, seconds in ((None, 0), (440, 40), (None, 40)):
         attempt = _attempt(400, end, "proc_restart", "job_failed", "success", "worker-1")
         found = _poll(_row("Running", _run(60, None, recover_records=[attempt])), 500, histories=histories)

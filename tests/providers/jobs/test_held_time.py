@@ -6,6 +6,7 @@ from trainfleet_exporter.model import Accelerators, HeldTime, Job, Phase, PhaseT
 from trainfleet_exporter.providers.jobs.held_time import HeldTimes
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.history import Interval, Records
+from trainfleet_exporter.providers.judging import ServerClock
 
 BEGAN = 1_760_000_400.0
 """A full hour."""
@@ -22,7 +23,7 @@ def _add(times: HeldTimes, now: float, job: Job | None = None, **phases: float) 
 
 
 def test_only_what_is_added_after_the_first_reading_counts() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     _add(times, 60, queued=500, preparing=100, running=9000)
     assert times.total(BEGAN + 60) is None
     _add(times, 120, queued=500, preparing=100, recovering=15, running=9045)
@@ -30,7 +31,7 @@ def test_only_what_is_added_after_the_first_reading_counts() -> None:
 
 
 def test_jobs_count_by_their_accelerators() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     for now in (0, 60):
         _add(times, now, _job(8, "a"), running=now)
         _add(times, now, _job(2, "b"), queued=10, checking=now)
@@ -40,7 +41,7 @@ def test_jobs_count_by_their_accelerators() -> None:
 
 
 def test_late_record_moves_time_out_of_running() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     _add(times, 0, running=10)
     _add(times, 60, running=70)
     _add(times, 120, running=50, recovering=80)
@@ -48,7 +49,7 @@ def test_late_record_moves_time_out_of_running() -> None:
 
 
 def test_history_that_shrinks_takes_no_counted_time() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     _add(times, 0, queued=300, running=10)
     _add(times, 60, queued=300, running=70)
     _add(times, 120, running=40)  # trimmed
@@ -58,7 +59,7 @@ def test_history_that_shrinks_takes_no_counted_time() -> None:
 
 
 def test_late_record_moves_held_time_into_the_queue() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     _add(times, 0, running=10)
     _add(times, 60, running=70)
     _add(times, 120, running=50, queued=80)
@@ -66,7 +67,7 @@ def test_late_record_moves_held_time_into_the_queue() -> None:
 
 
 def test_what_is_older_than_a_day_is_forgotten() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     for hour in range(31):
         _add(times, hour * HOUR, running=hour * HOUR / 2, preparing=hour * HOUR / 2)
         times.keep_only({"j"}, BEGAN + hour * HOUR)
@@ -74,7 +75,7 @@ def test_what_is_older_than_a_day_is_forgotten() -> None:
 
 
 def test_job_that_comes_back_is_not_counted_for_its_absence() -> None:
-    times = HeldTimes(BEGAN)
+    times = HeldTimes(ServerClock(started=BEGAN))
     _add(times, 0, running=0)
     times.keep_only(set(), BEGAN)
     _add(times, 600, running=600)
@@ -82,7 +83,7 @@ def test_job_that_comes_back_is_not_counted_for_its_absence() -> None:
 
 
 def test_histories_show_it_over_all_jobs() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     histories.note("j", Records(intervals=(Interval("running", BEGAN - 100, None),)))
     histories.count(_job(), since=BEGAN)
     for now in (10, 70):

@@ -18,6 +18,7 @@ from trainfleet_exporter.model import (
 )
 from trainfleet_exporter.providers.jobs.histories import BOUNDS, JobHistories
 from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery
+from trainfleet_exporter.providers.judging import ServerClock
 
 BEGAN = 1_760_000_000.0
 
@@ -55,21 +56,21 @@ def _fault(at: float, **given: Any) -> JobFault:
 
 
 def test_job_without_a_history_shows_nothing() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     assert _poll(histories, _job(), None, 10) == {PodExit: []}
     assert histories.fleet(BEGAN + 100) == []
 
 
 def test_faults_of_before_our_start_are_not_counted() -> None:
     records = Records(faults=(_fault(-1), _fault(0), _fault(5)))
-    shown = _poll(JobHistories(BEGAN), _job(), records, 10)
+    shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(), records, 10)
     assert [(found.cause, found.platform_cause, found.count) for found in shown[JobFaults].faults] == [
         ("node", "node_fault", 2)
     ]
 
 
 def test_same_fault_in_many_polls_counts_once() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     for now in range(10, 100, 10):  # each answer is a new object
         shown = _poll(histories, _job(), Records(faults=(_fault(5, nodes=(("n1", "node"),)),)), now)
     assert shown[JobFaults].faults[0].count == 1
@@ -77,7 +78,7 @@ def test_same_fault_in_many_polls_counts_once() -> None:
 
 
 def test_counters_never_fall_when_the_platform_forgets() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     ended = Recovery(BEGAN + 5, "pod_reschedule", "success", 30.0)
     _poll(histories, _job(), Records(faults=(_fault(5),), recoveries=(ended,)), 10)
     shown = _poll(histories, _job(), Records(faults=()), 20)
@@ -85,18 +86,18 @@ def test_counters_never_fall_when_the_platform_forgets() -> None:
 
 
 def test_history_without_faults_has_recovered_for_zero_seconds() -> None:
-    shown = _poll(JobHistories(BEGAN), _job(), Records(faults=()), 10)
+    shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(), Records(faults=()), 10)
     assert shown[JobFaults] == JobFaults(job_id="j")
-    assert JobFaults not in _poll(JobHistories(BEGAN), _job(), Records(intervals=()), 10)
+    assert JobFaults not in _poll(JobHistories(ServerClock(started=BEGAN)), _job(), Records(intervals=()), 10)
 
 
 def test_two_parts_that_break_in_one_second_are_two_faults() -> None:
     records = Records(faults=(_fault(5, part="worker-0"), _fault(5, part="worker-1")))
-    assert _poll(JobHistories(BEGAN), _job(), records, 10)[JobFaults].faults[0].count == 2
+    assert _poll(JobHistories(ServerClock(started=BEGAN)), _job(), records, 10)[JobFaults].faults[0].count == 2
 
 
 def test_phase_that_lasts_grows_while_the_job_is_in_it() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     records = Records(intervals=_spans(("queued", -50, 0), ("running", 0, None)))
     assert _phases(_poll(histories, _job(), records, 10)) == {"queued": 50, "running": 10}
     assert _phases(_poll(histories, _job(), records, 70)) == {"queued": 50, "running": 70}
@@ -104,7 +105,7 @@ def test_phase_that_lasts_grows_while_the_job_is_in_it() -> None:
 
 def test_history_older_than_the_status_does_not_grow() -> None:
     """The detail of a job may be minutes older than its row."""
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     records = Records(intervals=_spans(("queued", 0, None)))
     assert _phases(_poll(histories, _job(status=Status.QUEUED), records, 60)) == {"queued": 60}
     assert _phases(_poll(histories, _job(status=Status.RUNNING), None, 120)) == {"queued": 60}
@@ -113,7 +114,7 @@ def test_history_older_than_the_status_does_not_grow() -> None:
 
 
 def test_ended_job_keeps_what_was_seen_of_an_open_phase() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     records = Records(intervals=_spans(("running", 0, None)))
     _poll(histories, _job(), records, 60)
     assert _phases(_poll(histories, _job(status=Status.FAILED), None, 900)) == {"running": 60}
@@ -121,11 +122,14 @@ def test_ended_job_keeps_what_was_seen_of_an_open_phase() -> None:
 
 def test_open_phase_of_a_job_first_seen_ended_does_not_count() -> None:
     records = Records(intervals=_spans(("queued", -9, 0), ("running", 0, None)))
-    assert _phases(_poll(JobHistories(BEGAN), _job(status=Status.FAILED), records, 900)) == {"queued": 9, "running": 0}
+    assert _phases(_poll(JobHistories(ServerClock(started=BEGAN)), _job(status=Status.FAILED), records, 900)) == {
+        "queued": 9,
+        "running": 0,
+    }
 
 
 def test_detail_adds_recoveries_to_the_intervals_of_a_row() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     detail = Records(
         intervals=_spans(("running", 0, None)),
         faults=(_fault(10),),
@@ -146,7 +150,7 @@ def _waits(histories: JobHistories) -> dict[str, PoolWaits]:
 
 
 def test_job_is_observed_once_when_it_starts() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     waiting = Records(intervals=_spans(("queued", 0, None)))
     _poll(histories, _job(status=Status.QUEUED), waiting, 60)
     assert _waits(histories) == {}
@@ -162,7 +166,7 @@ def test_job_is_observed_once_when_it_starts() -> None:
 
 
 def test_job_that_ran_at_the_first_poll_is_not_observed() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     records = Records(intervals=_spans(("queued", 0, 5), ("running", 5, None)))
     _poll(histories, _job(), records, 10, since=10)
     assert _waits(histories) == {}
@@ -171,7 +175,7 @@ def test_job_that_ran_at_the_first_poll_is_not_observed() -> None:
 
 
 def test_preparation_that_is_reported_late_is_observed() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     _poll(histories, _job(), Records(intervals=_spans(("queued", 0, 50), ("running", 50, None))), 60)
     late = Records(intervals=_spans(("queued", 0, 50), ("preparing", 50, 170), ("running", 170, None)))
     _poll(histories, _job(), late, 200)
@@ -182,7 +186,7 @@ def test_preparation_that_is_reported_late_is_observed() -> None:
 
 
 def test_wait_beyond_all_bounds_is_in_the_last_bucket_only() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     week = 8 * 86400.0
     _poll(histories, _job(), Records(intervals=_spans(("queued", 0, week), ("running", week, None))), week)
     queued = _waits(histories)["q"].queued
@@ -191,7 +195,7 @@ def test_wait_beyond_all_bounds_is_in_the_last_bucket_only() -> None:
 
 
 def test_nodes_are_counted_over_jobs_and_outlive_them() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     for number in range(3):
         blamed = Records(faults=(_fault(number, nodes=(("n1", "accelerator"),)),))
         _poll(histories, _job(f"j{number}"), blamed, 10)
@@ -203,19 +207,19 @@ def test_nodes_are_counted_over_jobs_and_outlive_them() -> None:
 
 
 def test_machines_of_jobs_without_a_pool_are_not_counted() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     _poll(histories, _job(pool_id=""), Records(faults=(_fault(1, nodes=(("vm-1", "node"),)),)), 10)
     assert histories.fleet(BEGAN + 100) == []
 
 
 def test_exit_codes_are_shown() -> None:
     records = Records(faults=(), exit_codes=(("worker-0", 137), ("worker-1", 0)))
-    shown = _poll(JobHistories(BEGAN), _job(status=Status.FAILED), records, 10)
+    shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(status=Status.FAILED), records, 10)
     assert shown[PodExit] == [PodExit("j", "worker-0", 137), PodExit("j", "worker-1", 0)]
 
 
 def test_end_has_the_faults_of_the_whole_life() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     spans = _spans(("queued", -900, -600), ("preparing", -600, -500), ("running", -500, 300))
     faults = (_fault(-400), _fault(100, cause="hang"))
     recovered = (Recovery(BEGAN - 400, "restart", "success", 30.0), Recovery(BEGAN + 100, "restart", "failed", None))
@@ -236,7 +240,7 @@ def test_end_has_the_faults_of_the_whole_life() -> None:
 
 
 def test_end_of_a_job_without_a_history_is_mostly_unknown() -> None:
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     job = Job(job_id="j", status=Status.STOPPED, started=BEGAN, finished=BEGAN + 60)
     assert histories.end(job, BEGAN + 90) == JobEnd(job=job, seen=BEGAN + 90, held=60)
     never = Job(job_id="k", status=Status.STOPPED)
@@ -245,7 +249,7 @@ def test_end_of_a_job_without_a_history_is_mostly_unknown() -> None:
 
 def test_end_in_the_queue_keeps_the_wait_that_was_seen() -> None:
     """A cloud's record of a job that never ran may not say any more that it waited."""
-    histories = JobHistories(BEGAN)
+    histories = JobHistories(ServerClock(started=BEGAN))
     _poll(histories, _job(status=Status.QUEUED), Records(_spans(("queued", 0, None))), 100)
     ended = _job(status=Status.STOPPED)
     assert _phases(_poll(histories, ended, Records(), 200)) == {"queued": 100}

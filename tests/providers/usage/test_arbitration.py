@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from tests.support.clock import START, run_stepped
 from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.usage.arbitration import SourceArbitration
 
 
 def test_a_job_is_handed_over_when_no_part_shows_it_any_more() -> None:
     async def main() -> None:
-        arbitration, job = SourceArbitration(interval=60), Job(job_id="a", status=Status.RUNNING, started=START)
+        arbitration, job = (
+            SourceArbitration(interval=60, clock=ServerClock()),
+            Job(job_id="a", status=Status.RUNNING, started=START),
+        )
         running, called = {"a": job}, list[None]()
         arbitration.watch(lambda: called.append(None))
         arbitration.claim({"a"})

@@ -8,15 +8,14 @@ https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-a
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, RequestRefused, Throttled
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
-from trainfleet_exporter.providers.judging import error_of, kind_of, wrong_clock
-from trainfleet_exporter.providers.keys import Credential, Keys, SignedDialect
+from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
+from trainfleet_exporter.providers.keys import Credential, Keys
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import flag, iso_time, printable, text, whole
 
@@ -89,23 +88,21 @@ _SPENT_PAUSE = 3600.0
 class PaiDialect(SignedDialect[Keys]):
     """Signs the requests of an API of one version, and judges its responses (transport.Dialect)."""
 
-    def __init__(self, api: str, version: str, credential: Credential[Keys]) -> None:
-        super().__init__(api, credential)
+    clock_codes, key_codes = _CLOCK_CODES, _KEY_CODES
+
+    def __init__(self, api: str, version: str, credential: Credential[Keys], clock: ServerClock) -> None:
+        super().__init__(api, credential, clock)
         self.version = version
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt with a new nonce and date."""
         keys = self.credential.current()
         keys.remember()
-        return sign(keys, call, host, version=self.version, now=time.time(), nonce=uuid.uuid4().hex)
+        return sign(keys, call, host, version=self.version, now=self.now(), nonce=uuid.uuid4().hex)
 
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer (transport.Dialect)."""
+    def meaning(self, answer: HttpAnswer) -> CloudError | None:
+        """None for a good answer, else its error."""
         return judge(answer)
-
-    def blames_credential(self, error: AccessDenied) -> bool:
-        """Return whether the rejection is about the key or its token."""
-        return error.code.startswith(_KEY_CODES)
 
 
 def judge(answer: HttpAnswer) -> CloudError | None:
@@ -130,9 +127,7 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     kind = Throttled if status == 429 else next(by_code, None) or kind_of(status)
     if kind is None:
         return None
-    if code.startswith(_CLOCK_CODES):
-        message = wrong_clock(answer.headers.get("date", ""))
-    elif code.startswith("SignatureDoesNotMatch"):
+    if code.startswith("SignatureDoesNotMatch"):
         # The service's own message quotes the string that it signed; the reason is nearly always this one.
         message = "the signature was refused: is the access key secret the right one?"
     elif code.startswith(_ADDRESS_CODES):

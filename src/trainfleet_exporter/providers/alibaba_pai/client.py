@@ -75,7 +75,7 @@ class Api:
         self._key_http = KeyHttp(self._transport, context, config.endpoint, asked)
         self.identity = open_credential(config.name, config.credentials, load, self._key_http, config.variables)
         self._clients = {
-            api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity))
+            api: self._transport.client(url, PaiDialect(api, VERSIONS[api], self.identity, context.clock))
             for api, url in asked.items()
         }
 

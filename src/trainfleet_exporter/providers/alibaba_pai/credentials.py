@@ -18,13 +18,12 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Annotated, Literal, NamedTuple, Self, TypeAlias
+from urllib.parse import quote, urlencode
 
 import msgspec
+import yarl
 from pydantic import AfterValidator, PlainValidator, model_validator
 
 from trainfleet_exporter.config import Secret, Section
@@ -37,18 +36,18 @@ from trainfleet_exporter.providers.key_search import (
     METADATA,
     CredentialsSection,
     Environment,
+    NoHttp,
     OpenDialect,
-    SearchHttp,
+    ProfileFile,
     in_words,
     issued_keys,
     judge_metadata,
     open_session,
     parse_ini,
-    read_file,
     secret_of,
     usable,
 )
-from trainfleet_exporter.providers.keys import FixedKeys, GivenKeys, Keys
+from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import Call, TextForm
 from trainfleet_exporter.transport.json_fields import iso_time
 
@@ -60,19 +59,10 @@ _ALLOWED = (
 _ROLE = ("role_arn", "external_id")
 
 
-def _arn_form(kind: str, what: str) -> tuple[re.Pattern[str], str]:
-    form = re.compile(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", re.ASCII)
-    return form, f"{what}'s ARN, such as acs:ram::1234567890123456:{kind}/name"
-
-
-_A_ROLE_ARN = _arn_form("role", "a RAM role")
-_A_PROVIDER_ARN = _arn_form("oidc-provider", "an OIDC provider")
-
-
-def _arn(form: re.Pattern[str], allowed: str) -> AfterValidator:
+def _arn(kind: str, what: str) -> AfterValidator:
     def validate(text: str) -> str:
-        if not form.fullmatch(text):
-            raise ValueError(f"allowed: {allowed}")
+        if not re.fullmatch(rf"acs:ram::[0-9]{{1,32}}:{kind}/[!-~]{{1,128}}", text, re.ASCII):
+            raise ValueError(f"allowed: {what}'s ARN, such as acs:ram::1234567890123456:{kind}/name")
         return text
 
     return AfterValidator(validate)
@@ -87,8 +77,8 @@ def _ram_role(value: object) -> Literal[True] | str:
     return text
 
 
-RoleArn: TypeAlias = Annotated[Text, _arn(*_A_ROLE_ARN)]
-ProviderArn: TypeAlias = Annotated[Text, _arn(*_A_PROVIDER_ARN)]
+RoleArn: TypeAlias = Annotated[Text, _arn("role", "a RAM role")]
+ProviderArn: TypeAlias = Annotated[Text, _arn("oidc-provider", "an OIDC provider")]
 RamRole: TypeAlias = Annotated[Literal[True] | str, PlainValidator(_ram_role)]
 
 
@@ -159,12 +149,13 @@ KEPT: Mapping[str, float] = {
 _PREFIX = "ALIBABA_CLOUD_"
 _KEYS = (_PREFIX + "ACCESS_KEY_ID", _PREFIX + "ACCESS_KEY_SECRET", _PREFIX + "SECURITY_TOKEN")
 _OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "OIDC_TOKEN_FILE", _PREFIX + "ROLE_ARN")
+_SDK_FILE = (_PREFIX + "CREDENTIALS_FILE", ".alibabacloud", "credentials")
 _STS_VERSION = "2015-04-01"
 _SESSION = {"RoleSessionName": "trainfleet-exporter", "DurationSeconds": "3600"}
 _A_ROLE_NAME = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._+=,@-]{1,64}"))
 
 
-async def load(section: Credentials | None, environ: Mapping[str, str], http: SearchHttp) -> Keys:
+async def load(section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
     """The keys of a section, or of the vendor's chain without one. Raises CloudError."""
     env = Environment(environ)
     if section is None:
@@ -185,7 +176,7 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: Se
     return await _assume(http, keys, section.role_arn, _SESSION, external_id)
 
 
-async def _chain(env: Environment, http: SearchHttp) -> Keys:
+async def _chain(env: Environment, http: NoHttp) -> Keys:
     if (keys := env.keys(*_KEYS)) is not None:
         return keys
     if any(env.get(name) for name in _OIDC[:2]) and env.all_or_none(*_OIDC):  # a role alone says nothing
@@ -194,11 +185,11 @@ async def _chain(env: Environment, http: SearchHttp) -> Keys:
         return await _assume_with_oidc(http, provider, role, token, {**_SESSION, "RoleSessionName": name})
     if chosen := env.get(_PREFIX + "PROFILE"):
         return await _chosen_profile(env, http, chosen, f", which {_PREFIX}PROFILE names,")
-    for file in _files(env):
-        if file.current:
-            return await _use(env, http, file.profile(file.current))
-        if file.profiles and not file.is_ini:
-            raise AccessDenied(f"{file.shown} cannot be used: it has profiles, and none is current")
+    for profiles in _profiles(env):
+        if profiles.current:
+            return await _use(env, http, profiles, profiles.current)
+        if profiles.by_name and not profiles.is_ini:
+            raise AccessDenied(f"{profiles.file.shown} cannot be used: it has profiles, and none is current")
     kind: type[CloudError] = AccessDenied
     operation, metadata = "", "ECS metadata is disabled"
     if not env.is_true(_PREFIX + "ECS_METADATA_DISABLED"):
@@ -217,18 +208,18 @@ async def _chain(env: Environment, http: SearchHttp) -> Keys:
     raise kind(f"no credentials found: {passed}; {instead}", operation=operation)
 
 
-async def _assume(http: SearchHttp, keys: Keys, role: str, session: Mapping[str, str], external_id: str = "") -> Keys:
+async def _assume(http: NoHttp, keys: Keys, role: str, session: Mapping[str, str], external_id: str = "") -> Keys:
     origin = f"STS role {role}, with keys of {in_words(keys.origin)}"
     http.asks(origin)
     query = {"RoleArn": role, **session, **({"ExternalId": external_id} if external_id else {})}
     secrets = (external_id,) if external_id else ()
     call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
-    answer = await http.call(call, payloads.StsAnswer, PaiDialect("sts", _STS_VERSION, FixedKeys(keys)))
+    answer = await http.call(call, payloads.StsAnswer, PaiDialect("sts", _STS_VERSION, GivenKeys.of(keys), http.clock))
     return issued_keys(answer.credentials, call.operation, origin)
 
 
 async def _assume_with_oidc(
-    http: SearchHttp, provider: str, role: str, token: Secret, session: Mapping[str, str] = _SESSION
+    http: NoHttp, provider: str, role: str, token: Secret, session: Mapping[str, str] = _SESSION
 ) -> Keys:
     origin, id_token = f"OIDC role {role}, with the token of {in_words(token.source)}", token.reveal()
     http.asks(origin)
@@ -250,7 +241,7 @@ def _open_headers(call: Call) -> Mapping[str, str]:
     }
 
 
-async def _machine(env: Environment, http: SearchHttp, wanted: str) -> Keys:
+async def _machine(env: Environment, http: NoHttp, wanted: str) -> Keys:
     """The keys of the machine's RAM role. An old service has no sessions."""
     http.asks(f"ECS metadata, role {wanted}" if wanted else "ECS metadata")
     ttl, carrier = {"X-aliyun-ecs-metadata-token-ttl-seconds": "21600"}, "X-aliyun-ecs-metadata-token"
@@ -269,18 +260,15 @@ async def _machine(env: Environment, http: SearchHttp, wanted: str) -> Keys:
     return _machine_keys(answer, call.operation, f"ECS metadata, role {role}")
 
 
-async def _credentials_uri(http: SearchHttp, uri: str) -> Keys:
+async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
     """The keys that an address answers. Its path and query can be secret."""
     name = _PREFIX + "CREDENTIALS_URI"
     try:
-        parts = urlsplit(uri)
-        base_url = parse_endpoint(f"{parts.scheme}://{parts.netloc}")
-        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-        if not re.fullmatch(r"/[!-~]*", target, re.ASCII):
-            raise ValueError
+        url = yarl.URL(uri)
+        base_url, target = parse_endpoint(str(url.origin())), url.raw_path_qs
     except ValueError:
         raise AccessDenied(f"{name} is not an http or https address") from None
-    if parts.scheme == "http" and not is_loopback(base_url):
+    if url.scheme == "http" and not is_loopback(base_url):
         raise AccessDenied(f"{name} uses plain http to another machine")
     origin, call = f"the credentials URI at {base_url}", Call(operation="GetCredentialsUri", path="/")
     http.asks(origin)
@@ -316,123 +304,90 @@ _INI_KEYS = {
     "oidc_token_file": "oidc_token_file_path",
 }
 """Keys of the CLI, and keys of the INI file for them."""
-_A_NAME = (re.compile(r"[A-Za-z0-9.@_-]{2,64}", re.ASCII), "2 to 64 letters, digits and any of . @ _ -")
-_SECONDS = re.compile(r"9\d\d|[1-9]\d{3}|[1-3]\d{4}|4[0-2]\d{3}|43[01]\d\d|43200", re.ASCII)
-_FORMS = {
-    "ram_role_arn": _A_ROLE_ARN,
-    "oidc_provider_arn": _A_PROVIDER_ARN,
-    "ram_session_name": _A_NAME,
-    "role_session_name": _A_NAME,
-    "expired_seconds": (_SECONDS, "a whole number of seconds from 900 to 43200"),
-}
-"""By key: what STS accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _Profiles(NamedTuple):
     """The profiles of a file by name, and the name of the one that is used without a choice."""
 
-    path: Path
-    shown: str
-    profiles: Mapping[str, Mapping[str, object]]
+    file: ProfileFile
+    by_name: Mapping[str, Mapping[str, object]]
     current: str
     is_ini: bool
 
-    def profile(self, name: str) -> _Profile:
-        if name not in self.profiles:
-            raise AccessDenied(f"{self.shown} cannot be used: no profile {show(name)}")
-        return _Profile(self, name, f"profile {show(name)} of {self.shown}")
 
-
-@dataclass(frozen=True, slots=True)
-class _Profile:
-    """A profile. What cannot be used is an AccessDenied that names file, profile and key, but never quotes a value."""
-
-    file: _File
-    name: str
-    shown: str
-
-    def get(self, key: str, default: str | None = None) -> str:
-        """A value by the CLI's key. Without a default, the profile must have it."""
-        written = _INI_KEYS.get(key, key) if self.file.is_ini else key
-        given = self.file.profiles[self.name].get(written)
-        value = str(given) if isinstance(given, str | int) else ""
-        if default is not None and value in ("", "0"):  # the CLI writes both where its user chose nothing
-            return default
-        if default is None:
-            usable(value, f"{written} of {self.shown}")
-        if key in _FORMS and not _FORMS[key][0].fullmatch(value):
-            raise AccessDenied(f"STS would refuse {written} of {self.shown}; allowed: {_FORMS[key][1]}")
-        return value
-
-    def session(self) -> dict[str, str]:
-        name = self.get("ram_session_name", "") or self.get("role_session_name", _SESSION["RoleSessionName"])
-        found = {"RoleSessionName": name, "DurationSeconds": self.get("expired_seconds", _SESSION["DurationSeconds"])}
-        return found | ({"Policy": policy} if (policy := self.get("policy", "")) else {})
-
-
-def _files(env: Environment) -> list[_File]:
+def _profiles(env: Environment) -> list[_Profiles]:
     """The files that exist, in their order. AccessDenied for one of no use."""
     found = []
-    path, shown = env.file("", ".aliyun", "config.json")
-    if path is not None and not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED"):
-        config = read_file(path, shown, _parse_json, "a JSON file of the CLI", is_named=False)
-        found += [] if config is None else [_File(path, shown, *config, is_ini=False)]
-    variable, parse = _PREFIX + "CREDENTIALS_FILE", partial(parse_ini, comments=("#",))
-    # The vendor's documentation and its Python client differ in the name.
-    for name in ("credentials", "credentials.ini"):
-        path, shown = env.file(variable, ".alibabacloud", name)
-        is_named = bool(env.get(variable))
-        if (
-            path is not None
-            and (profiles := read_file(path, shown, parse, "an INI file", is_named=is_named)) is not None
-        ):
-            found.append(_File(path, shown, profiles, "default" if "default" in profiles else "", is_ini=True))
+    cli = env.file("", ".aliyun", "config.json")
+    if not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED") and (read := cli.read(_parse_cli, "a JSON file of the CLI")):
+        found.append(_Profiles(cli, *read, is_ini=False))
+    for name in ("credentials", "credentials.ini"):  # of the vendor's documentation, and of its Python client
+        sdk = env.file(*_SDK_FILE[:2], name)
+        if (sections := sdk.read(partial(parse_ini, comments=("#",)), "an INI file")) is not None:
+            found.append(_Profiles(sdk, sections, "default" if "default" in sections else "", is_ini=True))
             break
     return found
 
 
-def _parse_json(raw: str) -> tuple[dict[str, dict[str, object]], str]:
+def _parse_cli(raw: str) -> tuple[dict[str, dict[str, object]], str]:
     config = msgspec.json.decode(raw, type=payloads.CliConfig)
     return {str(profile.get("name")): profile for profile in config.profiles or ()}, config.current or ""
 
 
 def _shown_files(env: Environment) -> str:
-    return f"~/.aliyun/config.json and {env.file(_PREFIX + 'CREDENTIALS_FILE', '.alibabacloud', 'credentials')[1]}"
+    return f"~/.aliyun/config.json and {env.file(*_SDK_FILE).shown}"
 
 
-async def _chosen_profile(env: Environment, http: SearchHttp, name: str, by: str = "") -> Keys:
+async def _chosen_profile(env: Environment, http: NoHttp, name: str, by: str = "") -> Keys:
     """The keys of the first profile of that name."""
-    for file in _files(env):
-        if name in file.profiles:
-            return await _use(env, http, file.profile(name))
+    for profiles in _profiles(env):
+        if name in profiles.by_name:
+            return await _use(env, http, profiles, name)
     raise AccessDenied(f"no profile {show(name)}{by} in {_shown_files(env)}")
 
 
-async def _use(env: Environment, http: SearchHttp, profile: _Profile, seen: tuple[str, ...] = ()) -> Keys:
-    """The keys of a profile."""
-    get, mode = profile.get, profile.get("mode", "")
-    if profile.file.is_ini:
+async def _use(env: Environment, http: NoHttp, profiles: _Profiles, name: str, seen: tuple[str, ...] = ()) -> Keys:
+    """The keys of a profile. What cannot be used is an AccessDenied that names file, profile and key, but no value."""
+    file, values = profiles.file, profiles.by_name.get(name)
+    if values is None:
+        raise AccessDenied(f"{file.shown} cannot be used: no profile {show(name)}")
+    shown = f"profile {show(name)} of {file.shown}"
+
+    def get(key: str, default: str | None = None) -> str:
+        """A value by the CLI's key. Without a default, the profile must have it."""
+        written = _INI_KEYS.get(key, key) if profiles.is_ini else key
+        given = values.get(written)
+        if default is not None and given in (None, "", "0", 0):  # the CLI writes these where its user chose nothing
+            return default
+        value = str(given) if isinstance(given, str | int) else ""
+        return usable(value, f"{written} of {shown}") if default is None else value
+
+    def session() -> dict[str, str]:
+        name = get("ram_session_name", "") or get("role_session_name", _SESSION["RoleSessionName"])
+        found = {"RoleSessionName": name, "DurationSeconds": get("expired_seconds", _SESSION["DurationSeconds"])}
+        policy = get("policy", "")
+        return found | ({"Policy": policy} if policy else {})
+
+    mode = get("mode", "")
+    if profiles.is_ini:
         mode = {ini: cli for cli, ini in _MODES.items()}.get(mode, mode)
     if mode in ("AK", "StsToken", "RamRoleArn"):
         # Permanent keys may be next to the token of earlier keys, which does not belong to them.
         token = get("sts_token") if mode == "StsToken" else None
-        keys = Keys(get("access_key_id"), get("access_key_secret"), token, origin=profile.shown)
+        keys = Keys(get("access_key_id"), get("access_key_secret"), token, origin=shown)
         if mode != "RamRoleArn":
             return keys
     elif mode == "ChainableRamRoleArn":
         source = get("source_profile")
-        if source in (*seen, profile.name):
-            raise AccessDenied(f"{profile.shown} cannot be used: source_profile leads back to it")
-        keys = await _use(env, http, profile.file.profile(source), (*seen, profile.name))
+        if source in (*seen, name):
+            raise AccessDenied(f"{shown} cannot be used: source_profile leads back to it")
+        keys = await _use(env, http, profiles, source, (*seen, name))
     elif mode == "EcsRamRole":
         return await _machine(env, http, get("ram_role_name", ""))
     elif mode == "OIDC":
-        provider, role = get("oidc_provider_arn"), get("ram_role_arn")
-        token_file = profile.file.path.parent / get("oidc_token_file")
-        id_token = secret_of(token_file, f"oidc_token_file of {profile.shown}")
-        return await _assume_with_oidc(http, provider, role, id_token, profile.session())
+        assert file.path is not None  # it was read
+        id_token = secret_of(file.path.parent / get("oidc_token_file"), f"oidc_token_file of {shown}")
+        return await _assume_with_oidc(http, get("oidc_provider_arn"), get("ram_role_arn"), id_token, session())
     else:
-        reason = f"mode {show(mode)} is not supported; allowed: {', '.join(_MODES)}"
-        raise AccessDenied(f"{profile.shown} cannot be used: {reason}")
-    return await _assume(http, keys, get("ram_role_arn"), profile.session(), get("external_id", ""))
+        raise AccessDenied(f"{shown} cannot be used: mode {show(mode)} is not supported; allowed: {', '.join(_MODES)}")
+    return await _assume(http, keys, get("ram_role_arn"), session(), get("external_id", ""))

@@ -9,7 +9,6 @@ PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each p
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -173,7 +172,7 @@ def collector_of_job_metrics(
     """The collector of the jobs that `serves` says are this source's."""
 
     async def read(part: Part) -> None:
-        job, now, found = fleet.live[part.key], time.time(), dict[str, NewestReadings]()
+        job, now, found = fleet.live[part.key], fleet.clock.now(), dict[str, NewestReadings]()
         age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}
         for metric in METRIC_TYPES:
             if metric.of_accelerators and is_without_gpus(job):
@@ -194,7 +193,8 @@ def collector_of_job_metrics(
         def shown(fresh: Sequence[FamilyReadings]) -> Sequence[object]:
             return [*subjects.readings(fresh), *sources(fresh, SOURCE)]
 
-        await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=fleet.max_data_age)
+        age, clock = fleet.max_data_age, fleet.clock
+        await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=age, clock=clock)
 
     return EachJob(
         SOURCE,

@@ -11,7 +11,6 @@ The same field comes in different types from list and detail: RequestGPU "8" and
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -491,7 +490,7 @@ class Jobs:
             except CloudError as error:
                 part.failed(read.ends, error)
                 read.lost += asked
-        ended = [job.job_id for job, _ in read.found.values() if has_just_ended(job, tracker, self._fleet.began)]
+        ended = [job.job_id for job, _ in read.found.values() if has_just_ended(job, tracker, self._fleet.clock.began)]
         await self._read_last(read, [job_id for job_id in ended if job_id not in is_read][:_LAST_HISTORIES])
         return is_complete
 
@@ -591,7 +590,7 @@ class Jobs:
         """Finished jobs by status, of those that were created within the window: three calls a workspace."""
 
         async def read(part: Part) -> None:
-            counts, since = [], iso_time(time.time() - self._config.job_window)
+            counts, since = [], iso_time(self._fleet.clock.now() - self._config.job_window)
             for word in TERMINAL:
                 query = {"WorkspaceId": part.key, "Status": word, "StartTime": since}
                 count = await self._api.count("dlc", "ListJobs", "/api/v1/jobs", query, deadline=part.deadline)

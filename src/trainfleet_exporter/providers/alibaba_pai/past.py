@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -86,6 +85,7 @@ class PaiPast(Past):
         self._retention = context.settings.finished_job_retention
         self._usage = config.collectors.usage
         self._api = Api(config, context, cloudmonitor=True)
+        self._clock = context.clock
         self._workspaces: Sequence[str] = ()
         self._quotas: dict[str, str] = {}
         """Names by id."""
@@ -162,7 +162,7 @@ class PaiPast(Past):
 
     async def _search(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> AsyncIterator[Life]:
         if "EndTime" not in query and "TimeRangeField" in query:
-            query = {**query, "EndTime": iso_time(time.time())}
+            query = {**query, "EndTime": iso_time(self._clock.now())}
         listing = await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
         for row in listing.rows.values():
             life = job_life(

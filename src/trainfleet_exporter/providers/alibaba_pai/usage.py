@@ -17,7 +17,6 @@ import asyncio
 import json
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -348,7 +347,7 @@ class Usage:
             self.usage_expired(key)
 
     async def _serve_jobs(self, space: Space) -> None:
-        now, jobs = time.time(), [job for job in self._fleet.live_jobs() if self._serves(job)]
+        now, jobs = self._fleet.clock.now(), [job for job in self._fleet.live_jobs() if self._serves(job)]
         space.served = dict.fromkeys((job.job_id for job in jobs), 0.0)  # PAI gives no id twice
         space.due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
 
@@ -362,7 +361,9 @@ class Usage:
         feed, served = space.feeds[part.key], space.served or {}
         is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
         age = max(self._fleet.max_data_age, 2 * part.interval)
-        newest = NewestReadings(feed.level, served, now=time.time(), max_age=age, is_known=is_known, once=True)
+        newest = NewestReadings(
+            feed.level, served, now=self._fleet.clock.now(), max_age=age, is_known=is_known, once=True
+        )
         if served:
             await self._ask(feed, space, newest, part.deadline)
             space.points += newest.points
@@ -383,7 +384,8 @@ class Usage:
                 return dict.fromkeys(self._fleet.live, 0.0)
             return space.served or {}
 
-        await publish_fresh(part, columns, shown, begun=begun, max_data_age=self._fleet.max_data_age)
+        age, clock = self._fleet.max_data_age, self._fleet.clock
+        await publish_fresh(part, columns, shown, begun=begun, max_data_age=age, clock=clock)
 
     async def _ask(self, feed: Feed, space: Space, into: NewestReadings, deadline: float) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""

@@ -9,11 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import logging
 import re
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -27,13 +24,10 @@ from trainfleet_exporter.errors import (
     ServerTrouble,
     Throttled,
 )
-from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.judging import error_of, kind_of, seconds_ahead
-from trainfleet_exporter.providers.keys import Credential, Keys, SignedDialect
+from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
+from trainfleet_exporter.providers.keys import Credential, Keys
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import number, printable, text
-
-log = logging.getLogger(__name__)
 
 # Endpoints and signatures.
 
@@ -97,10 +91,6 @@ def sign(
 
 # The meaning of responses.
 
-_SKEW = 60.0
-"""If our clock differs by more than these seconds, it is wrong. The services accept minutes."""
-_ACCEPTED = 900.0
-"""Beyond these seconds, the date of an accepted request is not that of its service."""
 _CLOCK_CODES = ("RequestTimeTooSkewed", "RequestExpired", "InvalidSignature", "SignatureDoesNotMatch", "AuthFailure")
 """Codes of rejections that a wrong date can cause."""
 _KEY_CODES = (
@@ -119,28 +109,13 @@ _NOT_FOUND = ("requested resource not found", "could not find", "does not exist"
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 
-@dataclass(slots=True)
-class ServerClock:
-    """The clock of the cloud, which all APIs of a provider share. `ahead` is in seconds.
-
-    It follows the dates of the responses to accepted requests: a single API that is wrong must not change it.
-
-    Signatures, request windows, ages and phases follow it.
-    """
-
-    ahead: float = 0.0
-
-    def now(self) -> float:
-        """Return the time in Unix seconds."""
-        return time.time() + self.ahead
-
-
 class AwsDialect(SignedDialect[Keys]):
     """Signs the requests of an API in one region, and judges its responses (transport.Dialect).
 
-    If a request is rejected because of its date, it is signed once more, by the date of the response. `headers` are
-    those of a call (lower-case names), except the host; by default, those of the JSON protocols.
+    `headers` are those of a call (lower-case names), except the host; by default, those of the JSON protocols.
     """
+
+    clock_codes, key_codes = _CLOCK_CODES, _KEY_CODES
 
     def __init__(
         self,
@@ -150,61 +125,22 @@ class AwsDialect(SignedDialect[Keys]):
         clock: ServerClock,
         headers: Callable[[Call], Mapping[str, str]] | None = None,
     ) -> None:
-        super().__init__(api, credential)
+        super().__init__(api, credential, clock)
         self._region = region
-        self._clock = clock
         self._headers = self._json_headers if headers is None else headers
-        self._refused_ahead: float | None = None
-        """By how many seconds the date of the latest refusal is ahead, until a request is accepted."""
-
-    async def prepare(self, call: Call, deadline: float) -> object:
-        """Make the credential valid. The returned mark has the clock that signs the call."""
-        return self._ahead(), await self.credential.keys(deadline)
-
-    def refused(self, error: AccessDenied, mark: object) -> bool:
-        """Return whether the clock was corrected after the mark, or another credential is left to try."""
-        assert isinstance(mark, tuple)
-        ahead, edition = mark
-        if error.code.startswith(_CLOCK_CODES) and ahead != self._ahead():
-            return True
-        return super().refused(error, edition)
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt."""
         keys = self.credential.current()
         keys.remember()
         headers = {"host": host, **self._headers(call)}
-        service, now = _HOSTS[self.api].removeprefix("api."), time.time() + self._ahead()
-        signed, proofs = sign(keys, call, headers, region=self._region, service=service, now=now)
+        service = _HOSTS[self.api].removeprefix("api.")
+        signed, proofs = sign(keys, call, headers, region=self._region, service=service, now=self.now())
         return SignedRequest(call.method, call.path, signed, call.body, keys.quotable(), proofs)
 
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
-        """Return None for a good response (transport.Dialect)."""
-        error, behind = judge(answer), seconds_ahead(answer.headers.get("date", ""))
-        if behind is None:
-            return error
-        ahead = -behind
-        if error is None:
-            known = (self._clock.ahead, self._ahead())
-            if min(abs(ahead - each) for each in known) <= _ACCEPTED:
-                self._correct(ahead)
-        elif isinstance(error, AccessDenied) and error.code.startswith(_CLOCK_CODES):
-            self._refused_ahead = ahead if abs(ahead - self._ahead()) >= _SKEW else self._refused_ahead
-        return error
-
-    def blames_credential(self, error: AccessDenied) -> bool:
-        """Return whether the rejection is about the key or its token."""
-        return error.code.startswith(_KEY_CODES)
-
-    def _ahead(self) -> float:
-        return self._clock.ahead if self._refused_ahead is None else self._refused_ahead
-
-    def _correct(self, ahead: float) -> None:
-        self._refused_ahead = None
-        if abs(ahead - self._clock.ahead) >= _SKEW:
-            self._clock.ahead = ahead
-            facts = fields(api=self.api, seconds=round(-ahead))
-            log.warning("clock of this machine is off; the cloud's time is used", extra=facts)
+    def meaning(self, answer: HttpAnswer) -> CloudError | None:
+        """Return None for a good response, else its error."""
+        return judge(answer)
 
     def _json_headers(self, call: Call) -> Mapping[str, str]:
         kind, target = _JSON[self.api]

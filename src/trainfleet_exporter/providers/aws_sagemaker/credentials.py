@@ -26,7 +26,7 @@ from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 import yarl
@@ -36,31 +36,29 @@ from trainfleet_exporter.config import Section
 from trainfleet_exporter.config.kinds import SecretText, Text
 from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
-from trainfleet_exporter.process.redaction import HoldsSecrets
-from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerClock, judge
+from trainfleet_exporter.process.redaction import HoldsSecrets, redact
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
+from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, judge
 from trainfleet_exporter.providers.key_search import (
     METADATA,
     CredentialsSection,
     Environment,
     KeyHttp,
+    NoHttp,
     OpenDialect,
-    SearchHttp,
     in_words,
+    judge_metadata,
     known_origin,
-    secrets_of,
 )
 from trainfleet_exporter.providers.keys import (
     PROFILE,
     Credential,
     FetchedKeys,
-    FixedKeys,
     GivenKeys,
     Keys,
-    described,
-    in_thread,
 )
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, TextForm, Transport
+from trainfleet_exporter.transport import Call, Dialect, TextForm, Transport
 from trainfleet_exporter.transport.json_fields import printable, text
 
 # The config section.
@@ -158,8 +156,6 @@ _ASKED_LATER = ("assume-role", "assume-role-with-web-identity", "sso", "login")
 _HOP_LIMIT = "in a container, the hop limit of the metadata service must be 2 or more"
 _MOST_QUESTIONS = 20
 """The longest chain of roles that botocore follows has fewer."""
-_MOST_OUTPUT = 1048576
-"""Bytes of a program's output. Keys have a few hundred."""
 _SEARCH_SECONDS = 0.5
 """What a search by botocore takes at most, usually."""
 _ROLES = "/latest/meta-data/iam/security-credentials/"
@@ -175,16 +171,6 @@ _SECRET_NAMES = re.compile("token|secret|external|assertion|code|authorization",
 _DROPPED_HEADERS = ("content-length", "user-agent", "x-amz-user-agent", "amz-sdk-invocation-id", "amz-sdk-request")
 """Headers of botocore about itself."""
 _OWN_SESSION_NAME = re.compile(rb"RoleSessionName=botocore-session-\d+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a provider's credentials are asked for: its region, and the addresses that replace the public ones."""
-
-    region: str
-    fips: bool
-    sts: str | None
-    metadata: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,21 +211,12 @@ class KeyFetch:
 
     search in a thread ──► Keys, or a Question ──► the provider's transport ──► search again with its answer
 
-    `endpoints` gets the address of each API that is asked.
+    `config` is that of the provider. `endpoints` gets the address of each API that is asked.
     """
 
-    def __init__(
-        self,
-        section: Credentials | None,
-        place: Place,
-        transport: Transport,
-        context: BuildContext,
-        *,
-        clock: ServerClock,
-        endpoints: dict[str, str],
-    ) -> None:
-        self._section, self._place, self._transport, self._context = section, place, transport, context
-        self._clock, self._endpoints = clock, endpoints
+    def __init__(self, config: Any, transport: Transport, context: BuildContext, endpoints: dict[str, str]) -> None:
+        self._config, self._transport, self._context, self._endpoints = config, transport, context, endpoints
+        self.clock = context.clock
         self._running: asyncio.Future[Keys | Question | CloudError] | None = None
 
     async def __call__(self, deadline: float) -> Keys:
@@ -252,7 +229,7 @@ class KeyFetch:
             if isinstance(found, CloudError):
                 raise found
             try:
-                answers[found] = await (self._run if found.command else self._ask)(found, deadline)
+                answers[found] = await (self._run(found) if found.command else self._ask(found, deadline))
             except CloudError as error:
                 if asyncio.get_running_loop().time() > deadline - _SEARCH_SECONDS:
                     raise
@@ -264,7 +241,7 @@ class KeyFetch:
         """Search in a thread, because botocore computes for 100 ms, and reading files may hang. Never in two."""
         loop = asyncio.get_running_loop()
         if self._running is None or self._running.done():
-            work = partial(search, self._section, self._place, dict(answers))
+            work = partial(search, self._config.credentials, self._config, dict(answers))
             self._running = in_thread(work)
             await asyncio.wait({self._running}, timeout=max(0.0, deadline - loop.time()))
             if self._running.done():
@@ -284,64 +261,56 @@ class KeyFetch:
         )
         # Without a URL of its own, a call to metadata never uses a proxy, which would answer with its machine's role.
         http = KeyHttp(self._transport, self._context, lambda api: base_url, self._endpoints)
+        http.deadline = deadline
         try:
-            answer: Any = await http.by(deadline).call(call, dict, self._dialect(question, url))
+            answer: Any = await http.call(call, dict, self._dialect(question, url))
         finally:
             await http.aclose()
         return answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
 
     def _dialect(self, question: Question, url: yarl.URL) -> Dialect:
         if question.signer is not None:
-            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._place.region
-            signer = FixedKeys(question.signer)
-            return AwsDialect(question.api, region, signer, self._clock, lambda call: question.headers)
-        judging = _judge_metadata if question.api == METADATA else judge
+            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._config.region
+            signer = GivenKeys.of(question.signer)
+            return AwsDialect(question.api, region, signer, self.clock, lambda call: question.headers)
+        judging = judge_metadata if question.api == METADATA else judge
         return OpenDialect(question.api, judging, lambda call: question.headers, target=url.raw_path_qs)
 
-    async def _run(self, question: Question, deadline: float) -> bytes:
-        """The output of a program, which may take as long as a request. Errors never quote it: it holds keys."""
-        seconds = min(self._transport.http.request_timeout, deadline - asyncio.get_running_loop().time())
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *question.command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
-            raise AccessDenied(f"the program of credential_process: {reason}") from None
-        assert process.stdout is not None
-        written = b""
-        try:
-            async with asyncio.timeout(seconds):
-                while piece := await process.stdout.read(_MOST_OUTPUT):
-                    written += piece
-                    if len(written) > _MOST_OUTPUT:
-                        raise AccessDenied("the program of credential_process writes too much")
-                failed = await process.wait()
-        except BaseException as error:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with its children
-            await process.communicate()
-            if not isinstance(error, TimeoutError):
-                raise
-            late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
-            raise RequestTimedOut(f"{late} and was killed") from None
-        if failed:
-            raise AccessDenied("the program of credential_process failed")
-        return written
+    async def _run(self, question: Question) -> bytes:
+        seconds = self._transport.http.request_timeout
+        return await in_thread(partial(_output_of, question.command, seconds))
+
+
+def _output_of(command: Sequence[str], seconds: float) -> bytes:
+    """The output of a program, which may take as long as a request. Errors never quote it: it holds keys."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the user's own profile names it
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
+        raise AccessDenied(f"the program of credential_process: {reason}") from None
+    try:
+        written, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with its children
+        process.communicate()
+        late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
+        raise RequestTimedOut(f"{late} and was killed") from None
+    if process.returncode:
+        raise AccessDenied("the program of credential_process failed")
+    return written
 
 
 def open_credential(provider: str, section: Credentials | None, fetch: KeyFetch) -> Credential[Keys]:
     """The credential of a section, or of botocore's chain without one. Makes no call."""
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts)
-    return FetchedKeys(provider, known_origin(section, load, os.environ), fetch, basis=partial(secrets_of, section))
+    return FetchedKeys(provider, known_origin(section, load, os.environ), fetch, clock=fetch.clock.now)
 
 
-async def load(section: Credentials | None, environ: Mapping[str, str], http: SearchHttp) -> Keys:
+async def load(section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
     """The keys of a section that are known without a call. Raises CloudError."""
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts).current()
@@ -354,10 +323,10 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: Se
     return found
 
 
-def search(section: Credentials | None, place: Place | None, answers: Answers) -> Keys | Question | CloudError:
-    """The keys of a section by botocore, or the first question without an answer. Without a place, ask no service."""
+def search(section: Credentials | None, config: Any, answers: Answers) -> Keys | Question | CloudError:
+    """The keys of a section by botocore, or the first question without an answer. Without `config`, ask no service."""
     try:
-        return _Search(section, place, answers).keys()
+        return _Search(section, config, answers).keys()
     except _Needed as needed:
         return needed.question
     except CloudError as error:
@@ -386,8 +355,8 @@ class _Needed(BaseException):
 class _Search:
     """One search, which ends with keys, an error or a question."""
 
-    def __init__(self, given: Credentials | None, place: Place | None, answers: Answers) -> None:
-        self._given, self._place, self._answers = given, place, answers
+    def __init__(self, given: Credentials | None, config: Any, answers: Answers) -> None:
+        self._given, self._config, self._answers = given, config, answers
         self._origin = ""
         self._role = ""
         """The name of the machine's role, if it has been asked."""
@@ -433,7 +402,7 @@ class _Search:
     def _asks(self, origin: str) -> None:
         """The next calls ask this source."""
         self._origin = origin
-        if self._place is None:  # a client of botocore takes 50 ms to make, and a region
+        if self._config is None:  # a client of botocore takes 50 ms to make, and a region
             raise _Needed(Question(origin=origin))
 
     def _by_chain(self, session: Any, profile: str | None) -> Any:
@@ -485,12 +454,12 @@ class _Search:
         session = Session({"profile": (None, None, None, None)} if is_own else {}, profile=profile)
         session.register_component("data_loader", _loader())
         session.set_config_variable("defaults_mode", "legacy")  # others ask EC2 metadata for the region
-        if self._place is not None:
-            session.set_config_variable("region", self._place.region)
-            if self._place.fips:
+        if self._config is not None:
+            session.set_config_variable("region", self._config.region)
+            if self._config.fips:
                 session.set_config_variable("use_fips_endpoint", True)
-            if self._place.metadata is not None:
-                session.set_config_variable("ec2_metadata_service_endpoint", self._place.metadata)
+            if self._config.endpoints.metadata is not None:
+                session.set_config_variable("ec2_metadata_service_endpoint", self._config.endpoints.metadata)
         create = session.create_client
         # For profiles, too, whose clients botocore itself creates.
         session.create_client = lambda service, *args, **given: self._client(create, service, *args, **given)
@@ -501,8 +470,8 @@ class _Search:
         from botocore import UNSIGNED  # noqa: PLC0415
         from botocore.config import Config  # noqa: PLC0415
 
-        if service == "sts" and self._place is not None and self._place.sts is not None:
-            given["endpoint_url"] = self._place.sts
+        if service == "sts" and self._config is not None and self._config.endpoints.sts is not None:
+            given["endpoint_url"] = self._config.endpoints.sts
         parts = [given.pop(f"aws_{name}", None) for name in ("access_key_id", "secret_access_key", "session_token")]
         signer = Keys(parts[0], parts[1], parts[2], origin=self._origin) if parts[0] and parts[1] else None
         unsigned = Config(signature_version=UNSIGNED)
@@ -705,6 +674,21 @@ class _ProfileParser(configparser.RawConfigParser):
         return super().read(filenames, "utf-8-sig")
 
 
+T = TypeVar("T")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
+
+
+def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Start a call that blocks and may hang, in a daemon thread of its own."""
+    return asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), work)
+
+
+def described(error: Exception, said: str = "") -> str:
+    """Return the type of a library's error and its text, without names and paths, which may be secrets."""
+    said = _QUOTED.sub("…", said.replace("\n", "; "))
+    return printable(redact(f"{type(error).__name__}: {said}" if said else type(error).__name__), 300)
+
+
 def explain(error: Exception, *, is_answered: bool) -> CloudError:
     """Return the meaning of an error of botocore. Its own texts name no secret; those of others are not shown.
 
@@ -721,7 +705,3 @@ def explain(error: Exception, *, is_answered: bool) -> CloudError:
     if is_answered:
         return BadAnswer(f"botocore cannot read the answer ({described(error)})")
     return AccessDenied(described(error))
-
-
-def _judge_metadata(answer: HttpAnswer) -> CloudError | None:
-    return NotFound("not served", status=404) if answer.status == 404 else judge(answer)

@@ -24,7 +24,6 @@ from trainfleet_exporter.fleet.jobs import Found, ProviderJobs
 from trainfleet_exporter.model import FINISHED, Cause, Job, JobCount, Phase, Pod, Status, Workspace
 from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.providers.aws_sagemaker import calls, instances
-from trainfleet_exporter.providers.aws_sagemaker.api import ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import WORKSPACE_ID, AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
@@ -311,21 +310,15 @@ _FOR_ENDS = 0.8
 
 
 class Jobs:
-    """The collectors of jobs. `clock` is the clock of the service."""
+    """The collectors of jobs."""
 
     def __init__(
-        self,
-        config: AwsSageMakerConfig,
-        context: BuildContext,
-        sagemaker: Calls,
-        types: UnknownTypes,
-        *,
-        clock: ServerClock,
+        self, config: AwsSageMakerConfig, context: BuildContext, sagemaker: Calls, types: UnknownTypes
     ) -> None:
         self.known = ProviderJobs(config, context, WORKSPACE_ID)
         self._calls = sagemaker
         self._types = types
-        self._clock = clock
+        self._clock = context.clock
         self._window = config.job_window
 
     @collector("jobs")
@@ -338,7 +331,6 @@ class Jobs:
             async with poll.part(WORKSPACE_ID) as part:
                 for filters in _LIVE:
                     found |= await self._search(part, filters, part.deadline)
-                known.tracker.ahead = self._clock.ahead
                 now, missing = self._clock.now(), known.tracker.missing(found)
                 await self._show(part, found, now, pending=missing)
                 known.listed.publish(value=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, ServerClock
+from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect
 from trainfleet_exporter.providers.aws_sagemaker.calls import Calls
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, KeyFetch, Place, open_credential
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, KeyFetch, open_credential
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.aws_sagemaker.jobs import Jobs
 from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
@@ -38,26 +38,19 @@ class AwsSageMaker:
         self.name = config.name
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         self._transport = open_transport(config, context)
-        clock = ServerClock()
-        place = Place(
-            region=config.region,
-            fips=config.fips,
-            sts=config.endpoints.sts,
-            metadata=config.endpoints.metadata,
-        )
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
         self.endpoints = {api: config.endpoint(api) for api in apis}
-        fetch = KeyFetch(config.credentials, place, self._transport, context, clock=clock, endpoints=self.endpoints)
+        fetch = KeyFetch(config, self._transport, context, self.endpoints)
         self.identity = open_credential(config.name, config.credentials, fetch)
         calls = {
-            api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, clock)))
+            api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, context.clock)))
             for api, url in list(self.endpoints.items())
         }
         types = UnknownTypes()
-        jobs = Jobs(config, context, calls["sagemaker"], types, clock=clock)
+        jobs = Jobs(config, context, calls["sagemaker"], types)
         topics: list[object] = [jobs, Pools(config, calls["sagemaker"], types)]
         if "cloudwatch" in calls:
-            topics.insert(1, Usage(config, context, jobs.known, calls["cloudwatch"], clock=clock))
+            topics.insert(1, Usage(config, context, jobs.known, calls["cloudwatch"]))
         every = context.settings.poll_interval
         self.collectors: Sequence[Collector] = tuple(collectors_of(topics, config.collectors, every))
 

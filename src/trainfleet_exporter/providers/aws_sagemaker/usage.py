@@ -25,7 +25,6 @@ from trainfleet_exporter.fleet.jobs import ProviderJobs
 from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, newest_by_owner, publish_fresh
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.providers.aws_sagemaker.api import ServerClock
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
@@ -120,20 +119,14 @@ def _newest(result: MetricResult) -> tuple[float, float | None] | None:
 
 
 class Usage:
-    """The collector of usage. `clock` is the clock of the service."""
+    """The collector of usage."""
 
     def __init__(
-        self,
-        config: AwsSageMakerConfig,
-        context: BuildContext,
-        jobs: ProviderJobs,
-        cloudwatch: Calls,
-        *,
-        clock: ServerClock,
+        self, config: AwsSageMakerConfig, context: BuildContext, jobs: ProviderJobs, cloudwatch: Calls
     ) -> None:
         self._jobs = jobs
         self._calls = cloudwatch
-        self._clock = clock
+        self._clock = context.clock
         self._at_once = config.limits.concurrency
         self._max_data_age = context.settings.max_data_age
         deny = context.settings.metrics.deny
@@ -176,8 +169,8 @@ class Usage:
     async def _publish(
         self, part: Part, given: Sequence[FamilyReadings], shown: Callable[[Sequence[FamilyReadings]], Sequence[object]]
     ) -> None:
-        age, ahead = self._max_data_age, self._clock.ahead
-        await publish_fresh(part, given, shown, begun=self._begun, max_data_age=age, ahead=ahead)
+        age = self._max_data_age
+        await publish_fresh(part, given, shown, begun=self._begun, max_data_age=age, clock=self._clock)
 
     def _begun(self) -> Mapping[str, float]:
         return {job_id: job.created or 0.0 for job_id, job in self._jobs.live.items()}

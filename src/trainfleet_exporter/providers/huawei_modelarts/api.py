@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,8 +20,8 @@ from urllib.parse import quote, unquote
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, Throttled
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
 from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.judging import WRONG_CLOCK, error_of, kind_of, seconds_ahead, wrong_clock
-from trainfleet_exporter.providers.keys import BackOff, Credential, Keys, SignedDialect
+from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
+from trainfleet_exporter.providers.keys import BackOff, Credential, Keys
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import mapping, number, printable, text
 
@@ -132,11 +131,11 @@ class Identity:
                     keys = await self.credential.keys(deadline)
                     self.project_id = keys.project_id
                 if not self.project_id:
-                    self._back_off.check(keys)
+                    self._back_off.check()
                     try:
                         self.project_id = await self._find_project(deadline)
                     except CloudError as error:
-                        self._back_off.note(keys, error)
+                        self._back_off.note(error)
                         raise
         return self.project_id
 
@@ -169,8 +168,6 @@ _OF_KEYS = re.compile(r".*\.0307|ModelArts\.(0203|2784)")
 """Codes of rejections that are about the token or the key."""
 _RATE_LIMIT = re.compile(r"limit: ?(\d{1,9}), ?time: ?(\d{1,9}) ?(second|minute|hour|day)", re.ASCII)
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
-_MAX_SKEW = 900.0
-"""Seconds that a clock may be off, either way, before the gateway refuses every signature."""
 _ACCESS_KEY = re.compile(r"\b((?i:ak))\s+[A-Z0-9]{16,}")
 """The gateway names the key that it does not know."""
 
@@ -178,25 +175,24 @@ _ACCESS_KEY = re.compile(r"\b((?i:ak))\s+[A-Z0-9]{16,}")
 class HuaweiDialect(SignedDialect[Keys]):
     """Signs the requests of an API for an identity, and judges its responses (transport.Dialect)."""
 
-    def __init__(self, api: str, identity: Identity) -> None:
-        super().__init__(api, identity.credential)
+    def __init__(self, api: str, identity: Identity, clock: ServerClock) -> None:
+        super().__init__(api, identity.credential, clock)
         self._identity = identity
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt, or let it carry the token."""
         keys = self.credential.current()
         keys.remember()
-        return sign(keys, call, host, project_id=self._identity.project_id, now=time.time())
+        self.is_dated = not isinstance(keys, Token)
+        return sign(keys, call, host, project_id=self._identity.project_id, now=self.now())
 
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
+    def meaning(self, answer: HttpAnswer) -> CloudError | None:
         """None for a good answer; else what went wrong."""
         return judge(answer)
 
     def blames_credential(self, error: AccessDenied) -> bool:
-        """Return whether the rejection is about the credential. With a wrong clock, another one would be rejected as
-        well."""
-        about_credential = error.status == 401 or _OF_KEYS.fullmatch(error.code) is not None
-        return about_credential and not error.message.startswith(WRONG_CLOCK)
+        """Return whether the rejection is about the credential."""
+        return error.status == 401 or _OF_KEYS.fullmatch(error.code) is not None
 
 
 def judge(answer: HttpAnswer) -> CloudError | None:
@@ -217,19 +213,10 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     kind = next((found for codes, found in _CODES if codes.fullmatch(code)), kind)
     if kind is Throttled:
         facts["pace"] = _pace(message)
-    elif kind is AccessDenied and _is_about_clock(message, answer):
-        message = wrong_clock(answer.headers.get("date", ""))
     elif kind is NotFound and not code.startswith("ModelArts."):
         # Of the gateway, which does not know the address.
         kind, message = RequestRefused, f"{message or 'unknown operation'} (is it served in this region?)"
     return error_of(kind, message, **facts)
-
-
-def _is_about_clock(message: str, answer: HttpAnswer) -> bool:
-    """The gateway has several wordings for it; the time at which it answered decides in any case."""
-    ahead = seconds_ahead(answer.headers.get("date", ""))
-    said = message.lower()
-    return (ahead is not None and abs(ahead) > _MAX_SKEW) or "timestamp" in said or "x-sdk-date" in said
 
 
 def _pace(message: str) -> float | None:

@@ -33,13 +33,11 @@ from trainfleet_exporter.providers.key_search import (
     KeyHttp,
     NoHttp,
     OpenDialect,
-    SearchHttp,
     in_words,
     issued_keys,
     open_credential,
     open_session,
     parse_ini,
-    read_file,
     usable,
     without_calls,
 )
@@ -130,7 +128,7 @@ _POD_IDENTITY = "HC_CONTAINER_CREDENTIALS_FULL_URI"
 
 
 async def load(
-    section: Credentials | None, environ: Mapping[str, str], http: SearchHttp, *, scope: Mapping[str, str] | None = None
+    section: Credentials | None, environ: Mapping[str, str], http: NoHttp, *, scope: Mapping[str, str] | None = None
 ) -> Keys:
     """The keys of a section, or of the vendor's chain without one. Raises CloudError. `scope` selects the project."""
     env = Environment(environ)
@@ -150,7 +148,7 @@ async def load(
     return GivenKeys(*section.given_keys()).current()
 
 
-async def _chain(env: Environment, http: SearchHttp) -> Keys:
+async def _chain(env: Environment, http: NoHttp) -> Keys:
     project_id = _checked_project(env.get(_PROJECT), _PROJECT)
     given = _BY_OIDC + "ID_TOKEN"
     token = given if env.get(given) else _BY_OIDC + "TOKEN_FILE"
@@ -192,7 +190,7 @@ def _session(env: Environment) -> dict[str, object]:
 
 
 async def _assume_with_oidc(
-    http: SearchHttp,
+    http: NoHttp,
     urns: tuple[str, str],
     token: str,
     source: str,
@@ -212,7 +210,7 @@ async def _assume_with_oidc(
     return issued_keys(answer.credentials, call.operation, origin, project_id)
 
 
-async def _machine(http: SearchHttp, project_id: str = "") -> Keys:
+async def _machine(http: NoHttp, project_id: str = "") -> Keys:
     """The keys of the server's agency. An old service has no sessions."""
     http.asks("ECS metadata")
     ttl, path = {"X-Metadata-Token-Ttl-Seconds": "21600"}, "/meta-data/latest/api/token"
@@ -226,7 +224,7 @@ async def _machine(http: SearchHttp, project_id: str = "") -> Keys:
     return issued_keys(answer.credential, call.operation, "ECS metadata", project_id)
 
 
-async def _token_of(http: SearchHttp, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
+async def _token_of(http: NoHttp, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
     """A token for a project. A HUAWEI ID account cannot have tokens this way."""
     origin = f"IAM password of user {section.username}, from {in_words(secret.source)}"
     http.asks(origin)
@@ -257,8 +255,8 @@ def _open(api: str) -> OpenDialect:
 
 def _profile(env: Environment, name: str) -> Keys | None:
     """The keys of a section as they are now; None without the section. AccessDenied names what cannot be used."""
-    path, shown = env.file(*_FILE)
-    sections = path and read_file(path, shown, parse_ini, "an INI file", is_named=bool(env.get(_FILE[0])))
+    file = env.file(*_FILE)
+    sections, shown = file.read(parse_ini, "an INI file"), file.shown
     if not sections or name not in sections:
         return None
     section, plain = sections[name], name if is_plain(name) else "…"
@@ -272,7 +270,7 @@ def _profile(env: Environment, name: str) -> Keys | None:
 
 
 def _shown_file(env: Environment) -> str:
-    return env.file(*_FILE)[1]
+    return env.file(*_FILE).shown
 
 
 def _checked_project(text: str, name: str) -> str:

@@ -70,12 +70,12 @@ class ModelArtsPast(Past):
             project_id=config.project_id or "",
         )
         clients = {
-            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity))
+            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity, context.clock))
             for api in ("modelarts", "iam")
         }
         identity.use(clients["iam"])
         self._api = ModelArtsClient(clients["modelarts"], identity)
-        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity))
+        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity, context.clock))
         self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
         self._workspaces: Sequence[str] = ()
         self._aom_past: AomPast | None = None

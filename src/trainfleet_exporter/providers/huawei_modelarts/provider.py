@@ -51,7 +51,7 @@ class HuaweiModelArts:
             project_id=config.project_id or "",
         )
         clients = {
-            api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity))
+            api: self._transport.client(self.endpoints[api], HuaweiDialect(api, self.identity, context.clock))
             for api in ("modelarts", "iam")
         }
         self.identity.use(clients["iam"])
@@ -101,8 +101,8 @@ class HuaweiModelArts:
         if not chosen.asks_aom:
             yield TaskMetricsCollector(shared, interval, max_jobs=chosen.max_jobs)
             return
-        client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity))
-        arbitration = SourceArbitration(interval=interval)
+        client = self._transport.client(self.endpoints["aom"], AomDialect("aom", self.identity, shared.clock))
+        arbitration = SourceArbitration(interval=interval, clock=shared.clock)
         api = AomApi(client, self.identity, instance=chosen.aom_instance)
         source = AomSource(
             api,

@@ -11,16 +11,17 @@ import math
 from collections.abc import Iterable, Set
 
 from trainfleet_exporter.model import HeldTime, Job, PhaseTime
+from trainfleet_exporter.providers.judging import ServerClock
 
 _HOUR = 3600.0
 _HOURS = 24
 
 
 class HeldTimes:
-    """Accelerator-seconds of one provider's jobs, by hour. `began` is when the exporter started, in Unix seconds."""
+    """Accelerator-seconds of one provider's jobs, by hour of the cloud's clock."""
 
-    def __init__(self, began: float) -> None:
-        self._began = began
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
         self._hours: dict[int, list[float]] = {}
         """By hour, the held accelerator time and its running part."""
         self._seen: dict[str, tuple[float, float, float]] = {}
@@ -63,5 +64,5 @@ class HeldTimes:
         """The counted time; None if nothing was held."""
         held = sum([held for held, _ in self._hours.values()])
         running = sum([running for _, running in self._hours.values()])
-        since = max(self._began, (now // _HOUR - _HOURS + 1) * _HOUR)
+        since = max(self._clock.began, (now // _HOUR - _HOURS + 1) * _HOUR)
         return HeldTime(since, held, min(max(running, 0.0), held)) if held > 0 else None

@@ -43,6 +43,7 @@ from trainfleet_exporter.providers.jobs.history import (
     first_start,
     held,
 )
+from trainfleet_exporter.providers.judging import ServerClock
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
@@ -118,12 +119,12 @@ class _Known:
 
 
 class JobHistories:
-    """The histories of a provider's jobs. `began` is when the exporter started."""
+    """The histories of a provider's jobs. Faults from before the exporter's start do not count."""
 
-    def __init__(self, began: float) -> None:
-        self._began = began
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
         self._known: dict[str, _Known] = {}
-        self._held = HeldTimes(began)
+        self._held = HeldTimes(clock)
         self._pools: dict[str, _Pool] = {}
         self._waited: dict[tuple[str, float | None], float] = {}
         """By id and creation of a job whose time in the queue was observed, when it started."""
@@ -236,11 +237,11 @@ class JobHistories:
 
     def _count_faults(self, job: Job, known: _Known, answers: list[Records]) -> None:
         known.counts_faults = known.counts_faults or any(records.faults is not None for records in answers)
-        for fault in [fault for records in answers for fault in records.faults or () if fault.at >= self._began]:
+        for fault in [fault for records in answers for fault in records.faults or () if fault.at >= self._clock.began]:
             known.faults.setdefault((fault.at, fault.part), fault)
             self._blame(job, fault)
         for recovery in [recovery for records in answers for recovery in records.recoveries]:
-            if recovery.start >= self._began:
+            if recovery.start >= self._clock.began:
                 key = _key(recovery)
                 before = known.recoveries.setdefault(key, recovery)
                 if before.seconds is None and recovery.seconds is not None:  # the result may come before the end

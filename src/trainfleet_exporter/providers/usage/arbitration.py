@@ -13,11 +13,11 @@ expired.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Topic
+from trainfleet_exporter.providers.judging import ServerClock
 
 _POLLS_WAITED = 2
 """Number of polls to wait for a job in bulk readings, which are late: a new job does not need a separate call."""
@@ -29,11 +29,12 @@ _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 class SourceArbitration:
     """Kept by the bulk source (polled at that `interval`), asked by the one that asks job by job."""
 
-    def __init__(self, *, interval: float) -> None:
+    def __init__(self, *, interval: float, clock: ServerClock) -> None:
         self.polled: Topic[None] = Topic("usage", None)
         self.left_out = 0
         """How many jobs the other source leaves out because of its limit."""
         self._interval = interval
+        self._clock = clock
         self._shown: dict[str, frozenset[str]] = {}
         """By part, the jobs that it shows."""
         self._claimed: frozenset[str] = frozenset()
@@ -63,7 +64,7 @@ class SourceArbitration:
     def missed(self, job: Job) -> bool:
         """Return whether the job has waited long enough for the bulk source."""
         polls = self._missed.get(job.job_id, 0)
-        ran = 0.0 if job.started is None else time.time() - job.started
+        ran = 0.0 if job.started is None else self._clock.now() - job.started
         return self._closed or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
 
     def left(self, job: Job) -> bool:

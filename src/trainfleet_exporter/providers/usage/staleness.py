@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from trainfleet_exporter.polling import Part
+from trainfleet_exporter.providers.judging import ServerClock
 
 Build: TypeAlias = Callable[[float], Awaitable[tuple[Sequence[object], float]]]
 """What is shown of readings from a Unix time on, and the time of the oldest of them (infinite if there is none)."""
@@ -23,20 +24,18 @@ def max_age(part: Part, max_data_age: float) -> float:
     return max(max_data_age, 2 * part.interval)
 
 
-async def publish_until_stale(
-    part: Part, build: Build, max_data_age: float, *, now: float | None = None, ahead: float = 0.0
-) -> None:
-    """Show what `build` makes of the readings that are not too old now (Unix time), and again when some are.
+async def publish_until_stale(part: Part, build: Build, max_data_age: float, *, clock: ServerClock) -> None:
+    """Show what `build` makes of the readings that are not too old now, and again when some are.
 
-    `ahead` is by how many seconds the clock of the readings is ahead of this machine's.
+    `clock` is that of the readings.
     """
 
     async def rebuild(moment: float) -> tuple[Sequence[object], float | None]:
-        oldest_shown = max_age(part, max_data_age)
+        ahead, oldest_shown = clock.ahead, max_age(part, max_data_age)
         objects, oldest = await build(moment + ahead - oldest_shown)
         return objects, oldest + oldest_shown + _TOUCH - ahead if math.isfinite(oldest) else None
 
-    objects, stale_at = await rebuild(time.time() if now is None else now)
+    objects, stale_at = await rebuild(time.time())
     await part.publish(objects, stale_at=stale_at, rebuild=rebuild)
 
 

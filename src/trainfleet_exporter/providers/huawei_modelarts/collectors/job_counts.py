@@ -5,7 +5,6 @@ Four calls a workspace and poll, and one for the project.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
@@ -43,7 +42,7 @@ class JobCountsCollector(PerWorkspaceCollector[ModelArtsShared]):
         if part.key == _QUOTA:
             await self._read_quota(part)
             return
-        now = time.time()
+        now = self._shared.clock.now()
         created = (iso_time(now - self._window), iso_time(now))
         counts = []
         for phase in translate.TERMINAL_PHASES:

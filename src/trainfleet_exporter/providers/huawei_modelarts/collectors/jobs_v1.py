@@ -5,7 +5,6 @@ Cost a cycle: one call for each 1,000 jobs of a workspace, two for each live job
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from trainfleet_exporter.errors import CloudError, NotFound
@@ -78,7 +77,7 @@ class JobsV1Collector(PerObjectCollector):
             raise self._unread[part.key]
         if part.key in self._lists:
             workspace_id = part.key.removeprefix(_LIST)
-            since = time.time() - self._window
+            since = self._shared.clock.now() - self._window
             await part.publish(v1.counts(workspace_id, self._lists[part.key], since=since))
             return
         workspace_id, row = self._live[part.key]

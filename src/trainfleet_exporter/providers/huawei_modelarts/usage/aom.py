@@ -91,9 +91,9 @@ log = logging.getLogger(__name__)
 class AomDialect(HuaweiDialect):
     """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
 
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
+    def meaning(self, answer: HttpAnswer) -> CloudError | None:
         """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""
-        error = super().judge(answer)
+        error = super().meaning(answer)
         payload = answer.payload if isinstance(answer.payload, dict) else {}
         status, kind = text(payload, "status"), printable(text(payload, "errorType"), 80)
         said = printable(text(payload, "error"), 300)

@@ -8,7 +8,6 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -103,7 +102,7 @@ class PoolUsageCollector(PerPoolCollector[ModelArtsShared]):
         except NotFound as error:
             await part.not_found(error)
             return
-        sheet = Sheet(part.key, now=time.time(), max_age=max_age(part, self._shared.max_data_age))
+        sheet = Sheet(part.key, now=self._shared.clock.now(), max_age=max_age(part, self._shared.max_data_age))
         add_pool(sheet, answer)
         del answer  # before publishing, during which other pools are read
         count(part, sheet.dropped)
@@ -111,4 +110,4 @@ class PoolUsageCollector(PerPoolCollector[ModelArtsShared]):
         async def build(since: float) -> tuple[Sequence[object], float]:
             return sheet.readings(since), sheet.oldest(since)
 
-        await publish_until_stale(part, build, self._shared.max_data_age)
+        await publish_until_stale(part, build, self._shared.max_data_age, clock=self._shared.clock)
