@@ -7,7 +7,6 @@ import gc
 import hashlib
 import json
 import os
-import socket
 import stat
 import subprocess
 import sys
@@ -23,7 +22,6 @@ import pytest
 from botocore.session import Session
 
 from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
-from tests.support.certificates import Authority
 from trainfleet_exporter.config import Global, load_config
 from trainfleet_exporter.errors import AccessDenied, CloudError, ConfigError, RequestTimedOut
 from trainfleet_exporter.process.threads import THREAD_NAME
@@ -418,71 +416,6 @@ def test_no_proxy_gets_a_call_to_metadata(
     assert not [path for path in proxy.paths if path.endswith("/container")]
 
 
-def test_no_proxy_gets_a_call_to_metadata_elsewhere(
-    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unknown(*args: Any, **given: Any) -> Any:
-        raise socket.gaierror(socket.EAI_NONAME, "unknown")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    for variable in ("HTTP_PROXY", "http_proxy"):
-        monkeypatch.setenv(variable, services.url)
-    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://metadata.test")
-    assert HOPS in ours(home).refusal
-    assert services.paths == []
-
-
-PROXIED = {
-    "loopback": ("{url}", {"HTTP_PROXY": "{proxy}"}, "direct"),
-    "a host": ("http://sts.test", {"HTTP_PROXY": "{proxy}"}, "proxy"),
-    "a proxy for all": ("http://sts.test", {"ALL_PROXY": "{proxy}"}, "proxy"),
-    "an exempt domain": ("http://sts.test", {"HTTP_PROXY": "{proxy}", "NO_PROXY": "*.test:80"}, "nowhere"),
-    "a network of others": ("http://sts.test", {"HTTP_PROXY": "{proxy}", "NO_PROXY": "10.0.0.0/8"}, "proxy"),
-    "an unusable proxy": ("http://sts.test", {"HTTP_PROXY": "socks5://u:planted@p.test"}, "nowhere"),
-}
-
-
-@pytest.mark.parametrize("name", PROXIED)
-def test_sts_uses_the_proxies_of_all_other_calls(
-    name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address, variables, by = PROXIED[name]
-    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
-    for variable in ("http_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(variable, raising=False)
-        monkeypatch.delenv(variable.upper(), raising=False)
-    lookup = socket.getaddrinfo
-
-    def only_here(host: str, *args: Any, **given: Any) -> Any:
-        if host != "127.0.0.1":
-            raise socket.gaierror(socket.EAI_NONAME, "unknown")
-        return lookup(host, *args, **given)
-
-    monkeypatch.setattr(socket, "getaddrinfo", only_here)
-    with aws_services() as proxy:
-        for variable, value in variables.items():
-            monkeypatch.setenv(variable, value.replace("{proxy}", proxy.url))
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", address.replace("{url}", services.url))
-        found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
-    assert bool(found.key) == (by != "nowhere"), found
-    assert (len(services.forms), len(proxy.forms)) == (int(by == "direct"), int(by == "proxy"))
-    assert by != "nowhere" or {each.outcome for each in found.attempts} == {"network"}
-    assert "planted" not in found.refusal
-
-
-def test_session_keys_of_sts_are_not_written(
-    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
-    authority, keys = Authority(home), home / "session-keys"
-    services.socket = authority.server().wrap_socket(services.socket, server_side=True)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", services.url.replace("http:", "https:"))
-    monkeypatch.setenv("SSLKEYLOGFILE", str(keys))
-    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}, http: {{ca_file: '{authority.file}'}}")
-    assert found.key == "STS.a.AKIAD"
-    assert "SECRET" not in (keys.read_text() if keys.exists() else "")
-
-
 V1 = {"AWS_EC2_METADATA_V1_DISABLED": "true"}
 CLOSED = "http://127.0.0.1:1"
 HOPS = "the hop limit of the metadata service must be 2 or more"
@@ -529,15 +462,6 @@ def test_metadata_that_is_away_is_named_and_counted(
     assert {each.outcome for each in found.attempts} == outcomes, found
     assert words in found.refusal
     assert "planted" not in found.refusal
-
-
-def test_sts_that_cannot_be_reached_is_tried_again(
-    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
-    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", CLOSED)
-    found = ours(home, f"{{role_arn: '{ROLE.format('a')}'}}")
-    assert [each.outcome for each in found.attempts] == ["network"] * 3, found
 
 
 PROGRAMS = {

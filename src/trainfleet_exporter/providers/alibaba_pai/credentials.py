@@ -29,7 +29,7 @@ from pydantic import AfterValidator, PlainValidator, model_validator
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, parse_endpoint
 from trainfleet_exporter.config.secrets import show
-from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestTimedOut, Unreachable
+from trainfleet_exporter.errors import AccessDenied, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
 from trainfleet_exporter.providers.key_search import (
@@ -190,22 +190,20 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
             return await _use(env, http, profiles, profiles.current)
         if profiles.by_name and not profiles.is_ini:
             raise AccessDenied(f"{profiles.file.shown} cannot be used: it has profiles, and none is current")
-    kind: type[CloudError] = AccessDenied
-    operation, metadata = "", "ECS metadata is disabled"
+    passed = f"no credentials found: the environment sets no keys; {_shown_files(env)} have no profile; ECS metadata"
+    instead = f"set {_KEYS[0]} or give the machine a RAM role"
+    uri = env.get(_PREFIX + "CREDENTIALS_URI")
     if not env.is_true(_PREFIX + "ECS_METADATA_DISABLED"):
         wanted = env.get(_PREFIX + "ECS_METADATA")
         try:
             return await _machine(env, http, wanted)
         except (NotFound, Unreachable, RequestTimedOut) as error:  # this machine has none
-            if wanted:
+            if wanted or not uri:
+                error.message = error.message if wanted else f"{passed}: {error.message}; {instead}"
                 raise
-            metadata, operation = f"ECS metadata: {error.message}", error.operation
-            kind = type(error) if error.transient else AccessDenied
-    if uri := env.get(_PREFIX + "CREDENTIALS_URI"):
+    if uri:
         return await _credentials_uri(http, uri)
-    passed = f"the environment sets no keys; {_shown_files(env)} have no profile; {metadata}"
-    instead = f"set {_KEYS[0]} or give the machine a RAM role"
-    raise kind(f"no credentials found: {passed}; {instead}", operation=operation)
+    raise AccessDenied(f"{passed} is disabled; {instead}")
 
 
 async def _assume(http: NoHttp, keys: Keys, role: str, session: Mapping[str, str], external_id: str = "") -> Keys:

@@ -229,7 +229,7 @@ class KeyFetch:
             if isinstance(found, CloudError):
                 raise found
             try:
-                answers[found] = await (self._run(found) if found.command else self._ask(found, deadline))
+                answers[found] = await (self._run(found, deadline) if found.command else self._ask(found, deadline))
             except CloudError as error:
                 if asyncio.get_running_loop().time() > deadline - _SEARCH_SECONDS:
                     raise
@@ -276,8 +276,8 @@ class KeyFetch:
         judging = judge_metadata if question.api == METADATA else judge
         return OpenDialect(question.api, judging, lambda call: question.headers, target=url.raw_path_qs)
 
-    async def _run(self, question: Question) -> bytes:
-        seconds = self._transport.http.request_timeout
+    async def _run(self, question: Question, deadline: float) -> bytes:
+        seconds = min(self._transport.http.request_timeout, deadline - asyncio.get_running_loop().time())
         return await in_thread(partial(_output_of, question.command, seconds))
 
 
