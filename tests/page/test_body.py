@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import io
 import subprocess
 import zlib
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.exposition import generate_latest as generate_text
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
@@ -61,16 +58,6 @@ def test_gzip_equals_plain(fmt: Format, extra: bytes) -> None:
         assert plain.endswith(extra + fmt.end)
 
 
-@settings(max_examples=50)
-@given(st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=400)), max_size=15), st.sampled_from(Format))
-def test_gzip_equals_plain_whatever_is_put(sequence: list[tuple[int, bytes]], fmt: Format) -> None:
-    store = PageStore()
-    for part, text in sequence:
-        store.put(part, {FAMILY: [text]})
-        reader = gzip.GzipFile(fileobj=io.BytesIO(get(store, fmt, zipped=True)))
-        assert reader.read() == get(store, fmt, zipped=False)
-
-
 @pytest.mark.parametrize("fmt", Format)
 @pytest.mark.usefixtures("library")
 def test_gzip_command_accepts_it(fmt: Format) -> None:
@@ -112,14 +99,6 @@ def test_a_scrape_compresses_only_the_exporters_own_metrics(monkeypatch: pytest.
     assert compressed == [OWN + fmt.end for fmt in Format]
 
 
-@pytest.mark.parametrize("gzip", [True, False])
-def test_both_formats_share_the_samples(gzip: bool) -> None:
-    page = example_store().current()
-    text, openmetrics = ({id(unit[0]) for unit in page.body(fmt, b"", gzip=gzip).units} for fmt in Format)
-    forms = [block.deflated if gzip else block.texts[0] for block in page.families.values()]
-    assert {id(form) for form in forms} <= text & openmetrics
-
-
 def test_telemetry_of_prometheus_client_stands_before_the_end() -> None:
     registry = CollectorRegistry()
     Counter("own_polls", "Polls.", registry=registry).inc()
@@ -130,12 +109,6 @@ def test_telemetry_of_prometheus_client_stands_before_the_end() -> None:
     names = {family.name for family in parse_openmetrics(page.decode())}
     assert {"own_polls", "trainfleet_job_restarts"} <= names
     assert b"own_polls_total 1.0\n" in get(store, Format.TEXT, zipped=False, extra=generate_text(registry))
-
-
-def test_an_empty_page_has_its_end_only() -> None:
-    assert get(PageStore(), Format.TEXT, zipped=False, extra=b"") == b""
-    assert get(PageStore(), Format.OPENMETRICS, zipped=False, extra=b"") == b"# EOF\n"
-    assert gzip.decompress(get(PageStore(), Format.TEXT, zipped=True, extra=b"")) == b""
 
 
 def test_promtool_finds_nothing_wrong() -> None:

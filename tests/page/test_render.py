@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -17,25 +16,17 @@ from trainfleet_exporter.model import (
     Status,
     Subject,
 )
-from trainfleet_exporter.page import render as render_module
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 
 from .examples import EXAMPLES, JOB_LABELS
-from .reading import joined, samples
+from .reading import samples
 
 ALL = [found for examples in EXAMPLES.values() for found in examples]
 
 
 def pods(count: int) -> list[Pod]:
     return [Pod(job_id=f"dlc{n // 8}", pod_id=f"dlc{n // 8}-worker-{n % 8}", created=float(n)) for n in range(count)]
-
-
-def test_every_series_occurs_once() -> None:
-    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", ALL).lines
-    series = Counter((name, *sorted(labels.items())) for name, labels, _ in samples(joined(rendered)))
-    assert set(rendered) == {family.name for family in FAMILIES}
-    assert max(series.values()) == 1
 
 
 def test_labels_are_in_order_provider_keys_others() -> None:
@@ -48,32 +39,6 @@ def test_labels_are_in_order_provider_keys_others() -> None:
 def test_what_the_platform_did_not_say_has_no_sample() -> None:
     rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", [Job(job_id="j")]).lines
     assert set(rendered) == {"trainfleet_job_info", "trainfleet_job_status"}
-
-
-@pytest.mark.parametrize(("held", "value"), [(True, b"1"), (False, b"0")])
-def test_a_truth_is_one_or_zero(held: bool, value: bytes) -> None:
-    rendered = Renderer(RenderSettings()).render("p", [Job(job_id="j", holds_resources=held)]).lines
-    assert rendered["trainfleet_job_holds_resources"] == [
-        b'trainfleet_job_holds_resources{provider="p",job_id="j"} ' + value + b"\n"
-    ]
-
-
-def test_no_objects_no_families() -> None:
-    assert Renderer(RenderSettings()).render("p", []).lines == {}
-
-
-def test_an_object_has_its_labels_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: Counter[tuple[str, ...]] = Counter()
-    labels = render_module._Naming.labels
-
-    def counting(naming: render_module._Naming, keys: tuple[str, ...]) -> str:
-        written[keys] += 1
-        return labels(naming, keys)
-
-    monkeypatch.setattr(render_module._Naming, "labels", counting)
-    rendered = Renderer(RenderSettings()).render("prov", EXAMPLES["pod"][:1])
-    assert len(rendered.lines) == 7
-    assert written == {("dlc1example0001a", "dlc1example0001a-worker-0"): 1}
 
 
 def test_denied_families_are_not_rendered() -> None:
@@ -102,19 +67,6 @@ def test_texts_end_with_a_line_and_are_few() -> None:
     assert all(len(text) <= CHUNK_BYTES and text.endswith(b"\n") for text in texts)
     names = [labels["pod_id"] for _, labels, _ in samples(b"".join(texts))]
     assert names == [pod.pod_id for pod in found]
-
-
-def test_the_same_objects_make_the_same_texts() -> None:
-    def rendered(duration: float) -> Rendered:
-        column = Readings(PodUsage, "values.cpu", subjects, [0.5] * 5000)
-        jobs = [Job(job_id=f"j{n}", name="a", duration=duration, restarts=n) for n in range(500)]
-        return Renderer(RenderSettings()).render("p", [*jobs, column])
-
-    subjects = [Subject((f"j{n // 8}", f"p{n}")) for n in range(5000)]
-    first, again, later = rendered(1.0), rendered(1.0), rendered(2.0)
-    assert first.lines == again.lines
-    differing = {family for family, texts in later.lines.items() if texts != first.lines[family]}
-    assert differing == {"trainfleet_job_duration_seconds"}
 
 
 def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
@@ -184,35 +136,7 @@ def test_an_object_whose_id_is_too_long_is_dropped_alone() -> None:
     assert rendered.too_long == 2  # the pod, and its reading
 
 
-def test_what_is_too_long_counts_in_each_poll_that_finds_it() -> None:
-    def found(duration: float, reading: float) -> list[object]:
-        subjects = [Subject(("x" * 4097, "p")), Subject(("j", "p"))]
-        return [
-            *(Job(job_id=f"j{number}", duration=duration) for number in range(100)),
-            Job(job_id="named", name="x" * 5000),
-            Job(job_id="x" * 5000),
-            Readings(PodUsage, "values.cpu", subjects, [reading, reading]),
-        ]
-
-    for poll in (found(1.0, 0.5), found(1.0, 0.5), found(2.0, 0.5), found(1.0, 0.6), found(3.0, 0.7)):
-        assert _rendered(poll).too_long == 3
-    assert _rendered(found(1.0, 0.5)[:100]).too_long == 0
-
-
-def test_labels_of_a_subject_are_written_once_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    subject, renderer = Subject(("job", "pod")), Renderer(RenderSettings())
-    assert renderer.render("p", [Readings(PodUsage, "values.cpu", [subject], [1.0])]).series == 1
-    monkeypatch.delattr(render_module._Naming, "labels")
-    for field in ("values.cpu", "values.memory"):
-        assert renderer.render("p", [Readings(PodUsage, field, [subject], [1.0])]).series == 1
-
-
 def test_a_denied_column_is_not_rendered() -> None:
     column = Readings(PodUsage, "values.cpu", [Subject(("j", "p")), Subject(("x" * 5000, "p"))], [1.0, 2.0])
     rendered = Renderer(RenderSettings(deny=("*_cpu_*",))).render("p", [column])
     assert (rendered.lines, rendered.series, rendered.too_long) == ({}, 0, 0)
-
-
-def test_the_families_that_are_shown() -> None:
-    assert Renderer(RenderSettings()).shown == {family.name for family in FAMILIES}
-    assert Renderer(RenderSettings(deny=("*",))).shown == frozenset()

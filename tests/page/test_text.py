@@ -40,10 +40,6 @@ def test_any_label_text_round_trips(text: str) -> None:
     assert by_openmetrics.samples[0].labels == expected
 
 
-def test_plain_text_is_not_touched() -> None:
-    assert escape_label("dlc1-worker-0 研究\t\x00") == "dlc1-worker-0 研究\t\x00"
-
-
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @example(-0.0)
 @example(1e15)

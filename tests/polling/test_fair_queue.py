@@ -16,32 +16,6 @@ from trainfleet_exporter.errors import ServerTrouble
 from trainfleet_exporter.polling import FairQueue, Part, PartsCollector
 
 
-def test_those_that_were_not_read_for_longest_are_first() -> None:
-    queue = FairQueue()
-    assert queue.order("abcd") == ["a", "b", "c", "d"]
-    queue.was_read("ab")
-    assert queue.order("abcd") == ["c", "d", "a", "b"]
-    queue.was_read("c")
-    assert queue.order("abcd") == ["d", "a", "b", "c"]
-    queue.was_read("da")
-    assert queue.order("abcd") == ["b", "c", "a", "d"]
-    assert queue.order("dcx") == ["x", "c", "d"]  # what is new has never been read
-    assert queue.order("abcd") == ["a", "b", "c", "d"]  # and who was gone is new again
-
-
-def test_what_this_poll_has_read() -> None:
-    queue = FairQueue()
-    queue.order("ab")
-    queue.was_read("a")
-    assert queue.has_read("a")
-    assert not queue.has_read("ab")
-    queue.was_read("b")
-    assert queue.has_read("ab")
-    queue.order("ab")
-    assert not queue.has_read("a")
-    assert queue.has_read("")
-
-
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 20))
 def test_no_part_waits_longer_than_all_parts_take(parts: int, fit: int, polls: int) -> None:
     queue, read = FairQueue(), {str(number): 0 for number in range(parts)}

@@ -57,47 +57,6 @@ def two(key: str) -> list[object]:
     return [*count(key), *count(f"{key}'s other")]
 
 
-def test_the_figures_are_true_after_every_step() -> None:
-    async def main(store: Store) -> None:
-        parts = store.parts
-        await parts.publish("a", two("a"))
-        assert store.figures == (1, 0, 2)
-        await parts.publish("b", count("b"))
-        assert store.figures == (2, 0, 3)
-        await parts.publish("a", count("a"))
-        assert store.figures == (2, 0, 2)
-        for failures, key in enumerate(("a", "b", "the whole"), 1):
-            parts.fail(key)
-            assert store.figures == (2, failures, 2)
-        parts.forgive("the whole")
-        assert store.figures == (2, 2, 2)
-        await parts.publish("a", count("a"))
-        assert store.figures == (2, 1, 2)
-        parts.keep_only({"a"})
-        assert store.figures == (1, 0, 1)
-        parts.close()
-        assert store.figures == (0, 0, 0)
-
-    run(main)
-
-
-def test_rebuilt_or_expired_part_is_counted_as_it_is_then() -> None:
-    async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
-        return two("a"), None
-
-    async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a"), stale_at=START, rebuild=rebuild)
-        await store.parts.publish("b", count("b"))
-        await store.parts.expire()
-        assert store.figures == (2, 0, 3)
-        await asyncio.sleep(1000)
-        await store.parts.expire()
-        assert store.figures == (0, 0, 0)
-        assert store.expired == ["a", "b"]
-
-    run(main)
-
-
 def test_part_expires_exactly_three_intervals_after_failure() -> None:
     async def main(store: Store) -> None:
         await store.parts.publish("a", count("a"))
@@ -125,41 +84,6 @@ def test_unpolled_part_lives_four_intervals_and_a_poll() -> None:
         await asyncio.sleep(1)
         await store.parts.expire()
         assert "a" not in store.parts
-
-    run(main)
-
-
-def test_failure_that_ends_a_part_is_shown_as_its_expiry() -> None:
-    async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a"))
-        store.parts.fail("a")
-        assert "a" not in store.parts
-        assert store.expired == ["a"]
-        assert store.figures == (0, 1, 0)
-
-    run(main, keep=0)
-
-
-@pytest.mark.parametrize("wanted", [True, False])
-def test_the_same_again_counts_unless_it_is_not_wanted(wanted: bool) -> None:
-    async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a"))
-        await asyncio.sleep(280)
-        await store.parts.publish("a", count("a"), wanted=lambda: wanted)
-        await asyncio.sleep(10)
-        await store.parts.expire()
-        assert ("a" in store.parts) is wanted
-
-    run(main)
-
-
-def test_who_was_missed_is_forgotten_when_it_is_found_or_no_more() -> None:
-    async def main(store: Store) -> None:
-        assert [store.parts.miss("a"), store.parts.miss("a"), store.parts.miss("b")] == [True, False, True]
-        store.parts.find("a")
-        assert store.parts.miss("a")
-        store.parts.keep_only({"b"})
-        assert [store.parts.miss("a"), store.parts.miss("b")] == [True, False]
 
     run(main)
 
@@ -222,38 +146,6 @@ def test_part_that_cannot_be_rebuilt_loses_only_itself() -> None:
     run(main)
 
 
-def test_answer_replaces_a_rebuilt_part() -> None:
-    async def rebuild(_: float) -> tuple[Sequence[object], float | None]:
-        return count("a", 2), None
-
-    async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a", 1), stale_at=START, rebuild=rebuild)
-        await store.parts.expire()
-        assert store.shown() == {b"2"}
-        await store.parts.publish("a", count("a", 1))
-        assert store.shown() == {b"1"}
-
-    run(main)
-
-
-def test_oldest_part_has_a_time_and_no_part_has_none() -> None:
-    async def main(store: Store) -> None:
-        await store.parts.publish("a", count("a"))
-        await asyncio.sleep(30)
-        await store.parts.publish("b", count("b"))
-        await store.parts.expire()
-        assert store.state.oldest_part == START
-        await asyncio.sleep(30)
-        await store.parts.publish("a", count("a"))
-        store.parts.account()
-        assert store.state.oldest_part == START + 30
-        store.parts.close()
-        store.parts.account()
-        assert store.state.oldest_part is None
-
-    run(main)
-
-
 class _Interrupted(Renderer):
     """Renders, and then lets another task run before the answer is shown."""
 
@@ -266,18 +158,6 @@ class _Interrupted(Renderer):
         if self.meanwhile:
             self.meanwhile.pop()()
         return rendered
-
-
-def test_answer_is_shown_whole_after_its_part_was_dropped() -> None:
-    async def main() -> None:
-        renderer = _Interrupted()
-        store = Store(renderer=renderer)
-        await store.parts.publish("a", two("a"))
-        renderer.meanwhile.append(lambda: store.parts.keep_only(()))
-        await store.parts.publish("a", two("a"))
-        assert (store.series("a"), store.figures) == (2, (1, 0, 2))
-
-    run_stepped(main)
 
 
 @pytest.mark.parametrize("close", [True, False])

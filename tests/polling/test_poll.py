@@ -14,7 +14,6 @@ from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.support.logs import lines_of
 from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
-from trainfleet_exporter.model import Workspace
 from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.transport.json_fields import UNUSABLE, number
 
@@ -43,37 +42,6 @@ class Polled:
         await self._does(poll)
 
 
-def test_a_part_knows_its_interval_and_until_when_it_may_take() -> None:
-    seen: list[tuple[float, float]] = []
-
-    async def look(part: Part) -> None:
-        seen.append((part.interval, part.deadline))
-
-    async def main() -> None:
-        polled = Polled()
-        await polled.part(look)
-        await polled.part(look, deadline=7.0)
-        assert seen == [(60, 50), (60, 7)]
-
-    run_stepped(main)
-
-
-def test_texts_that_are_too_long_are_counted_in_each_poll() -> None:
-    async def long(part: Part) -> None:
-        names = {"1": "short", "2": "x" * 5000, "3" * 5000: "short"}
-        await part.publish([Workspace(workspace_id, name) for workspace_id, name in names.items()])
-
-    async def main() -> None:
-        polled = Polled()
-        for polls in (1, 2):
-            await polled.part(long)
-            assert polled.rig.own("dropped_readings_total", reason="too_long") == 2 * polls
-        assert len(await polled.rig.shown()) == 2
-        assert polled.rig.own("collector_success") == 1
-
-    run_stepped(main)
-
-
 def test_deleted_part_is_a_failure_only_while_still_listed() -> None:
     async def gone(part: Part) -> None:
         await part.not_found(NotFound("no such job"))
@@ -86,26 +54,6 @@ def test_deleted_part_is_a_failure_only_while_still_listed() -> None:
         assert polled.rig.own("collector_success") == 1
         await polled.part(gone)
         assert polled.rig.own("collector_errors_total", reason="not_found") == 1
-
-    run_stepped(main)
-
-
-def test_what_was_missed_unwanted_and_found_since_may_be_missed() -> None:
-    async def gone(part: Part) -> None:
-        await part.not_found(NotFound("no such job"))
-
-    async def gone_unwanted(poll: Poll) -> None:
-        async with poll.part("a", wanted=lambda: False) as part:
-            await gone(part)
-
-    async def main() -> None:
-        polled = Polled()
-        await polled.part(lambda part: part.publish(count("a")))
-        await polled.poll(gone_unwanted)
-        await polled.part(lambda part: part.publish(count("a")))
-        await polled.part(gone)
-        assert polled.rig.own("collector_success") == 1
-        assert await polled.rig.parts() == set()
 
     run_stepped(main)
 
@@ -261,15 +209,3 @@ def test_parts_are_read_concurrently_and_success_is_returned() -> None:
         assert most == 3
 
     run_stepped(main)
-
-
-def test_a_warning_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    async def warn(poll: Poll) -> None:
-        poll.warn("a fixed text", count=2)
-
-    async def main() -> None:
-        await Polled().poll(warn)
-
-    run_stepped(main)
-    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", "a fixed text")]
-    assert getattr(caplog.records[0], "fields", None) == {"provider": "p", "collector": "jobs", "count": 2}

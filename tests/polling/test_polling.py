@@ -181,6 +181,9 @@ def test_internal_error_fails_one_part_and_is_logged(caplog: pytest.LogCaptureFi
         await rig.runner.tick()
         assert await rig.parts() == {"b"}
         assert rig.own("collector_errors_total", reason="internal") == 1
+        shown = rig.runner.state.error  # on the status page, without the text of the exception
+        assert shown is not None
+        assert shown.text == "internal error (ZeroDivisionError); see the log"
 
     run_stepped(main)
     assert "ZeroDivisionError" in caplog.text

@@ -185,12 +185,12 @@ async def point_pages(
             "cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=_is_empty, **options
         )
         given, token = page.datapoints, page.next_token
-        del page
         points = decode_value(given if isinstance(given, str) else json.dumps(given), list[object]) if given else []
         if points is None:
             raise BadAnswer("the points are not a JSON array", operation=operation)
         empty = 0 if points else empty + 1
         yield points
+        del page, given, points  # before the next call
         if not token:
             return
         if token in tokens or empty == _EMPTY_PAGES:
@@ -380,9 +380,7 @@ class Usage:
         shown: Callable[[Sequence[FamilyReadings]], Sequence[object]],
     ) -> None:
         def begun() -> Mapping[str, float]:
-            if space is self._jobs:
-                return dict.fromkeys(self._fleet.live, 0.0)
-            return space.served or {}
+            return dict.fromkeys(self._fleet.live, 0.0) if space is self._jobs else space.served or {}
 
         age, clock = self._fleet.max_data_age, self._fleet.clock
         await publish_fresh(part, columns, shown, begun=begun, max_data_age=age, clock=clock)
@@ -421,6 +419,7 @@ class Usage:
         async for points in point_pages(self._api, "DescribeMetricLast", query, deadline):
             for reading in readings(feed, points, space.owner):
                 into.put(*reading)
+            del points
 
     async def _try_names(self, poll: Poll, space: Space) -> None:
         """Ask by name where nothing came although there must be something, and look whether that helps."""
