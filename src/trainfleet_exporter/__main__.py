@@ -22,14 +22,11 @@ def main() -> int:
         from trainfleet_exporter.process.healthcheck import command  # noqa: PLC0415
 
         return run(command, arguments[1:], "trainfleet-exporter healthcheck")
-    hangups = signal.getsignal(signal.SIGHUP)
-    if hangups is signal.SIG_DFL:
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL and _SHORT_COMMANDS.isdisjoint(arguments):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # else it would end the process during the imports
     from trainfleet_exporter import cli  # noqa: PLC0415 - see above
     from trainfleet_exporter.process.threads import exit_if_calls_hang  # noqa: PLC0415
 
-    if not _SHORT_COMMANDS.isdisjoint(arguments):
-        signal.signal(signal.SIGHUP, hangups)
     try:
         code = cli.main()
     except SystemExit as end:

@@ -99,7 +99,8 @@ def _plain(word: str) -> str:
 
 
 def _logs(level: str = "info") -> list[click.Option]:
-    levels, forms = click.Choice(("debug", "info", "warn", "error")), click.Choice(("logfmt", "json"))
+    levels = click.Choice(("debug", "info", "warn", "error"), case_sensitive=False)
+    forms = click.Choice(("logfmt", "json"), case_sensitive=False)
     return [
         flag("--log.level", "level of log lines on stderr", levels, default=level),
         flag("--log.format", "format of log lines on stderr", forms, default="logfmt"),

@@ -141,7 +141,7 @@ def test_no_arguments_print_the_help_on_stderr(capsys: pytest.CaptureFixture[str
     [
         ["once", "--config.file", "no.yaml", "--log.level=debug"],
         ["--config.file", "no.yaml", "once", "--log.level=debug"],
-        ["--log.level=debug", "--config.file=no.yaml", "once"],
+        ["--log.level=DEBUG", "--config.file=no.yaml", "once"],
         ["--log.level", "debug", "--shard", "0", "once", "--config.file=no.yaml"],
     ],
 )

@@ -30,35 +30,10 @@ def test_reads(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "0",
-        "60",
-        "s",
-        "1",
-        "1w",
-        "1y",
-        "500ms",
-        "1.5h",
-        "-5m",
-        "+5m",
-        " 5m",
-        "5m ",
-        "5m\n",
-        "5 m",
-        "5M",
-        "1m1h",
-        "1m1m",
-        "1h 30m",
-        "٣m",
-        "1_0s",
-        "5min",
-        "3651d",
-        "3650d1s",
-    ],
-)
+_BAD = "0|60|s|1|1w|1y|500ms|1.5h|-5m|+5m| 5m|5m |5m\n|5 m|5M|1m1h|1m1m|1h 30m|٣m|1_0s|5min|3651d|3650d1s"
+
+
+@pytest.mark.parametrize("text", ["", *_BAD.split("|")])
 def test_rejects(text: str) -> None:
     with pytest.raises(ValueError, match=r"duration"):
         parse_duration(text)
