@@ -94,38 +94,6 @@ def test_check_warns_of_patterns_for_ascii_only(example: Path, capsys: pytest.Ca
     assert warned[0].count("found=") == 1
 
 
-_BAD = """
---config.file=x --web.telemetry-path=metrics
---config.file=x --web.telemetry-path=//elsewhere/metrics
---config.file=x --web.telemetry-path=/config
---config.file=x --web.listen-address=:99999
---config.file=x --web.max-connections=1
---config.file=x --total-shards=1001 --shard=0
---config.file=x --total-shards=2 --shard=2
---config.file=x --total-shards=2 --shard=exporter-2
---config.file=x --total-shards=2 --shard=exporter
-once --config.file=x --shard=1
-demo --seed=x
---config.file=
-simulate --listen=10.1.2.3:80
-simulate --listen=0.0.0.0:0
-simulate --listen=127.0.0.1:x
-"""
-"""Besides those of the table of wrong inputs."""
-
-
-@pytest.mark.parametrize("line", [*_BAD.split("\n")[1:-1], f"--config.file=x --web.max-connections={'9' * 5000}"])
-def test_bad_flags(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(line.split()) == 2
-    assert re.match("trainfleet-exporter( once| demo| simulate)?: error: .", capsys.readouterr().err)
-
-
-@pytest.mark.parametrize("line", ["once --shard --config.file=x", "--config.file=x --log.level", "demo --seed"])
-def test_forgotten_value_is_named(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(line.split()) == 2
-    assert ": a value is required, but missing" in capsys.readouterr().err
-
-
 def test_no_arguments_print_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == main(["-h"]) == 0
     assert capsys.readouterr().err == ""
@@ -211,15 +179,6 @@ def test_ctrl_c_during_a_health_check_prints_nothing() -> None:
             assert process.communicate(timeout=30) == (b"", b"")
             asking.close()
     assert process.returncode == -signal.SIGINT
-
-
-def test_a_taken_port_of_the_demo_names_make(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert main(["demo", f"--web.listen-address={address}"]) == 1
-    said = capsys.readouterr().err
-    assert f"cannot listen on {address}: Address already in use" in said
-    assert said.endswith("choose another --web.listen-address (with make: make demo ADDRESS=127.0.0.1:10076)\n")
 
 
 def test_make_demo_takes_an_address() -> None:

@@ -21,36 +21,6 @@ from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 
 
-PLACEHOLDERS = {
-    "YOUR_ACCESS_KEY_ID": "id",
-    "YOUR_ACCESS_KEY_SECRET": "hunter2",
-    "YOUR_SECRET_ACCESS_KEY": "hunter2",
-    "YOUR_PROJECT_ID": "0123456789abcdef" * 2,
-    "YOUR_ACCESS_KEY": "ak",
-    "YOUR_SECRET_KEY": "sk",
-}
-
-
-def test_the_filled_in_example_shows_the_defaults(tmp_path: Path) -> None:
-    text = EXAMPLE.read_text(encoding="utf-8")
-    example = re.sub("YOUR_[A-Z_]+[A-Z]", lambda found: PLACEHOLDERS[found[0]], text)
-    minimal = (
-        MINIMAL.replace("name: pai", "name: pai-hangzhou")
-        + f"""\
-  - name: sagemaker-us-east-1
-    platform: aws_sagemaker
-    region: us-east-1
-    credentials: {{access_key_id: id, secret_access_key: hunter2}}
-  - name: modelarts-north4
-    platform: huawei_modelarts
-    region: cn-north-4
-    project_id: {"0123456789abcdef" * 2}
-    credentials: {{access_key: ak, secret_key: sk}}
-"""
-    )
-    assert redacted(load(tmp_path, example)) == redacted(load(tmp_path, minimal))
-
-
 def test_the_example_is_short_and_explains_every_key() -> None:
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 60
@@ -150,26 +120,11 @@ def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
     assert redacted(config) == redacted(load(tmp_path, MINIMAL))
 
 
-def test_a_ledger_need_not_exist_and_is_not_made(tmp_path: Path) -> None:
-    (tmp_path / "var").mkdir()
-    config = load(tmp_path, "global: {ledger_file: var/jobs.jsonl}\n" + MINIMAL)
-    assert config.global_.ledger_file == tmp_path / "var" / "jobs.jsonl"
-    assert not config.global_.ledger_file.exists()
-
-
 def test_a_ledger_in_a_read_only_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests may run as root, whom no rights stop.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     (reported,) = faults(tmp_path, "global: {ledger_file: jobs.jsonl}\n" + MINIMAL)
     assert 'found "jobs.jsonl"; allowed: a file in a folder that exists and is writable' in reported
-
-
-def test_monthly_calls_are_shared_by_an_account(tmp_path: Path) -> None:
-    text = "providers:\n" + "".join(
-        _provider(name, extra)
-        for name, extra in (("a", "account: m\n    limits: {monthly_calls: {dlc: 10}}"), ("b", "account: m"))
-    )
-    assert [provider.limits.monthly_calls for provider in load(tmp_path, text).providers] == [{"dlc": 10}] * 2
 
 
 def test_relative_paths_start_from_the_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Iterator
@@ -58,23 +57,6 @@ def site() -> Iterator[Site]:
     found = Site()
     yield found
     found.world.close()
-
-
-def test_a_released_lease_is_taken_at_once(site: Site) -> None:
-    process, first = site.start("a")
-    site.run(20)
-    _, second = site.start("b")
-    site.run(30)
-
-    async def end() -> None:
-        process.tasks[0].cancel()
-        await asyncio.wait([process.tasks[0]])
-        await first.resign()
-
-    process.start(end())
-    site.run(33.5)
-    assert (first.may_poll, second.may_poll) == (False, True)
-    assert second.term == 2
 
 
 def test_a_holder_that_is_cut_off_stops_in_time(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import bcrypt
 import pytest
 
-from tests.e2e.processes import COMMAND, running_exporter
+from tests.e2e.processes import COMMAND
 from tests.support.certificates import Authority
 from trainfleet_exporter import cli
 from trainfleet_exporter.process import healthcheck
-from trainfleet_simulator import Simulator
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -123,30 +121,6 @@ def test_mutual_tls(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
             assert _check(capfd, url, f"--tls.ca-file={authority.file}", *flags)[0] == code
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--url=127.0.0.1:10075"], 'found "127.0.0.1:10075"; allowed: http:// or https://'),
-        (["--url=ftp://127.0.0.1/"], "allowed: http:// or https://"),
-        (["--url=http://"], "allowed: http:// or https://"),
-        (["--url=http://127.0.0.1:99999/"], "allowed: http:// or https://"),
-        (["--url=http://127.0.0.1/a b"], "allowed: http:// or https://"),
-        (["--url=http://127.0.0.1/\r\nX: y"], "allowed: http:// or https://"),
-        (["--url=http://user:hunter2@127.0.0.1/"], "leave out the user and password"),
-        (["--url=user:hunter2@127.0.0.1"], "leave out the user and password"),
-        (["--tls.key-file=x"], "--tls.key-file needs --tls.cert-file"),
-        (["--tls.ca-file=x", "--tls.insecure-skip-verify"], "exclude each other"),
-        (["--ur=http://127.0.0.1/"], 'did you mean "--url"?'),
-        (["nonsense"], "one command at a time"),
-    ],
-)
-def test_bad_flags(arguments: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["healthcheck", *arguments]) == 2
-    printed = capfd.readouterr().err
-    assert said in printed
-    assert "hunter2" not in printed
-
-
 @pytest.mark.parametrize("away", [">&-", ">/dev/full", "| true"])
 def test_exit_code_is_the_answer_if_the_output_is_closed(away: str) -> None:
     with _answering(OK) as (port, _):
@@ -154,26 +128,6 @@ def test_exit_code_is_the_answer_if_the_output_is_closed(away: str) -> None:
         script = f"{{ {asking}; echo $? >&3; }} {away}"
         done = subprocess.run(["sh", "-c", f"exec 3>&1; {script}"], capture_output=True, text=True, timeout=30)
     assert (done.stdout, done.stderr) == ("0\n", "")
-
-
-def test_a_running_daemon_and_one_that_has_ended(tmp_path: Path) -> None:
-    config, web = tmp_path / "config.yaml", tmp_path / "web.yaml"
-    config.write_text(Simulator().config_yaml("http://127.0.0.1:9"), encoding="utf-8")  # whose cloud is away
-    authority = Authority(tmp_path)
-    authority.server()  # makes the files
-    hashed = bcrypt.hashpw(b"annas-secret", bcrypt.gensalt(4)).decode()
-    tls = "tls_server_config: {cert_file: authority-server.pem, key_file: authority-server-key.pem}\n"
-    web.write_text(f"{tls}basic_auth_users: {{anna: {hashed}}}\n", encoding="utf-8")
-    environ = {"HTTPS_PROXY": "http://127.0.0.1:1", "PYTHONWARNINGS": "error"}
-    with running_exporter([f"--config.file={config}", f"--web.config.file={web}"], tmp_path / "log") as exporter:
-        page = f"{exporter.url.partition('://')[2]}/-/healthy"
-        command = [*COMMAND, "healthcheck", f"--url=https://{page}", f"--tls.ca-file={authority.file}"]
-        done = subprocess.run(command, capture_output=True, text=True, env=environ)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout == "healthy: it runs and requires a password (HTTP 401)\n"
-        exporter.close()
-        done = subprocess.run(command, capture_output=True, text=True, env=environ)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", "not healthy: Connection refused\n")
 
 
 def test_asking_loads_nothing_heavy() -> None:

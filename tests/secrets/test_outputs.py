@@ -420,16 +420,3 @@ def _check_here(folder: Path, text: str) -> int:
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     return main([f"--config.file={path}", "--config.check", DEBUG])
-
-
-def test_the_check_of_a_config_as_a_process(cloud: tuple[Simulator, str], tmp_path: Path) -> None:
-    _, url = cloud
-    config, environ = _config(tmp_path, url)
-    status, outputs = _run(f"--config.file={config}", "--config.check", DEBUG, environ=environ)
-    assert status == 0, outputs
-    assert PLANTED.hits(outputs) == []
-    config.write_text(BAD_FILES["where a number belongs"], encoding="utf-8")
-    status, outputs = _run(f"--config.file={config}", "--config.check", DEBUG, "--log.format=json")
-    assert status == 2
-    assert b"not shown, for it may be a secret" in outputs["stderr"]
-    assert PLANTED.hits(outputs) == []

@@ -145,14 +145,3 @@ def test_removed_provider_loses_gauges_then_counters(telemetry: Telemetry) -> No
     telemetry.forget_provider("p")
     assert of_p() == set()
     assert samples(telemetry) == of_others
-
-
-def test_failed_reload_keeps_the_time_of_the_config_in_use(telemetry: Telemetry) -> None:
-    def shown() -> list[str]:
-        return [line.rpartition(" ")[2] for line in samples(telemetry) if "_config_last_reload_" in line]
-
-    with time_machine.travel(LOADED + 100, tick=False):
-        telemetry.reloaded(success=False)
-        assert shown() == ["0.0", "1.7500000005e+09"]
-        telemetry.reloaded(success=True)
-        assert shown() == ["1.0", "1.7500001005e+09"]

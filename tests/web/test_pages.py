@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,16 +57,6 @@ def _samples(families: Any) -> dict[str, float]:
     }
 
 
-def test_metrics_as_prometheus_text(pages: Pages) -> None:
-    answer = _ask(pages, "/metrics")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert int(answer.headers["content-length"]) == len(answer.content)
-    families = {family.name for family in parse_text(answer.text)}
-    assert {"trainfleet_jobs", "trainfleet_jobs_finished", "trainfleet_provider_up"} <= families
-    assert "# TYPE trainfleet_jobs_finished_total counter\n" in answer.text
-
-
 @pytest.mark.parametrize("path", ["/metrics/", "/config/", "/-/healthy/", "//stranger.test/metrics/"])
 def test_no_path_redirects_to_a_host_that_the_client_names(pages: Pages, path: str) -> None:
     answer = _ask(pages, f"http://exporter{path}", host="stranger.test")
@@ -84,34 +73,6 @@ def test_metrics_as_openmetrics(pages: Pages) -> None:
     text = _ask(pages, "/metrics").text
     assert check_both(text, answer.text)
     assert _samples(parse_openmetrics(answer.text)) == _samples(parse_text(text))
-
-
-@pytest.mark.parametrize("accept", ["*/*", OPENMETRICS])
-def test_gzip_equals_plain(pages: Pages, accept: str) -> None:
-    async def ask() -> tuple[bytes, bytes]:
-        transport = httpx.ASGITransport(app=make_app(pages))
-        async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
-            async with client.stream(
-                "GET", "/metrics", headers={"accept": accept, "accept-encoding": "gzip"}
-            ) as zipped:
-                assert zipped.headers["content-encoding"] == "gzip"
-                raw = b"".join([chunk async for chunk in zipped.aiter_raw()])
-                assert int(zipped.headers["content-length"]) == len(raw)
-            plain = await client.get("/metrics", headers={"accept": accept, "accept-encoding": "identity"})
-            return gzip.decompress(raw), plain.content
-
-    unzipped, plain = asyncio.run(ask())
-    own = b"process_", b"python_", b"# "  # CPU time and memory differ from scrape to scrape
-    assert [line for line in unzipped.splitlines() if not line.startswith(own)] == [
-        line for line in plain.splitlines() if not line.startswith(own)
-    ]
-
-
-def test_head_is_get_without_a_body(pages: Pages) -> None:
-    answer = _ask(pages, "/metrics", method="HEAD")
-    assert answer.status_code == 200
-    assert answer.content == b""
-    assert int(answer.headers["content-length"]) > 500
 
 
 def test_other_methods_are_refused(pages: Pages) -> None:
@@ -173,13 +134,6 @@ def test_reload_is_refused_without_the_flag(pages: Pages) -> None:
     assert _ask(pages, "/-/reload").status_code == 405
 
 
-def test_landing_page_links_to_what_there_is(pages: Pages) -> None:
-    answer = _ask(replace(pages, telemetry_path="/fleet"), "/")
-    assert answer.headers["content-type"].startswith("text/html")
-    for path in ("fleet", "config", "-/healthy", "-/ready"):  # relative: the page works below a path
-        assert f'href="{path}"' in answer.text
-
-
 def test_health_readiness_and_config(pages: Pages) -> None:
     assert _ask(pages, "/-/healthy").status_code == 200
     assert _ask(pages, "/-/ready").status_code == 200
@@ -188,24 +142,3 @@ def test_health_readiness_and_config(pages: Pages) -> None:
     waiting = _ask(pages, "/-/ready")
     assert waiting.status_code == 503
     assert "p/jobs" in waiting.text
-
-
-def test_what_is_said_to_be_ready_is_on_the_page_that_is_sent() -> None:
-    waiting = ["p/jobs"]
-    telemetry = Telemetry()
-    store = PageStore(standing=lambda: replace(telemetry.standing(), waiting=list(waiting)))
-
-    async def main() -> None:
-        keeping = asyncio.create_task(store.keep_built())
-        await asyncio.sleep(0)
-        store.put("a", {"trainfleet_jobs": [b'trainfleet_jobs{n="1"} 1\n' * 100_000]})
-        waiting.clear()
-        transport = httpx.ASGITransport(app=make_app(Pages(page_store=store, telemetry=telemetry)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://exporter") as client:
-            assert (await client.get("/-/ready")).status_code == 503
-            store.build()
-            assert (await client.get("/-/ready")).status_code == 200
-            assert (await client.get("/metrics")).text.count("trainfleet_jobs{") == 100_000
-        keeping.cancel()
-
-    asyncio.run(main())

@@ -259,18 +259,6 @@ def test_every_suite_by_its_name(site: Site, name: str) -> None:
         assert agreed == [_CIPHERS[name]]
 
 
-def test_texts_in_the_place_of_files(site: Site) -> None:
-    def text(name: str) -> str:
-        return "|\n    " + (site.folder / name).read_text(encoding="utf-8").replace("\n", "\n    ").rstrip()
-
-    site.path.write_text(
-        f"tls_server_config:\n  cert: {text('authority-server.pem')}\n  key: {text('authority-server-key.pem')}\n"
-        f"  client_ca: {text('authority.pem')}\n  client_auth_type: RequireAndVerifyClientCert\n",
-        encoding="utf-8",
-    )
-    assert site.let_in(site.client("prometheus"), site.without_certificate()) == [True, False]
-
-
 def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
     async def visit(served: Served) -> None:
         loop = asyncio.get_running_loop()
