@@ -23,8 +23,6 @@ _TABLE = {
     for ending, labels in (("_bucket", ("le",)), ("_sum", ()), ("_count", ()))
 }
 """By sample name, its labels; None if the config chooses them. Read at import, before anything runs."""
-_FAMILY = {f"{family.name}{ending}": family.name for family in FAMILIES for ending in ("", "_bucket", "_sum", "_count")}
-"""By sample name, its family."""
 _MOST_ALIKE = 3
 """Series that the page shows instead of a missing one."""
 _UNBOUNDED = ("_cpu_utilization_ratio",)

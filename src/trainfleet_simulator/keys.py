@@ -25,7 +25,6 @@ class Key:
     expires: float = math.inf
     role: str = ""
     via: str = ""
-    revoked: bool = False
 
     def has_expired(self, now: float) -> bool:
         """Return whether it is rejected because of its age."""
@@ -47,22 +46,14 @@ class Keys:
         self._by_id[permanent.access_key_id] = permanent
 
     def find(self, key_id: str) -> Key | None:
-        """Return the key with this id, expired or not; None if it is unknown or revoked."""
-        key = self._by_id.get(key_id)
-        return None if key is None or key.revoked else key
+        """Return the key with this id, expired or not; None if it is unknown."""
+        return self._by_id.get(key_id)
 
     def add(self, key: Key) -> Key:
         """Accept a temporary key, and return it."""
         self.issued.append(key)
         self._by_id[key.access_key_id] = key
         return key
-
-    def revoke(self, key_id: str | None = None) -> int:
-        """Revoke one temporary key, or all that were issued so far; return their number."""
-        found = [key for key in self.issued if key_id in {None, key.access_key_id} and not key.revoked]
-        for key in found:
-            key.revoked = True
-        return len(found)
 
 
 class Issuer:
@@ -80,10 +71,6 @@ class Issuer:
         """Return every temporary key so far, oldest first; `via` is its issuer."""
         return self._keys.issued
 
-    def revoke(self, key_id: str | None = None) -> int:
-        """Revoke one temporary key, or all that were issued so far; return their number."""
-        return self._keys.revoke(key_id)
-
     def make(self) -> tuple[str, str, str]:
         """Return a new key id, secret and security token in the form of the cloud."""
         raise NotImplementedError
@@ -98,7 +85,7 @@ class Issuer:
         """Return the current key of a service near the machine. A new one exists `early` seconds before it expires, or
         after half its life if that is later."""
         key = next((key for key in reversed(self.issued) if key.via == via), None)
-        if key is None or key.role != role or key.revoked:
+        if key is None or key.role != role:
             return self.issue(role, via, now, _NEAR_LIFETIME)
         is_due = now >= key.expires - min(early, (key.expires - key.issued) / 2)
         return self.issue(role, via, now, _NEAR_LIFETIME) if is_due else key

@@ -24,15 +24,13 @@ class Agency:
 
     `name` is the agency of the machine (None: it has none, and its metadata has no keys). `oidc_token` is the only ID
     token that STS accepts (None: none). `lifetime` of all further keys is in seconds. If it is None, callers of STS
-    choose it, and the service chooses it for a machine. Without `metadata_tokens`, the metadata service is an old one
-    that needs no tokens.
+    choose it, and the service chooses it for a machine.
     """
 
     keys: Keys = field(repr=False)
     name: str | None = AGENCY
     oidc_token: str | None = field(default=OIDC_TOKEN, repr=False)
     lifetime: float | None = None
-    metadata_tokens: bool = True
     metadata_sessions: Tokens = field(default_factory=lambda: Tokens(_metadata_token), repr=False)
     """Tokens of the sessions of the metadata service."""
 
@@ -59,13 +57,9 @@ class Agency:
     def of_machine(self, now: float) -> Key:
         """Return the machine's key. A new one replaces it after half of its lifetime."""
         key = next((key for key in reversed(self.issued) if key.via == "metadata"), None)
-        if key is None or key.revoked or key.expires - now <= (key.expires - key.issued) / 2:
+        if key is None or key.expires - now <= (key.expires - key.issued) / 2:
             key = self.issue(now, MACHINE_LIFETIME, "metadata")
         return key
-
-    def revoke(self, key_id: str | None = None) -> int:
-        """Revoke one temporary key, or all that were issued so far; return their number."""
-        return self.keys.revoke(key_id)
 
 
 def iam_token(number: int, now: float) -> str:

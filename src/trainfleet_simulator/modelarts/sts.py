@@ -49,8 +49,6 @@ def assume_agency_with_oidc(call: Call) -> Answer:
 
 def get_metadata_token(call: Call) -> Answer:
     """PUT /meta-data/latest/api/token: a session, as plain text."""
-    if not call.agency.metadata_tokens:
-        raise ApiError(404, "NotFound", "Not Found")
     text = call.headers.get("x-metadata-token-ttl-seconds", "")
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= _LONGEST_SESSION:
         raise ApiError(400, "BadRequest", f"X-Metadata-Token-Ttl-Seconds is 1 to {_LONGEST_SESSION}")
@@ -60,7 +58,7 @@ def get_metadata_token(call: Call) -> Answer:
 def get_security_key(call: Call) -> Answer:
     """GET /openstack/latest/securitykey: the keys of the machine's agency; 404 if it has none."""
     agency, token = call.agency, call.headers.get("x-metadata-token", "")
-    if agency.metadata_tokens and not agency.metadata_sessions.is_valid(token, call.now):
+    if not agency.metadata_sessions.is_valid(token, call.now):
         raise ApiError(401, "Unauthorized", "X-Metadata-Token is missing, unknown or has expired")
     if agency.name is None:
         raise ApiError(404, "NotFound", "This machine has no agency")

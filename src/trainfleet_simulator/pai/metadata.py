@@ -11,7 +11,7 @@ import re
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest
 from trainfleet_simulator.keys import Key
 from trainfleet_simulator.pai.parameters import iso
-from trainfleet_simulator.pai.sts import Sts, credentials
+from trainfleet_simulator.pai.sts import ECS_ROLE, ROLE, Sts, credentials
 
 _TTL, _TOKEN = "x-aliyun-ecs-metadata-token-ttl-seconds", "x-aliyun-ecs-metadata-token"
 _LONGEST_TTL = 21600  # seconds
@@ -41,19 +41,16 @@ class Metadata:
         if operation == "PutToken":
             return self._put_token(request.headers.get(_TTL, ""), now)
         if operation == "GetCredentialsUri":
-            key = self._sts.issue(self._sts.credentials_role, "credentials_uri", now, 3600)
+            key = self._sts.issue(ROLE, "credentials_uri", now, 3600)
             return _of_key(key, now)
         if operation == "unknown":
             raise _not_found()
         self._check_token(request.headers.get(_TOKEN), now)
-        role = self._sts.ecs_role
-        if role is None:
-            raise _not_found()
         if operation == "ListRamRoles":
-            return Answer(None, text=role, rows=[[role]])
-        if not request.path.endswith(f"/{role}"):
+            return Answer(None, text=ECS_ROLE, rows=[[ECS_ROLE]])
+        if not request.path.endswith(f"/{ECS_ROLE}"):
             raise _not_found()
-        return _of_key(self._sts.renewed(role, "metadata", now, early=_EARLY), now)
+        return _of_key(self._sts.renewed(ECS_ROLE, "metadata", now, early=_EARLY), now)
 
     def _put_token(self, ttl: str, now: float) -> Answer:
         if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):
@@ -61,8 +58,6 @@ class Metadata:
         return Answer(None, text=self._sts.metadata_sessions.issue(now, int(ttl)))
 
     def _check_token(self, token: str | None, now: float) -> None:
-        if token is None and self._sts.allow_v1:
-            return
         if token is None or not self._sts.metadata_sessions.is_valid(token, now):
             raise ApiError(401, "Unauthorized", "A metadata token is wanted.")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError
 from trainfleet_simulator.pai import monitor_metrics as metrics
-from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.pai.monitor_dimensions import Filter, filters_of
 from trainfleet_simulator.pai.monitor_metrics import Metric, PoolMetric
 from trainfleet_simulator.pai.monitor_pages import Page, Pages
@@ -30,7 +29,6 @@ _LONGEST_RANGE = 31 * _DAY
 _RETENTION = {60: 31 * _DAY, 300: 91 * _DAY, 900: 91 * _DAY}
 """Seconds for which points are kept, by period."""
 _MOST_OF_A_RANGE = 1_000_000
-_VISIBLE = {workspace.workspace_id for workspace in WORKSPACES if workspace.member}
 
 
 @dataclass(slots=True)

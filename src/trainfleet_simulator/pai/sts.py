@@ -15,7 +15,7 @@ from trainfleet_simulator.keys import Issuer, Key, Keys, Tokens
 from trainfleet_simulator.pai.catalog import ACCOUNT_ID
 from trainfleet_simulator.pai.parameters import Call, Query, iso
 
-ROLE, LOCKED_ROLE, ECS_ROLE = "trainfleet-reader", "trainfleet-locked", "trainfleet-node"
+ROLE, ECS_ROLE = "trainfleet-reader", "trainfleet-node"
 OIDC_PROVIDER = f"acs:ram::{ACCOUNT_ID}:oidc-provider/sim-cluster"
 OIDC_TOKEN = "simulated.oidc.token"  # noqa: S105 - opens nothing but this simulator
 _ROLE_ARN = re.compile(rf"acs:ram::{ACCOUNT_ID}:role/([\w.-]+)")
@@ -25,27 +25,17 @@ _SESSION = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
 class Sts(Issuer):
     """The account's identity services, which tests can change at any time.
 
-    `roles` are the names of the roles that can be assumed (as in `role_arn`). `locked_roles` exist and reject every
-    caller (403 NoPermission). Other roles do not exist (404 EntityNotExist.Role). AssumeRole requires `external_id`, if
-    it is set. AssumeRoleWithOIDC requires `oidc_provider` (an ARN) and `oidc_token`. A token in `expired_oidc_tokens`
-    is rejected as expired, any other as invalid.
+    ROLE can be assumed. Other roles do not exist (404 EntityNotExist.Role). AssumeRole requires `external_id`, if it is
+    set. AssumeRoleWithOIDC requires `oidc_token` of OIDC_PROVIDER.
 
     `lifetime` (seconds) is that of every further key. If it is None, callers of STS choose it (an hour by default), and
-    the machine's role has six hours. `ecs_role` is the role of the machine, None if it has none. With `allow_v1`, the
-    metadata service also responds without a token. `credentials_role` is the role of the credentials URI.
+    the machine's role, ECS_ROLE, has six hours.
     """
 
     def __init__(self, keys: Keys) -> None:
         super().__init__(keys)
-        self.roles = {ROLE}
-        self.locked_roles = {LOCKED_ROLE}
         self.external_id: str | None = None
-        self.oidc_provider = OIDC_PROVIDER
         self.oidc_token = OIDC_TOKEN
-        self.expired_oidc_tokens: set[str] = set()
-        self.ecs_role: str | None = ECS_ROLE
-        self.allow_v1 = False
-        self.credentials_role = ROLE
         self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(32))
         """Tokens of the sessions of the metadata service."""
 
@@ -70,10 +60,8 @@ class Sts(Issuer):
         token = _required(query, "OIDCToken")
         provider = _required(query, "OIDCProviderArn")
         role, duration = self._asked(query)
-        if provider != self.oidc_provider:
+        if provider != OIDC_PROVIDER:
             raise ApiError(404, "EntityNotExist.OIDCProvider", "The OIDC provider does not exist.")
-        if token in self.expired_oidc_tokens:
-            raise ApiError(400, "AuthenticationFail.OIDCToken.Expired", "This JSON Web Token has expired.")
         if token != self.oidc_token:
             raise ApiError(400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")
         answer = self._answer(call, role, "AssumeRoleWithOIDC", duration)
@@ -95,9 +83,7 @@ class Sts(Issuer):
         found = _ROLE_ARN.fullmatch(arn)
         if found is None:
             raise ApiError(400, "InvalidParameter.RoleArn", "The parameter RoleArn is wrongly formed.")
-        if found[1] in self.locked_roles:
-            raise _not_allowed()
-        if found[1] not in self.roles:
+        if found[1] != ROLE:
             raise ApiError(404, "EntityNotExist.Role", "The specified role does not exist.")
         return found[1], int(duration)
 

@@ -28,23 +28,17 @@ Query = Mapping[str, str]
 class AwsSts(Issuer):
     """The account's identity services, which tests can change at any time.
 
-    `roles` are the names of the roles that can be assumed. AssumeRole requires `external_id`, if it is set.
-    AssumeRoleWithWebIdentity requires `web_identity_token`. A token in `expired_tokens` is rejected as expired, any
-    other as invalid.
+    ROLE can be assumed. AssumeRole requires `external_id`, if it is set. AssumeRoleWithWebIdentity requires
+    WEB_IDENTITY_TOKEN.
 
     `lifetime` (seconds) is that of every further key. If it is None, callers of STS choose it (an hour by default), and
-    machines and containers have six hours. `machine_role` is the role of the machine, None if it has none. A container
-    proves its identity with `container_token`; None requires no proof.
+    machines and containers have six hours. The machine has the role MACHINE_ROLE. A container proves its identity with
+    CONTAINER_TOKEN.
     """
 
     def __init__(self, keys: Keys) -> None:
         super().__init__(keys)
-        self.roles = {ROLE}
         self.external_id: str | None = None
-        self.web_identity_token = WEB_IDENTITY_TOKEN
-        self.expired_tokens: set[str] = set()
-        self.machine_role: str | None = MACHINE_ROLE
-        self.container_token: str | None = CONTAINER_TOKEN
         self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(40))
         """Tokens of the sessions of the metadata service."""
 
@@ -68,9 +62,7 @@ class AwsSts(Issuer):
         """AssumeRoleWithWebIdentity, for any caller with a token that the role trusts, without a signature."""
         token = _required(query, "WebIdentityToken")
         role, duration = self._asked(query)
-        if token in self.expired_tokens:
-            raise ApiError(400, "ExpiredTokenException", "Token expired: current date/time must be before the exp")
-        if token != self.web_identity_token:
+        if token != WEB_IDENTITY_TOKEN:
             raise ApiError(400, "InvalidIdentityToken", "No OpenIDConnect provider found in your account for the token")
         return self._answer("AssumeRoleWithWebIdentity", query, role, duration, now)
 
@@ -83,7 +75,7 @@ class AwsSts(Issuer):
         if not (duration.isascii() and duration.isdigit() and 900 <= int(duration) <= 43200):
             raise _invalid("durationSeconds")
         found = _ROLE_ARN.fullmatch(arn)
-        if found is None or found[1] not in self.roles:
+        if found is None or found[1] != ROLE:
             # The error of a role that does not exist is the same, so that no caller can search for names.
             raise _denied(query, f"sts:{query.get('Action', '')}")
         return found[1], int(duration)

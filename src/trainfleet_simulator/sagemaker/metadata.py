@@ -12,7 +12,7 @@ import re
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, utc_text
 from trainfleet_simulator.keys import Key
 from trainfleet_simulator.sagemaker.catalog import ACCOUNT_ID
-from trainfleet_simulator.sagemaker.identity import AwsSts, credentials
+from trainfleet_simulator.sagemaker.identity import CONTAINER_TOKEN, MACHINE_ROLE, AwsSts, credentials
 
 CONTAINER_PATH = "/v1/credentials"
 _TTL, _TOKEN = "x-aws-ec2-metadata-token-ttl-seconds", "x-aws-ec2-metadata-token"
@@ -47,21 +47,18 @@ class Metadata:
             case "PutToken":
                 return self._put_token(request.headers.get(_TTL, ""), now)
             case "GetContainerKeys":
-                if sts.container_token not in {None, request.headers.get("authorization")}:
+                if request.headers.get("authorization") != CONTAINER_TOKEN:
                     raise ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
                 return _of_key(sts.renewed("trainfleet-task", "container", now, early=_EARLY), now, of_machine=False)
             case "unknown":
                 raise _not_found()
         if not sts.metadata_sessions.is_valid(request.headers.get(_TOKEN, ""), now):
             raise ApiError(401, "Unauthorized", "Unauthorized")
-        role = sts.machine_role
-        if role is None:
-            raise _not_found()
         if operation == "ListRoles":
-            return Answer(None, text=role, rows=[[role]])
-        if not request.path.endswith(f"/{role}"):
+            return Answer(None, text=MACHINE_ROLE, rows=[[MACHINE_ROLE]])
+        if not request.path.endswith(f"/{MACHINE_ROLE}"):
             raise _not_found()
-        return _of_key(sts.renewed(role, "metadata", now, early=_EARLY), now, of_machine=True)
+        return _of_key(sts.renewed(MACHINE_ROLE, "metadata", now, early=_EARLY), now, of_machine=True)
 
     def _put_token(self, ttl: str, now: float) -> Answer:
         if not (ttl.isascii() and ttl.isdigit() and 1 <= int(ttl) <= _LONGEST_TTL):

@@ -48,7 +48,6 @@ class World:
         now: float,
         *,
         population: int | None = None,
-        history: int | None = None,
         patience: int = 1,
         still: bool = False,
         closed: bool = False,
@@ -74,8 +73,7 @@ class World:
         self.pools = {spec.pool_id: Pool(spec, scale, 16 + i) for i, spec in enumerate(setting.pools)}
         self._patience = patience
         self._interval = _LIFETIME * patience / max(population - setting.watched, 1)
-        history = setting.history if history is None else history
-        for at, asked in setting.earlier(self._rng, self.started, history, self.pools):
+        for at, asked in setting.earlier(self._rng, self.started, setting.history, self.pools):
             if not still or at >= self.started - _STILL_HISTORY:
                 self._at(at, self._submission(asked))
         self._next_arrival = float(self.started - _WARM_UP * patience)

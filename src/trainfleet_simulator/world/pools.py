@@ -77,10 +77,6 @@ class Pool:
         return Amount(kind.cpu, kind.memory, kind.cards).times(len(self.nodes))
 
     @property
-    def allocatable(self) -> Amount:
-        return self.free + self.allocated
-
-    @property
     def nodes_in_use(self) -> int:
         return sum(1 for node in self.nodes.values() if node.pods)
 
