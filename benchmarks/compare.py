@@ -15,15 +15,14 @@ import itertools
 import re
 import statistics
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.polls import KINDS, PODS, REPEATED, ROUNDS, Kind
+from benchmarks.polls import KINDS, PODS, REPEATED, ROUNDS, Costs, measure
 from benchmarks.report import Table, markdown, milliseconds, notes, spread
-from benchmarks.rig import ROOT, DrivenExporter, exporters
+from benchmarks.rig import ROOT
 
 _UNEQUAL = re.compile(r"(?:# \w+ )?(process_|python_)")
 """Ignored lines, which depend on the machine and the moment."""
@@ -36,11 +35,6 @@ _LABEL = re.compile(r'provider="([^"]*)"')
 _SIZES = (1_000, 10_000)
 _AT_MOST = 1.7
 """Allowed cost of a poll of the new checkout, as a ratio to the old one."""
-
-_Pair = tuple[float, float]
-"""CPU seconds of a poll in one turn, old and new."""
-_Costs = Mapping[tuple[Kind, int], Sequence[_Pair]]
-"""By kind and number of jobs, turn by turn."""
 
 
 @dataclass(slots=True)
@@ -151,32 +145,7 @@ def report(found: Difference) -> Iterator[str]:
         yield f"  {count:6,} × {key}: {': '.join(found.examples[key])}"
 
 
-def compare_polls(old: Path, new: Path, sizes: Sequence[int], rounds: int) -> _Costs:
-    """Return CPU seconds of a poll by kind and number of jobs, for each turn. The first round does not count."""
-    costs: defaultdict[tuple[Kind, int], list[_Pair]] = defaultdict(list)
-    with ExitStack() as stack:
-        pairs = {size: stack.enter_context(exporters(size, PODS, [old, new])) for size in sizes}
-        for kind, size in itertools.product(KINDS, sizes):
-            _poll_both(pairs[size], kind)
-        for turn, (kind, size) in itertools.product(range(rounds), itertools.product(KINDS, sizes)):
-            repeated = min(REPEATED, max(1, max(_SIZES) // size))
-            polls = [_poll_both(pairs[size], kind, new_first=bool((turn + number) % 2)) for number in range(repeated)]
-            olds, news = zip(*polls, strict=True)
-            costs[kind, size].append((statistics.fmean(olds), statistics.fmean(news)))
-    return costs
-
-
-def _poll_both(pair: Sequence[DrivenExporter], kind: Kind, *, new_first: bool = False) -> _Pair:
-    """Change the fleet once, then let both exporters poll it, one after the other."""
-    pair[0].change(jobs=kind.jobs, usage=kind.usage, still=True)
-    found = [0.0, 0.0]
-    for place in (1, 0) if new_first else (0, 1):
-        pair[place].await_second()
-        found[place] = pair[place].command(kind.command)
-    return found[0], found[1]
-
-
-def _polls_table(costs: _Costs, rounds: int) -> Table:
+def _polls_table(costs: Costs, rounds: int) -> Table:
     table = Table(
         f"CPU milliseconds a poll, old and new, of jobs with {PODS} pods each and 12 families of every pod",
         ("what is polled, and what has changed", "jobs", "old", "new", "new / old", "at most", ""),
@@ -188,7 +157,8 @@ def _polls_table(costs: _Costs, rounds: int) -> Table:
             )
         ],
     )
-    for (kind, size), pairs in costs.items():
+    for kind, size in itertools.product(KINDS, costs):
+        pairs = costs[size][kind]
         olds, news = zip(*pairs, strict=True)
         shares = [new / old for old, new in pairs]
         kept = "kept" if statistics.median(shares) <= _AT_MOST else "**not kept**"
@@ -227,10 +197,11 @@ def _pages(asked: argparse.Namespace) -> int:
 
 
 def _versions(asked: argparse.Namespace) -> int:
-    costs = compare_polls(asked.old.resolve(), asked.new.resolve(), asked.sizes, asked.rounds)
+    costs = measure(asked.sizes, asked.rounds, [asked.old.resolve(), asked.new.resolve()])
     table = _polls_table(costs, asked.rounds)
     print(markdown(table), notes([table]), sep="\n")
-    return int(any(statistics.median(new / old for old, new in pairs) > _AT_MOST for pairs in costs.values()))
+    turns = [pairs for kinds in costs.values() for pairs in kinds.values()]
+    return int(any(statistics.median(new / old for old, new in pairs) > _AT_MOST for pairs in turns))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks import rig
 from benchmarks.report import Check, Found, Table, milliseconds, number, percentiles, quantile, spread
@@ -70,35 +71,49 @@ JOBS = Kind("jobs alone: every job is new", "sweep jobs", jobs=1.0)
 JOBS_DURATIONS = Kind("jobs alone: only durations changed", "sweep jobs")
 KINDS = (ALL, READINGS, DURATIONS, JOBS, JOBS_DURATIONS)
 
+Costs = Mapping[int, Mapping[Kind, Sequence[Sequence[float]]]]
+"""By number of jobs and kind, in every turn: the CPU seconds of a poll of each checkout."""
 _Costs = Mapping[Kind, Sequence[float]]
-"""CPU seconds of a poll of a kind, in every turn."""
+"""The same of one checkout and one number of jobs."""
 
 
 def cost(*, short: bool) -> Iterator[Found]:
     """Yield a table of CPU time of a poll by the number of jobs, and the promises about its growth."""
     sizes, rounds = (_SIZES[:2], 3) if short else (_SIZES, ROUNDS)
-    found = _measure(sizes, rounds)
+    found = {
+        size: {kind: [of_ours for (of_ours,) in turns] for kind, turns in costs.items()}
+        for size, costs in measure(sizes, rounds).items()
+    }
     yield _table(found, rounds)
     yield _growth(found)
 
 
-def _measure(sizes: Sequence[int], rounds: int) -> Mapping[int, _Costs]:
-    """Run exporters of all sizes at the same time, so that a slower machine affects all of them."""
-    costs: dict[int, defaultdict[Kind, list[float]]] = {size: defaultdict(list) for size in sizes}
+def measure(sizes: Sequence[int], rounds: int, checkouts: Sequence[Path] = (rig.ROOT,)) -> Costs:
+    """Run exporters of all sizes at the same time, so that a slower machine affects all of them.
+
+    The exporters of all checkouts poll the same fleet, one after the other; which is first alternates.
+    """
+    costs: dict[int, defaultdict[Kind, list[Sequence[float]]]] = {size: defaultdict(list) for size in sizes}
     with ExitStack() as stack:
-        exporters = {size: stack.enter_context(rig.exporter(size, PODS)) for size in sizes}
+        groups = {size: stack.enter_context(rig.exporters(size, PODS, checkouts)) for size in sizes}
         for size, kind in itertools.product(sizes, KINDS):
-            _poll(exporters[size], kind)
-        for _, kind, size in itertools.product(range(rounds), KINDS, sizes):
-            polls = [_poll(exporters[size], kind) for _ in range(min(REPEATED, max(sizes) // size))]
-            costs[size][kind].append(statistics.fmean(polls))
+            _poll(groups[size], kind, first=0)
+        for turn, kind, size in itertools.product(range(rounds), KINDS, sizes):
+            repeated = min(REPEATED, max(1, max(sizes) // size))
+            polls = [_poll(groups[size], kind, first=turn + number) for number in range(repeated)]
+            costs[size][kind].append([statistics.fmean(each) for each in zip(*polls, strict=True)])
     return costs
 
 
-def _poll(exporter: DrivenExporter, kind: Kind) -> float:
-    exporter.change(jobs=kind.jobs, usage=kind.usage, still=True)
-    exporter.await_second()
-    return exporter.command(kind.command)
+def _poll(group: Sequence[DrivenExporter], kind: Kind, *, first: int) -> list[float]:
+    """Change the fleet once, then let each exporter poll it; return the CPU seconds of each."""
+    group[0].change(jobs=kind.jobs, usage=kind.usage, still=True)
+    found = [0.0] * len(group)
+    for turn in range(len(group)):
+        place = (first + turn) % len(group)
+        group[place].await_second()
+        found[place] = group[place].command(kind.command)
+    return found
 
 
 def _table(found: Mapping[int, _Costs], rounds: int) -> Table:
