@@ -22,7 +22,7 @@ _TOP = """\
 # Benchmarks
 
 `make bench` measures everything on this page in an hour on two cores, without network. Compared figures are of the same
-run. On other machines, times differ more than ratios. [sizing.md](../sizing.md) has the figures that users need.
+run. On other machines, times differ more than ratios. [scale.md](../scale.md) has the figures that users need.
 
 {machine}
 {versions}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import Metric
@@ -33,12 +34,14 @@ _GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")
 _CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker", "huawei_modelarts": "ModelArts"}
 """Short names of the platforms. The sources of a family begin with them."""
+_SAID_ABOVE = re.compile(" (Absent without a recent reading|(Mean|Sum) of its pods if the source reports pods only)[.]")
+"""Sentences of HELP that the page says once, in its rules."""
+_USUAL = "name and unit at the source unproven"
+"""What is unproven where a row with **E** says no more."""
 
 
 def reference() -> str:
     """Return all tables of the page."""
-    shown = [name for _, families in _GROUPS for name in (family.name for family in families)]
-    assert len(shown) == len(set(shown))
     groups = [f"## {title}\n\n{table(_HEADS, map(_row, families))}" for title, families in _GROUPS]
     return "\n\n".join((*groups, "## The exporter about itself\n\n" + _own()))
 
@@ -51,14 +54,16 @@ def _row(family: MetricFamily) -> tuple[str, ...]:
     labels = [code(label) for label in (*keys, *(family.labels or ()))]
     if family.labels is None:
         labels.append("`label_TAG` for each tag")
-    meaning = family.help + (f" E: {'; '.join(unproven)}." if unproven else "")
-    return name, ", ".join(labels), "<br>".join((meaning, *(_sources(platform, family) for platform in _CLOUDS)))
+    notes = [note for note in unproven if note != _USUAL]
+    meaning = _SAID_ABOVE.sub("", family.help) + (f" E: {'; '.join(notes)}." if notes else "")
+    sources = [found for cloud in _CLOUDS if (found := _sources(cloud, family))]
+    return name, ", ".join(labels), "<br>".join((meaning, *sources))
 
 
 def _sources(platform: str, family: MetricFamily) -> str:
     cloud = _CLOUDS[platform]
     sources = [source.removeprefix(cloud).lstrip(" -") for source in SOURCES[platform].get(family.name, ())]
-    return f"*{cloud}*: {'; '.join(sources) or 'not reported'}"
+    return f"*{cloud}*: {'; '.join(sources)}" if sources else ""
 
 
 def _own() -> str:

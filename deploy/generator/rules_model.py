@@ -16,9 +16,6 @@ Dashboards rely on it: `sum_over_time(X[R]) / 60` is X-hours.
 Severity = Literal["critical", "warning", "info"]
 Number = int | float
 
-RUNBOOK = "runbooks/{alert}.md"
-"""Where the runbook of an alert is, from docs/. It may have `{anchor}`, the name in lower case. `runbook_url` in
-thresholds.yaml is the URL of docs/."""
 _OF_JOBS = re.compile("Trainfleet(Job|Pod|Pool|Node)")
 _PLACE = re.compile(r"<([a-z][a-z_]*)>")
 
@@ -52,7 +49,7 @@ class Alert:
     @property
     def runbook(self) -> str:
         """The URL of the alert's runbook."""
-        return f"<runbook_url>/{RUNBOOK.format(alert=self.name, anchor=self.name.lower())}"
+        return f"<runbook_url>/runbooks.md#{self.name.lower()}"
 
     @property
     def link(self) -> str:

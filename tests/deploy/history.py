@@ -53,7 +53,7 @@ def record_history(folder: Path) -> History:
     path = folder / "history.om"
 
     async def main() -> History:
-        simulator = Simulator(seed=1, clouds=("pai", "modelarts"))
+        simulator = Simulator(seed=1, clouds=("pai", "modelarts", "sagemaker"))
         for fault in FAULTS:
             simulator.faults.add(fault)
         async with simulator.serve() as cloud:
@@ -112,11 +112,18 @@ def _config(text: str, folder: Path) -> Config:
     for pattern, replacement in (
         (r"      access_key: .*\n      secret_key: .*\n", user),
         (r"  poll_interval: 10s\n  poll_timeout: 8s\n", "  poll_interval: 60s\n  poll_timeout: 50s\n"),
-        (r"usage: {interval: 15s}", "usage: {interval: 3m}\n      pool_workloads: {interval: 5m}"),
+        (
+            r"usage: {interval: 15s}(?=\n      pool_users)",
+            "usage: {interval: 3m}\n      pool_workloads: {interval: 5m}",
+        ),
+        (r"usage: {interval: 15s}", "usage: {interval: 3m}"),
         (r"interval: (15|20)s", "interval: 5m"),
         (r"(alibaba_pai\n(?:.*\n)*?      usage: {)", r"\1profiling: [sm, tensor, dram, flops, nvlink, pcie, health], "),
         (r"(huawei_modelarts\n(?:.*\n)*?      usage: {)", r"\1profiling: [health], "),
-        (r"    limits:\n(?=(.*\n){2}  - )", "    limits:\n      monthly_calls: {cloudmonitor: 1000000}\n"),
+        (
+            r"    limits:\n(?=(.*\n){2}  - name: sim-modelarts)",
+            "    limits:\n      monthly_calls: {cloudmonitor: 1000000}\n",
+        ),
     ):
         text, changed = re.subn(pattern, replacement, text)
         assert changed, pattern

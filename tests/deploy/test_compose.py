@@ -83,7 +83,7 @@ def test_prometheus_is_as_the_example_but_for_addresses() -> None:
     assert exporter.partition(":")[0] in SERVICES
     text = json.dumps(ours).replace(alertmanager, "localhost:9093").replace(exporter, "localhost:10075")
     assert json.loads(text) == example
-    assert ours["scrape_configs"][0]["sample_limit"] > 1_260_000  # of the largest fleet in docs/sizing.md
+    assert ours["scrape_configs"][0]["sample_limit"] > 1_260_000  # of the largest fleet in docs/scale.md
 
 
 def test_prometheus_takes_its_config(tmp_path: Path) -> None:

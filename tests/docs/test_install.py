@@ -79,7 +79,7 @@ def test_secrets_have_the_files_that_configs_name() -> None:
             made[name] = set(re.findall(r"--from-file=([\w.-]+)=", command.text))
     named: dict[str, set[str]] = {}
     texts = [(ROOT / "deploy" / "kubernetes" / "manifests" / "exporter.yaml").read_text(encoding="utf-8")]
-    texts += [block.text for block in blocks(ROOT / "docs" / "install-kubernetes.md", "yaml")]
+    texts += [block.text for block in blocks(ROOT / "docs" / "install.md", "yaml")]
     for text in texts:
         for name, file in re.findall(r"_file: /etc/trainfleet-secrets/([\w-]+)/(\S+)", text):
             named.setdefault(name, set()).add(file)
@@ -87,7 +87,7 @@ def test_secrets_have_the_files_that_configs_name() -> None:
     assert named == made
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/install-systemd.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
 def test_what_the_unit_starts_is_what_is_installed(page: str) -> None:
     unit = (ROOT / "deploy" / "systemd" / "trainfleet-exporter.service").read_text(encoding="utf-8")
     (program, config) = re.findall(r"^ExecStart=(\S+)/bin/\S+ --config.file=(\S+)/config.yaml$", unit, re.MULTILINE)[0]

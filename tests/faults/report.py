@@ -13,7 +13,7 @@ from tests.faults.row import Row
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "faults.md"
 _SIGNS = {"kept": "K", "same": "=", "reported": "!", "less": "−", "other": "~", "void": "·"}
-_EXCLUDED = " "
+_EXCLUDED = "_"
 _HEAD = """\
 # Every operation under every fault
 
@@ -70,12 +70,17 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
         _CHECKS,
         "## Signs in the tables\n",
         *(f"- `{_SIGNS[end]}` ({ends[end]:,} cells): {meaning}" for end, meaning in ENDS.items()),
-        f"- blank ({excluded}): excluded\n",
+        f"- `{_EXCLUDED}` ({excluded}): excluded\n",
     ]
+    parts += ["## Faults\n", "The signs of an operation are in the order of these lists.\n"]
     for group in GROUPS:
         columns = [column for column in COLUMNS if column.group == group]
-        parts += [f"## {group}\n", _header(columns), *(row_line(row, columns, results[row.name]) for row in ROWS), ""]
-        parts += [f"- **{column.name}**: {column.meaning}{_counted(column)}" for column in columns] + [""]
+        parts += [f"**{group}**\n"]
+        parts += [
+            f"{at}. {column.name}: {column.meaning}{_counted(column)}" for at, column in enumerate(columns, 1)
+        ] + [""]
+    parts += ["## Operations\n", f"| operation | {' | '.join(GROUPS)} |\n|---|{'---|' * len(GROUPS)}"]
+    parts += [*(row_line(row, results[row.name]) for row in ROWS), ""]
     parts += ["## What is missing while an operation fails\n", *_losses(), ""]
     parts += ["## Exceptions\n", *_unlike(), ""]
     parts += ["## Slower to recover\n", *_slow(), ""]
@@ -88,15 +93,13 @@ def words() -> list[str]:
     return [_HEAD, _CHECKS, *_losses(), *_unlike(), *_slow(), *_exclusions()]
 
 
-def row_line(row: Row, columns: list[Column], result: RowResult) -> str:
-    """One row of one group's table."""
-    signs = [_SIGNS[result.cells[column.name].end] if column.name in result.cells else _EXCLUDED for column in columns]
-    return f"| {row.title} | {' | '.join(signs)} |"
-
-
-def _header(columns: list[Column]) -> str:
-    names = " | ".join(column.name for column in columns)
-    return f"| operation | {names} |\n|---|{'---|' * len(columns)}"
+def row_line(row: Row, result: RowResult) -> str:
+    """The row of an operation: for each group, one sign for each fault."""
+    signs = {name: _SIGNS[cell.end] for name, cell in result.cells.items()}
+    found = [
+        "".join(signs.get(column.name, _EXCLUDED) for column in COLUMNS if column.group == group) for group in GROUPS
+    ]
+    return f"| {row.title} | {' | '.join(f'`{text}`' for text in found)} |"
 
 
 def _counted(column: Column) -> str:

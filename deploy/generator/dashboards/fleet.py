@@ -263,7 +263,6 @@ def _attention() -> list[Panel]:
                 Column("", f"{reason}\nand {ON_JOB} {failed}"),
             ],
             sort="Ended",
-            width=12,
         ),
         table(
             "Alerts",
@@ -282,7 +281,6 @@ def _attention() -> list[Panel]:
             ],
             sort="Severity",
             descending=False,
-            width=12,
         ),
     ]
 
