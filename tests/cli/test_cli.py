@@ -73,6 +73,9 @@ def test_a_config_in_a_pipe_is_read_within_a_time(
     assert main([f"--config.file={pipe}", "--config.check"]) == 2
     reason = "it could not be read within 0.05 seconds"
     assert capsys.readouterr().err == f"{pipe}: found a file that cannot be read ({reason}); {READABLE}"
+    os.mkfifo(prices := tmp_path / "prices")
+    assert main(["report", f"--ledger={example}", f"--prices={prices}"]) == 1
+    assert f"cannot read the prices {prices}: {reason}; --prices takes" in capsys.readouterr().err
     monkeypatch.undo()
     late = threading.Timer(0.1, pipe.write_bytes, [example.read_bytes()])  # which ends the first read, and the second
     late.start()

@@ -88,13 +88,6 @@ def test_intervals_and_endpoints_are_those_in_use(tmp_path: Path) -> None:
         assert (intervals["jobs"], intervals["pools"], intervals["job_counts"]) == ("1m30s", "1m30s", "5m")
 
 
-def test_nothing_shows_as_null(tmp_path: Path, certificate: str) -> None:
-    environ = {"ALIBABA_CLOUD_ACCESS_KEY_ID": "id", "ALIBABA_CLOUD_ACCESS_KEY_SECRET": "hunter2"}
-    by_chain = MINIMAL[: MINIMAL.index("    credentials")]
-    for config in (full(tmp_path, certificate), load(tmp_path, MINIMAL), load(tmp_path, by_chain, environ)):
-        assert ": null" not in redacted(config)
-
-
 def test_it_is_a_config_file_itself(tmp_path: Path, certificate: str) -> None:
     """All but the secrets survives, so that what runs can be kept."""
     for config in (full(tmp_path, certificate), load(tmp_path, MINIMAL)):

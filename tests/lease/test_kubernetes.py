@@ -12,7 +12,7 @@ import pytest
 
 from tests.lease.api_server import NAMESPACE, ApiServer
 from tests.support.certificates import Authority
-from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable, StartError
+from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable
 from trainfleet_exporter.lease import KubernetesLease, Record, kubernetes, open_lease
 
 
@@ -148,15 +148,6 @@ def test_an_unreadable_token_is_reported(tmp_path: Path) -> None:
     lease = _lease(lambda request: httpx.Response(200), (tmp_path / "token").read_text)
     with pytest.raises(LeaseUnavailable, match="No such file"):
         asyncio.run(lease.read())
-
-
-def test_it_needs_a_pod_with_a_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
-    with pytest.raises(StartError, match="KUBERNETES_SERVICE_HOST is not set"):
-        open_lease(environ={})
-    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
-    with pytest.raises(StartError, match="automountServiceAccountToken: true"):
-        open_lease(environ=environ)
 
 
 def test_a_shard_has_a_lease_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,8 +67,3 @@ def test_once_prints_the_own_metrics_of_an_idle_shard(
     assert f"\ntrainfleet_exporter_shard_ordinal {_IDLE}.0\n".encode() in printed.out
     assert b'provider="' not in printed.out
     assert printed.err.count(_LINE.encode()) == 1
-
-
-def test_the_check_names_the_providers_of_the_shard(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*flags, "--config.check"]) == 0
-    assert f"the config is good: 0 provider(s) of shard {_IDLE} of {_TOTAL}\n" in capsys.readouterr().out

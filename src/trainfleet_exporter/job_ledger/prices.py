@@ -8,8 +8,7 @@ from pathlib import Path
 
 from trainfleet_exporter.config import Source
 from trainfleet_exporter.errors import StartError
-
-_MOST = 1e9
+from trainfleet_exporter.process.files import read_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Prices:
 def read_prices(path: Path) -> Prices:
     """Read `prices` and `currency`; other keys do not matter. Raises StartError or ConfigError."""
     try:
-        source = Source(path.read_bytes(), str(path))
+        source = Source(read_file(path), str(path))
     except OSError as error:
         raise StartError(
             f"cannot read the prices {path}: {error.strerror or error}; "
@@ -40,7 +39,7 @@ def read_prices(path: Path) -> Prices:
             found[model] = float(price)
         except (TypeError, ValueError):
             found[model] = -1.0
-        if not 0 <= found[model] <= _MOST:
+        if not 0 <= found[model] <= 1e9:
             source.fault(("prices", model), "found no price; allowed: a number from 0, such as 52.0")
     source.raise_faults()
     return Prices(found, currency)
