@@ -22,16 +22,16 @@ class _Part:
 
     name: str
     title: str
-    run: Callable[[bool], Iterator[Found]]
+    run: Callable[[bool, Path | None], Iterator[Found]]
 
 
 _PARTS = (
-    _Part("polls", "Polls", lambda short: polls.cost(short=short)),
-    _Part("calls", "Calls of a cloud's API", lambda short: calls.run(short=short)),
-    _Part("scrapes", "Scrapes, compared with other servers", lambda short: scrapes.side_by_side(short=short)),
-    _Part("while-polling", "Scrapes while polls run", lambda short: polls.busy(short=short)),
-    _Part("large-answers", "Responses with many values", lambda short: memory.large_answers(short=short)),
-    _Part("memory", "Memory", lambda short: memory.fleet(short=short)),
+    _Part("polls", "Polls", lambda short, _: polls.cost(short=short)),
+    _Part("calls", "Calls of a cloud's API", lambda short, _: calls.run(short=short)),
+    _Part("scrapes", "Scrapes, compared with other servers", scrapes.side_by_side),
+    _Part("while-polling", "Scrapes while polls run", polls.busy),
+    _Part("large-answers", "Responses with many values", lambda short, _: memory.large_answers(short=short)),
+    _Part("memory", "Memory", lambda short, _: memory.fleet(short=short)),
 )
 
 
@@ -54,6 +54,7 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="write docs/evidence/benchmarks.md, also after a short or partial run"
     )
+    parser.add_argument("--old", type=Path, help="another checkout, which some benchmarks measure in turn")
     asked = parser.parse_args()
     unknown = set(asked.names) - {part.name for part in _PARTS}
     if unknown:
@@ -68,7 +69,7 @@ def main() -> int:
         print(f"\n## {part.title}", flush=True)
         found = sections[part.title] = []
         try:
-            for one in part.run(asked.short):
+            for one in part.run(asked.short, asked.old):
                 found.append(one)
                 print(f"\n{markdown(one)}", flush=True)
         except Exception as error:  # noqa: BLE001 - a failed part must not lose what others measured in an hour

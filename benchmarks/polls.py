@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import re
 import statistics
 import time
 from collections import defaultdict
@@ -29,7 +28,8 @@ short one does not."""
 _NOISE = 1.05
 """Growth above linear by less than this is noise: medians of the same poll differ by this factor between runs."""
 
-_BUSY_JOBS = 800
+_BUSY_JOBS = (80, 800, 8_000)
+"""Jobs of about 10,000, 100,000 and a million series."""
 _WINDOWS, _SHORT_WINDOWS = 8, 2
 _SCRAPES = 75
 """Scrapes of each encoding in each window. Of 600 scrapes of a kind, six are above the 99th percentile."""
@@ -38,20 +38,16 @@ _PAUSES = (0.005, 0.025)
 _CHANGE_EVERY = 1.0
 _AT_REST = 0.02
 _LOOK_EVERY = 0.5
-_CALLS = re.compile(rb"^trainfleet_exporter_api_requests_total\{.*\} (\S+)$", re.MULTILINE)
-_BUSY_COLUMNS = ("while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
+_BUSY_COLUMNS = ("version", "while", "encoding", "scrapes", "p50, ms", "p90, ms", "p99, ms", "longest, ms")
 _BUSY_METHOD = (
-    f"{_BUSY_JOBS} jobs with {PODS} pods each and 12 readings for each pod. Windows with polls and idle windows take "
+    f"Jobs with {PODS} pods each and 12 readings for each pod. Windows with polls and idle windows take "
     "turns. In windows with polls, the bulk collectors poll without a pause. In each second, all readings and a "
     "fiftieth of the jobs change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms."
 )
-_PINNED = (
-    "The exporter and its compressing thread have one CPU core. The generated cloud and the reader share the other, "
-    "and the reader has priority."
+_CORES = (
+    "On two cores, the exporters have one. The generated cloud and the reader share the other, and the reader has "
+    "priority."
 )
-_FREE = "The exporter, the generated cloud and the reader share one CPU core."
-_Seconds = Mapping[tuple[str, bool], list[float]]
-"""Seconds of scrapes, by state and whether they are gzip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,58 +175,60 @@ def _grown(found: Mapping[int, _Costs], kind: Kind, small: int, large: int) -> l
     return [more / less for less, more in zip(found[small][kind], found[large][kind], strict=True)]
 
 
-def busy(*, short: bool) -> Iterator[Found]:
-    """Yield percentiles of scrapes with and without polls, with 100,000 series, and the promise."""
-    seconds: _Seconds = {(state, gzip): [] for state in ("idle", "polling") for gzip in (False, True)}
-    with rig.exporter(_BUSY_JOBS, PODS) as ours, _on_the_other_core(ours) as is_pinned:
-        ours.command("sweep")
-        series = rig.page(ours.port).series()
-        before = _calls(ours)
-        for _ in range(_SHORT_WINDOWS if short else _WINDOWS):
-            _wait_for_rest(ours)
-            _window(ours, seconds, "idle")
-            ours.command("on")
-            _window(ours, seconds, "polling")
-            ours.command("off")
-        calls = _calls(ours) - before
+def busy(short: bool, old: Path | None = None) -> Iterator[Found]:
+    """Yield percentiles of scrapes with and without polls for each size, and the promises. Exporters take turns if
+    there is an `old` checkout."""
+    for jobs in _BUSY_JOBS[1:2] if short else _BUSY_JOBS:
+        yield from _busy(jobs, _SHORT_WINDOWS if short else _WINDOWS, old)
+
+
+def _busy(jobs: int, windows: int, old: Path | None) -> Iterator[Found]:
+    checkouts = {"this": rig.ROOT, **({"before": old} if old else {})}
+    seconds: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
+    with (
+        rig.exporters(jobs, PODS, list(checkouts.values())) as exporters,
+        _on_the_other_core(exporters[0]),
+    ):
+        for each in exporters:
+            each.command("sweep")
+        series = rig.page(exporters[0].port).series()
+        for _ in range(windows):
+            for which, each in zip(checkouts, exporters, strict=True):
+                _wait_for_rest(each)
+                _window(each, seconds, (which, "idle"))
+                each.command("on")
+                _window(each, seconds, (which, "polling"))
+                each.command("off")
     table = Table(f"Scrapes during polls: {series:,} series", _BUSY_COLUMNS)
-    table.notes = [
-        _BUSY_METHOD,
-        f"{_PINNED if is_pinned else _FREE} The exporter made {calls:,} calls in this time.",
-    ]
-    for (state, gzip), found in seconds.items():
-        table.rows.append(
-            (state, "gzip" if gzip else "plain", str(len(found)), *percentiles(found, 0.5, 0.9, 0.99, 1.0))
-        )
+    table.notes = [_BUSY_METHOD, _CORES]
+    for (which, state, gzip), found in sorted(seconds.items()):
+        cells = percentiles(found, 0.5, 0.9, 0.99, 1.0)
+        table.rows.append((which, state, "gzip" if gzip else "plain", str(len(found)), *cells))
     yield table
     for gzip in (False, True):
-        idle, polling = (quantile(seconds[state, gzip], 0.99) for state in ("idle", "polling"))
+        idle, polling = (quantile(seconds["this", state, gzip], 0.99) for state in ("idle", "polling"))
         yield Check(
-            f"p99 of {'gzip' if gzip else 'plain'} scrapes while polling <= 2 x the idle p99 at 100 k series",
+            f"p99 of {'gzip' if gzip else 'plain'} scrapes while polling <= 2 x the idle p99 at {series:,} series",
             f"{number(polling / idle)} x ({number(polling * 1e3)} ms, idle {number(idle * 1e3)} ms)",
             polling <= 2 * idle,
         )
 
 
 @contextmanager
-def _on_the_other_core(ours: DrivenExporter) -> Iterator[bool]:
-    """Give the exporter its own core, and let the cloud yield to us on the other. Return False if only one core
-    exists."""
+def _on_the_other_core(ours: DrivenExporter) -> Iterator[None]:
+    """Give the exporter its own core, if there are two, and let the cloud yield to us on the other."""
     cores = os.sched_getaffinity(0)
     os.sched_setscheduler(ours.cloud.pid, os.SCHED_IDLE, os.sched_param(0))
     _, others = rig.two_cores()
-    if others is None:
-        yield False
-        return
-    os.sched_setaffinity(0, {others})
+    os.sched_setaffinity(0, cores if others is None else {others})
     try:
-        yield True
+        yield
     finally:
         os.sched_setaffinity(0, cores)
 
 
-def _window(ours: DrivenExporter, seconds: _Seconds, state: str) -> None:
-    pauses = random.Random(len(seconds[state, False]))
+def _window(ours: DrivenExporter, seconds: dict[tuple[str, str, bool], list[float]], state: tuple[str, str]) -> None:
+    pauses = random.Random(len(seconds[*state, False]))
     with Scraper(ours.port, gzip=False) as plain, Scraper(ours.port, gzip=True) as zipped:
         for scraper in (plain, zipped):
             scraper.scrape()
@@ -238,8 +236,8 @@ def _window(ours: DrivenExporter, seconds: _Seconds, state: str) -> None:
         for _ in range(_SCRAPES):
             for gzip, scraper in ((False, plain), (True, zipped)):
                 time.sleep(pauses.uniform(*_PAUSES))
-                seconds[state, gzip].append(scraper.scrape().whole)
-            if state == "polling" and time.monotonic() - changed >= _CHANGE_EVERY:
+                seconds[*state, gzip].append(scraper.scrape().whole)
+            if state[1] == "polling" and time.monotonic() - changed >= _CHANGE_EVERY:
                 ours.change(jobs=0.02, usage=True)
                 changed = time.monotonic()
 
@@ -252,8 +250,3 @@ def _wait_for_rest(ours: DrivenExporter) -> None:
         before, used = used, rig.cpu_seconds([ours.pid])
         if used - before <= _AT_REST:
             return
-
-
-def _calls(ours: DrivenExporter) -> int:
-    """Return the number of calls in the exporter's own counters."""
-    return sum(int(float(found)) for found in _CALLS.findall(rig.fetch(ours.port, gzip=False)))

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchmarks import peers, rig
 from benchmarks.report import Check, Found, Table, megabytes, milliseconds, number, spread
@@ -67,16 +68,18 @@ class _Measured:
         return [own / others for own, others in zip(self.seconds(), other.seconds(), strict=True)]
 
 
-def side_by_side(*, short: bool) -> Iterator[Found]:
-    """Yield a table for each size and encoding, and the promises for the largest size. `short` omits the largest."""
+def side_by_side(short: bool, old: Path | None = None) -> Iterator[Found]:
+    """Yield a table for each size and encoding, and the promises for the largest size. `short` omits the largest. `old`
+    is another checkout, which is one of the servers."""
     for jobs, rounds in _ROUNDS.items():
         if short and jobs == _LARGEST:
             continue
         with ExitStack() as stack:
-            ours = stack.enter_context(rig.exporter(jobs, _PODS))
-            ours.command("sweep")
+            ours, *before = stack.enter_context(rig.exporters(jobs, _PODS, [rig.ROOT, *filter(None, [old])]))
+            for each in (ours, *before):
+                each.command("sweep")
             page = rig.page(ours.port)
-            servers = [(peers.ours(ours), 1)]
+            servers = [(peers.ours(ours), 1), *((peers.Server("before", each.port, [each.pid]), 1) for each in before)]
             lacking = peers.missing(peers.NGINX, peers.PUSHGATEWAY)
             if peers.NGINX not in lacking:
                 servers.append((stack.enter_context(peers.nginx(page)), 1))
