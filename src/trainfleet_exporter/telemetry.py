@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, TypeVar
 
 import prometheus_client as prometheus
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
@@ -27,6 +28,7 @@ from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.page.text import escape_label
 from trainfleet_exporter.sharding import WHOLE, Shard
 
+M = TypeVar("M", Counter, Gauge, Histogram)
 DROP_REASONS = ("no_data", "stale", "out_of_range", "unlisted", "duplicate", "malformed", "too_long")
 REJECT_REASONS = ("tls", "unauthorized", "busy", "invalid")
 # Polls answer in tens of milliseconds near the cloud and in seconds across the world.
@@ -73,42 +75,24 @@ class CollectorState:
         self.configured_interval = self.interval
 
 
-_COLLECTOR_GAUGES = (
-    (
-        "success",
-        "success",
-        "1 if every part of the collector's latest poll succeeded, else 0. Absent before the first poll ends.",
+_COLLECTOR_GAUGES = {
+    "success": "1 if every part of the collector's latest poll succeeded, else 0. Absent before the first poll ends.",
+    "duration_seconds": (
+        "Duration in seconds of the collector's latest poll or cycle of per-job polls. Absent until one ends."
     ),
-    (
-        "duration_seconds",
-        "duration",
-        "Duration in seconds of the collector's latest poll or cycle of per-job polls. Absent until one ends.",
+    "interval_seconds": ("Current poll interval in seconds: the configured one, or a longer one if limits require it."),
+    "configured_interval_seconds": "Configured poll interval in seconds.",
+    "last_success_timestamp_seconds": (
+        "Unix time in seconds of the latest poll in which every part succeeded; 0 without one."
     ),
-    (
-        "interval_seconds",
-        "interval",
-        "Current poll interval in seconds: the configured one, or a longer one if limits require it.",
+    "series": "Series that the collector publishes.",
+    "parts": "Parts that the collector publishes, such as workspaces, jobs or metrics.",
+    "parts_failed": "Parts whose latest poll failed, including those whose last good values are still published.",
+    "oldest_part_timestamp_seconds": (
+        "Unix time in seconds at which the oldest published part was polled. Absent if no part is published."
     ),
-    ("configured_interval_seconds", "configured_interval", "Configured poll interval in seconds."),
-    (
-        "last_success_timestamp_seconds",
-        "last_success",
-        "Unix time in seconds of the latest poll in which every part succeeded; 0 without one.",
-    ),
-    ("series", "series", "Series that the collector publishes."),
-    ("parts", "parts", "Parts that the collector publishes, such as workspaces, jobs or metrics."),
-    (
-        "parts_failed",
-        "parts_failed",
-        "Parts whose latest poll failed, including those whose last good values are still published.",
-    ),
-    (
-        "oldest_part_timestamp_seconds",
-        "oldest_part",
-        "Unix time in seconds at which the oldest published part was polled. Absent if no part is published.",
-    ),
-)
-"""Name after the common prefix, field of CollectorState (None has no sample), HELP."""
+}
+"""By name after the common prefix, HELP. The name without its unit is the field of CollectorState."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +148,8 @@ def _gauges(standing: Standing) -> Iterator[Metric]:
         ("provider",),
         _providers_up(states).items(),
     )
-    for suffix, attribute, text in _COLLECTOR_GAUGES:
+    for suffix, text in _COLLECTOR_GAUGES.items():
+        attribute = suffix.removesuffix("_seconds").removesuffix("_timestamp")
         values = (((state.provider, state.collector), getattr(state, attribute)) for state in states)
         yield _gauge(f"trainfleet_exporter_collector_{suffix}", text, ("provider", "collector"), values)
     yield _gauge(
@@ -226,64 +211,47 @@ class Telemetry:
         self.registry.register(_Gauges(self.standing))
         self._kept = registry = CollectorRegistry()
         self.registry.register(registry)
-        self._reload_succeeded = prometheus.Gauge(
-            "trainfleet_exporter_config_last_reload_successful",
+
+        def own(kind: type[M], name: str, text: str, *labels: str, **options: Any) -> M:
+            return kind(f"trainfleet_exporter_{name}", text, labels, registry=registry, **options)
+
+        self._reload_succeeded = own(
+            Gauge,
+            "config_last_reload_successful",
             "1 if the latest load of the config file succeeded, 0 if it failed and the old config stays in use.",
-            registry=registry,
         )
-        self._config_loaded = prometheus.Gauge(
-            "trainfleet_exporter_config_last_reload_success_timestamp_seconds",
+        self._config_loaded = own(
+            Gauge,
+            "config_last_reload_success_timestamp_seconds",
             "Unix time in seconds of the latest successful load of the config file.",
-            registry=registry,
         )
         self.reloaded(success=True)
-        prometheus.Gauge(
-            "trainfleet_exporter_shard_ordinal",
-            "Number of this shard, counted from 0.",
-            registry=registry,
-        ).set(shard.ordinal)
-        prometheus.Gauge(
-            "trainfleet_exporter_total_shards", "Number of shards; 1 if the exporter runs alone.", registry=registry
-        ).set(shard.total)
+        own(Gauge, "shard_ordinal", "Number of this shard, counted from 0.").set(shard.ordinal)
+        own(Gauge, "total_shards", "Number of shards; 1 if the exporter runs alone.").set(shard.total)
         prometheus.ProcessCollector(registry=registry)
         prometheus.PlatformCollector(registry=registry)
-        prometheus.Gauge(
-            "trainfleet_exporter_build_info",
-            "Version, revision and Python version of the exporter; always 1.",
-            ("version", "revision", "python_version"),
-            registry=registry,
-        ).labels(trainfleet_exporter.__version__, trainfleet_exporter.__revision__, platform.python_version()).set(1)
-        self._requests = prometheus.Counter(
-            "trainfleet_exporter_api_requests_total",
+        text = "Version, revision and Python version of the exporter; always 1."
+        build = trainfleet_exporter.__version__, trainfleet_exporter.__revision__, platform.python_version()
+        own(Gauge, "build_info", text, "version", "revision", "python_version").labels(*build).set(1)
+        self._requests = own(
+            Counter,
+            "api_requests_total",
             "Attempts to call a cloud API, including retries, by outcome.",
-            ("provider", "api", "operation", "outcome"),
-            registry=registry,
+            *("provider", "api", "operation", "outcome"),
         )
-        self._latency = prometheus.Histogram(
-            "trainfleet_exporter_api_request_duration_seconds",
+        self._latency = own(
+            Histogram,
+            "api_request_duration_seconds",
             "Duration in seconds of attempts to call a cloud API.",
-            ("provider", "api"),
+            *("provider", "api"),
             buckets=_LATENCY_BUCKETS,
-            registry=registry,
         )
-        self._errors = prometheus.Counter(
-            "trainfleet_exporter_collector_errors_total",
-            "Errors in polls of a collector, by reason.",
-            ("provider", "collector", "reason"),
-            registry=registry,
-        )
-        self._dropped = prometheus.Counter(
-            "trainfleet_exporter_dropped_readings_total",
-            "Readings and objects that the exporter dropped, by reason. too_long also counts shortened label values.",
-            ("provider", "collector", "reason"),
-            registry=registry,
-        )
-        self._rejected = prometheus.Counter(
-            "trainfleet_exporter_http_rejected_total",
-            "Connections and requests that the exporter's web server rejected, by reason.",
-            ("reason",),
-            registry=registry,
-        )
+        whose = "provider", "collector", "reason"
+        self._errors = own(Counter, "collector_errors_total", "Errors in polls of a collector, by reason.", *whose)
+        text = "Readings and objects that the exporter dropped, by reason. too_long also counts shortened label values."
+        self._dropped = own(Counter, "dropped_readings_total", text, *whose)
+        text = "Connections and requests that the exporter's web server rejected, by reason."
+        self._rejected = own(Counter, "http_rejected_total", text, "reason")
         for reason in REJECT_REASONS:
             self._rejected.labels(reason)
 
@@ -392,25 +360,13 @@ class Telemetry:
         return "".join([line for family in families for line in _lines(family, fmt)]).encode()
 
 
-class _Heading(NamedTuple):
-    """A family as its HELP and TYPE lines show it: a counter's name ends in `_total`."""
-
-    name: str
-    help: str
-    kind: str
-
-
 def _lines(family: Metric, fmt: Format) -> Iterator[str]:
     """The lines of a family in one format."""
-    yield _head(family, fmt)
+    name = f"{family.name}_total" if family.type == "counter" else family.name
+    yield head(name, family.documentation, family.type, fmt).decode()
     for name, labels, value, *_ in family.samples:
         text = repr(float(value)) if -_EXPONENT_FROM < value < _EXPONENT_FROM else floatToGoString(value)
         yield f"{name}{_label_text(labels)} {text}\n"
-
-
-def _head(family: Metric, fmt: Format) -> str:
-    name = f"{family.name}_total" if family.type == "counter" else family.name
-    return head(_Heading(name, family.documentation, family.type), fmt).decode()
 
 
 def _label_text(labels: Mapping[str, str]) -> str:

@@ -131,11 +131,11 @@ class DayParts:
     def write(self, path: Path, families: Sequence[MetricFamily]) -> None:
         """Write or replace a day's file. `families` is the table of the places of families."""
         with _replacing(path) as file:
-            for place in sorted(self._pieces):
-                file.write(head(families[place], Format.OPENMETRICS))
+            for place, family in [(place, families[place]) for place in sorted(self._pieces)]:
+                file.write(head(family.name, family.help, family.kind, Format.OPENMETRICS))
                 for piece in sorted(self._pieces[place]):
                     if piece.source in ("", self._sources.get(piece.job_id)):
-                        begin = f"{families[place].name}{{{piece.labels}}} "
+                        begin = f"{family.name}{{{piece.labels}}} "
                         file.write("".join(self._lines(piece, begin)).encode())
             file.write(Format.OPENMETRICS.end)
 

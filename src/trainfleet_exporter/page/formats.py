@@ -3,18 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
-
-
-class Headed(Protocol):
-    """A family of readings or of the exporter's own series."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def help(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
 
 
 class Format(Enum):
@@ -33,13 +21,12 @@ class Format(Enum):
         return b"# EOF\n" if self is Format.OPENMETRICS else b""
 
 
-def head(family: Headed, fmt: Format) -> bytes:
+def head(name: str, text: str, kind: str, fmt: Format) -> bytes:
     """HELP and TYPE lines of a family. In OpenMetrics a counter is named without its `_total`, and quotes in HELP are
     escaped too."""
-    name = family.name
-    text = family.help.replace("\\", "\\\\").replace("\n", "\\n")
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
     if fmt is Format.OPENMETRICS:
         text = text.replace('"', '\\"')
-        if family.kind == "counter":
+        if kind == "counter":
             name = name.removesuffix("_total")
-    return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n".encode()
+    return f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode()

@@ -50,7 +50,10 @@ class PageStore:
         """The families of each part."""
         self._objects: dict[Hashable, tuple[str, Sequence[object]]] = {}
         """The provider and the counted objects of each part that has any."""
-        heads = {fmt: {family.name: Block.of((head(family, fmt),)) for family in families} for fmt in Format}
+        heads = {
+            fmt: {family.name: Block.of((head(family.name, family.help, family.kind, fmt),)) for family in families}
+            for fmt in Format
+        }
         self._page = MetricsPage(0, heads)
         self._fails = False
         """Whether the latest build failed."""
