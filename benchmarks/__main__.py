@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import calls, detection, detection_second, memory, polls, report, scrapes
+from benchmarks import calls, detection, memory, polls, report, scrapes
 from benchmarks.report import Found, Table, markdown, notes
 
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
@@ -37,10 +37,8 @@ _PARTS = (
 
 def main() -> int:
     """Run the chosen benchmarks. The exit code is 1 if one of them could not measure anything."""
-    if sys.argv[1:2] == ["detection"]:  # it measures rules, not speed, and writes a separate page
+    if sys.argv[1:2] == ["detection"]:  # it measures rules, not speed
         return detection.main(sys.argv[2:])
-    if sys.argv[1:2] == ["detection_second"]:
-        return detection_second.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "names",

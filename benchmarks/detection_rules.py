@@ -80,20 +80,34 @@ def firings(samples: Path, alerts: Sequence[Alert], folder: Path, start: int, en
             firing
             for alert in alerts
             for labels, values in _range(url, filled(alert.expr, thresholds), start, end, STEP)
-            for firing in fired(alert.name, labels, [at for at, _ in values], seconds(filled(alert.wait, thresholds)))
+            for firing in fired(
+                alert.name,
+                labels,
+                [at for at, _ in values],
+                seconds(filled(alert.wait, thresholds)),
+                seconds(str(thresholds["keep_firing_for"])) if alert.flaps else 0,
+            )
         ]
 
 
-def fired(name: str, labels: Mapping[str, str], times: Sequence[int], wait: int) -> Iterator[Firing]:
-    """Return the times at which an alert fires. Its expression has a value at these times. The alert fires when it has
-    had a value for `wait` seconds at every evaluation."""
-    begin = 0
+def fired(name: str, labels: Mapping[str, str], times: Sequence[int], wait: int, keep: int = 0) -> Iterator[Firing]:
+    """Return the times at which an alert fires. Its expression has a value at `times`.
+
+    The alert fires when it has had a value for `wait` seconds at every evaluation, and then `keep` seconds longer.
+    """
+    firing, begin = None, 0
     for number, at in enumerate(times):
         if number + 1 < len(times) and times[number + 1] == at + STEP:
             continue
-        if at - times[begin] >= wait:
-            yield Firing(name, labels, times[begin] + wait, at)
+        if firing is not None and times[begin] <= firing.end + STEP:
+            firing = Firing(name, labels, firing.start, at + keep)
+        elif at - times[begin] >= wait:
+            if firing is not None:
+                yield firing
+            firing = Firing(name, labels, times[begin] + wait, at + keep)
         begin = number + 1
+    if firing is not None:
+        yield firing
 
 
 def seconds(duration: str) -> int:

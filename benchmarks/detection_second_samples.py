@@ -37,8 +37,8 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 _PHASES = {"queued": "queued", "starting": "preparing", "restarting": "recovering"}
 
 
-_Cards = list[tuple[float, float] | None]
-_Means = tuple[float, float, float, float, float]
+PodCards = list[tuple[float, float] | None]
+Means = tuple[float, float, float, float, float]
 """Utilization, watts of a card, CPU, share of the usual traffic, bytes a second written."""
 
 
@@ -54,7 +54,7 @@ class Reading(NamedTuple):
     read: float
     write: float
     watts: float
-    cards: _Cards
+    cards: PodCards
 
 
 _READ = (
@@ -95,6 +95,10 @@ class Shape:
                 watts *= random.uniform(0.8, 0.92) if pod else random.uniform(0.9, 1.0)
             self.pods.append((share, watts))
 
+    def reading(self, spell: Spell, minute: int, pod: int) -> Reading:
+        """Return what a pod does in a minute of a spell. Another generator has another one."""
+        return reading(self, spell, minute, pod)
+
 
 def reading(shape: Shape, spell: Spell, minute: int, pod: int) -> Reading:
     """Return what a pod does in a minute of a spell."""
@@ -106,7 +110,7 @@ def reading(shape: Shape, spell: Spell, minute: int, pod: int) -> Reading:
     full *= 1 + 0.012 * math.sin(minute / 229) + shape.spread * _NOISE[minute * 31 % 4099] * 0.5
     what, is_one, work = spell.what, pod == spell.pod, spell.strength
     utilization, watts, cpu, flow, written = busy, full, shape.cpu, 1.0, 2e4
-    cards: _Cards | None = None
+    cards: PodCards | None = None
     if what == "train":
         watts, flow = shape.idle + (full - shape.idle) * work, work
     elif what == "generate":
@@ -137,10 +141,10 @@ def reading(shape: Shape, spell: Spell, minute: int, pod: int) -> Reading:
         cpu = min(shape.cpu * 2.5, 0.97) if spell.start % 2 else shape.cpu * work
     else:
         utilization, watts, cpu, flow, written = _apart(shape, what)
-    return _measured(shape, minute, pod, (utilization, watts, cpu, flow, written), cards)
+    return measured(shape, minute, pod, (utilization, watts, cpu, flow, written), cards)
 
 
-def _apart(shape: Shape, what: str) -> _Means:
+def _apart(shape: Shape, what: str) -> Means:
     """Spells without training."""
     random, idle = shape.random, shape.idle
     if what in ("warm-up", "load"):
@@ -152,11 +156,11 @@ def _apart(shape: Shape, what: str) -> _Means:
     return 0.0, idle, random.uniform(0.003, 0.02), 0.0, 0.0  # "idle" and "gap"
 
 
-def _hanging(shape: Shape, what: str, pod: int, is_one: bool, spins: float) -> tuple[_Means, _Cards | None]:
+def _hanging(shape: Shape, what: str, pod: int, is_one: bool, spins: float) -> tuple[Means, PodCards | None]:
     spinning, still = (spins, shape.hanging), (0.0, shape.idle * 1.1)
     if what == "hang on the CPU":
         return (*still, 0.02, 0.0, 0.0), None
-    cards: _Cards = [spinning] * shape.job.cards
+    cards: PodCards = [spinning] * shape.job.cards
     if what == "hang, half at 0":
         cards[pod % 2 :: 2] = [still] * len(cards[pod % 2 :: 2])
     elif is_one and what in ("hang, one at 0", "hang, card lost"):
@@ -164,12 +168,12 @@ def _hanging(shape: Shape, what: str, pod: int, is_one: bool, spins: float) -> t
     return (*spinning, shape.cpu * 0.3 + 0.03, 0.0, 0.0), cards
 
 
-def _measured(shape: Shape, minute: int, pod: int, means: _Means, cards: _Cards | None) -> Reading:
+def measured(shape: Shape, minute: int, pod: int, means: Means, cards: PodCards | None) -> Reading:
     """Add noise; make cards of means, and means of cards."""
     utilization, watts, cpu, flow, written = means
     salt = minute * 7 + pod * 1031
     jitter = 1 + 0.008 * _NOISE[salt % 4099]
-    shown: _Cards = []
+    shown: PodCards = []
     for number in range(shape.job.cards):
         card = (utilization, watts) if cards is None else cards[number]
         if card is None:
@@ -225,8 +229,8 @@ def _of_pod(whole: Sequence[int], random: Random) -> list[int]:
     return found
 
 
-def write(world: World, path: Path) -> None:
-    """Write the samples of all providers as OpenMetrics with timestamps."""
+def write(world: World, path: Path, look: type[Shape] = Shape) -> None:
+    """Write the samples of all providers as OpenMetrics with timestamps. Another generator has other shapes of jobs."""
     with path.open("w", encoding="utf-8") as stream:
         for source in SOURCES:
             jobs = [job for job in world.jobs if job.source is source]
@@ -234,7 +238,7 @@ def write(world: World, path: Path) -> None:
             for job in jobs:
                 random = Random(f"readings {world.seed} {job.job_id}")
                 _write_job(stream, job)
-                _write_usage(stream, job, shown(job, failing, random), random)
+                _write_usage(stream, job, shown(job, failing, random), random, look)
             _write_provider(stream, source, jobs, failing)
         _series(stream, "up", 'job="trainfleet-exporter",instance="exporter:10075"', _all(1))
         _series(stream, "trainfleet_exporter_config_last_reload_successful", "", _all(1))
@@ -305,13 +309,13 @@ def _write_job(stream: TextIO, job: Job) -> None:
         _series(stream, f"trainfleet_{name}", of + labels, samples)
 
 
-def _write_usage(stream: TextIO, job: Job, whole: list[int], random: Random) -> None:
+def _write_usage(stream: TextIO, job: Job, whole: list[int], random: Random, look: type[Shape]) -> None:
     source, of = job.source, f'provider="{job.source.name}",job_id="{job.job_id}"'
-    shape = Shape(random, job)
+    shape = look(random, job)
     spells = {minute: spell for spell in job.timeline for minute in spell.minutes}
     by_pod = [_of_pod(whole, random) for _ in range(job.pods)]
     read = {
-        minute: [reading(shape, spells[minute], minute, pod) for pod in range(job.pods)]
+        minute: [shape.reading(spells[minute], minute, pod) for pod in range(job.pods)]
         for minute in sorted({minute for shows in (whole, *by_pod) for minute in shows if minute >= 0})
     }
     kind = f',accelerator="{job.card.kind}"'

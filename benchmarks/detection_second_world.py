@@ -202,7 +202,7 @@ def simulate(seed: int, slots: int = SLOTS) -> World:
 
 
 def _job(random: Random, source: Source, job_id: str, minute: int) -> Job:
-    kind = _pick(random, _KINDS)
+    kind = pick(random, _KINDS)
     pods = random.choice(_PODS.get(kind, (1,)))
     cards = 8 if pods > 1 else random.choice((1, 2, 4, 8, 8)) if kind not in ("session", "preparation") else 1
     job = Job(job_id, source, kind, random.choice(source.cards), pods, cards, minute)
@@ -211,7 +211,7 @@ def _job(random: Random, source: Source, job_id: str, minute: int) -> Job:
     return job
 
 
-def _lasting(random: Random, median: float, spread: float, least: float, most: float) -> int:
+def lasting(random: Random, median: float, spread: float, least: float, most: float) -> int:
     """Draw minutes from a log-normal distribution within limits."""
     return round(min(max(random.lognormvariate(math.log(median), spread), least), most))
 
@@ -219,14 +219,14 @@ def _lasting(random: Random, median: float, spread: float, least: float, most: f
 def _live(random: Random, job: Job) -> Iterator[Event]:
     """Write the job's timeline; yield its events."""
     minute = job.submitted
-    waits = _lasting(random, 8, 1.3, 0, 110) if random.random() > 0.12 else _lasting(random, 400, 0.6, 60, 2000)
-    minute = _add(job, "queued", minute, waits)
+    waits = lasting(random, 8, 1.3, 0, 110) if random.random() > 0.12 else lasting(random, 400, 0.6, 60, 2000)
+    minute = add(job, "queued", minute, waits)
     if waits >= 60:
         yield Event(job.job_id, QUEUED, job.submitted, minute, "yes" if waits >= 300 else "may")
-    starts = random.randrange(60, 400) if random.random() < 0.04 else _lasting(random, 4, 0.5, 1, 18)  # large images
+    starts = random.randrange(60, 400) if random.random() < 0.04 else lasting(random, 4, 0.5, 1, 18)  # large images
     if starts >= 60:
         yield Event(job.job_id, STUCK, minute, minute + starts, "yes" if starts >= 90 else "may")
-    minute = _add(job, "starting", minute, starts)
+    minute = add(job, "starting", minute, starts)
     low, high = _HOURS.get(job.kind, (100, 300))
     end = minute + random.randrange(low * 60, high * 60)
     fault = _fault(random, job)
@@ -234,7 +234,7 @@ def _live(random: Random, job: Job) -> Iterator[Event]:
         yield from _loop(random, job, minute)
         return
     # [megascale]; compilation of kernels and graphs takes up to 40 minutes
-    minute, strength = _add(job, "warm-up", minute, _lasting(random, 5, 0.7, 1, 45)), 1.0
+    minute, strength = add(job, "warm-up", minute, lasting(random, 5, 0.7, 1, 45)), 1.0
     at = minute if fault == HANG and random.random() < 0.15 else _later(random, minute, end, 30)  # first step, or later
     while fault and at < end and job.status == "running":
         if at > minute:
@@ -246,7 +246,7 @@ def _live(random: Random, job: Job) -> Iterator[Event]:
         at = _later(random, minute, end, 600)
     if job.status == "running":
         minute = _work(random, job, minute, max(end, minute + 60), strength)
-        _add(job, "finish", minute, random.randrange(2, 15))
+        add(job, "finish", minute, random.randrange(2, 15))
         job.status = "succeeded"
     if job.end >= MINUTES:
         job.status = "running"
@@ -255,7 +255,7 @@ def _live(random: Random, job: Job) -> Iterator[Event]:
 
 def _fault(random: Random, job: Job) -> str:
     """Draw a fault that can happen to a job."""
-    fault = _pick(random, _FAULTS)
+    fault = pick(random, _FAULTS)
     fault = HANG if fault == STRAGGLER and job.pods < 2 else fault
     is_alone = fault == HANG and job.pods * job.cards < 2
     # SageMaker starts a job again only after its own errors.
@@ -269,11 +269,11 @@ def _later(random: Random, minute: int, end: int, least: int) -> int:
     return random.randrange(first, last) if first < last else end
 
 
-def _pick(random: Random, shares: Mapping[str, float]) -> str:
+def pick(random: Random, shares: Mapping[str, float]) -> str:
     return random.choices(list(shares), list(shares.values()))[0]
 
 
-def _add(job: Job, what: str, minute: int, minutes: float, *, pod: int = -1, strength: float = 1.0) -> int:
+def add(job: Job, what: str, minute: int, minutes: float, *, pod: int = -1, strength: float = 1.0) -> int:
     """Append a spell; return its end."""
     end = minute + max(round(minutes), 0)
     if end > minute:
@@ -285,15 +285,15 @@ def _loop(random: Random, job: Job, minute: int) -> Iterator[Event]:
     """A job that fails soon after each start, until its restarts are used up [philly]."""
     begun, allowed = minute, random.choice((6, 10, 20))
     for number in range(allowed + 1):
-        minute = _add(job, "warm-up", minute, random.randrange(2, 7))
+        minute = add(job, "warm-up", minute, random.randrange(2, 7))
         if number < allowed:
             job.faults.append((minute, "process", "ExitedWithCode"))
-            minute = _add(job, "restarting", minute, random.randrange(1, 4))
+            minute = add(job, "restarting", minute, random.randrange(1, 4))
     yield Event(job.job_id, LOOP, begun, minute, "yes" if minute > 30 else "may")
-    yield _failed(job)
+    yield failed(job)
 
 
-def _failed(job: Job, reason: str = "") -> Event:
+def failed(job: Job, reason: str = "") -> Event:
     job.status, job.reason = "failed", reason or _USERS[job.source.platform]
     return Event(job.job_id, FAILED, job.end, job.end + 60, "yes")
 
@@ -309,13 +309,13 @@ def _suffer(random: Random, job: Job, fault: str, minute: int) -> Iterator[Event
     if fault == HANG:
         yield from _hang(random, job, minute)
     elif fault == IDLE:
-        stays = _lasting(random, 420, 0.8, 70, 3000)
-        yield Event(job.job_id, IDLE, minute, _add(job, "idle", minute, stays), "yes", how="after the work")
+        stays = lasting(random, 420, 0.8, 70, 3000)
+        yield Event(job.job_id, IDLE, minute, add(job, "idle", minute, stays), "yes", how="after the work")
         job.status = "stopped"
     elif fault == PLATFORM:
         yield from _node_fault(random, job, minute)
     elif fault == FAILED:
-        yield _failed(job)
+        yield failed(job)
     elif fault != "new phase":
         yield _slowed(random, job, fault, minute)
 
@@ -323,17 +323,17 @@ def _suffer(random: Random, job: Job, fault: str, minute: int) -> Iterator[Event
 def _slowed(random: Random, job: Job, fault: str, minute: int) -> Event:
     """A fault that ends by itself [greyhound]; longer than on average, so that an alert can be wanted."""
     if fault == "stall":  # storage that does not answer
-        end = _add(job, "stall", minute, _lasting(random, 25, 0.6, 8, 90))
+        end = add(job, "stall", minute, lasting(random, 25, 0.6, 8, 90))
         return Event(job.job_id, HANG, minute, end, "may", how="stall")
     if fault == STRAGGLER:
         what, pod = random.choice(("throttled", "busy CPU")), random.randrange(job.pods)
-        lasts = _lasting(random, 90, 1.0, 15, 900)
-        end = _add(job, what, minute, lasts, pod=pod, strength=random.uniform(0.5, 0.85))
+        lasts = lasting(random, 90, 1.0, 15, 900)
+        end = add(job, what, minute, lasts, pod=pod, strength=random.uniform(0.5, 0.85))
         return Event(job.job_id, STRAGGLER, minute, end, "yes" if lasts >= 45 else "may", pod, what)
     is_network = job.pods > 1 and random.random() < 0.6
     what, speed = ("slow network", (0.5, 0.85)) if is_network else ("starved", (0.3, 0.75))
-    lasts, strength = _lasting(random, 110, 1.0, 15, 900), random.uniform(*speed)
-    end = _add(job, what, minute, lasts, strength=strength)
+    lasts, strength = lasting(random, 110, 1.0, 15, 900), random.uniform(*speed)
+    end = add(job, what, minute, lasts, strength=strength)
     is_steady = job.kind not in ("session", "evaluation", "preparation")  # else nothing to compare with
     wish = "yes" if lasts >= 60 and strength <= 0.75 and is_steady else "may"
     return Event(job.job_id, SLOW, minute, end, wish, how=what)
@@ -346,20 +346,20 @@ def _hang(random: Random, job: Job, minute: int) -> Iterator[Event]:
     locked, or an engine of generation that has died); a card falls off the bus [xid]. Ascend cards read 0 in each.
     """
     watchdog = random.random() < 0.3
-    lasts = random.choice((10, 30, 30)) if watchdog else _lasting(random, 240, 0.8, 35, 1500)
+    lasts = random.choice((10, 30, 30)) if watchdog else lasting(random, 240, 0.8, 35, 1500)
     if not watchdog and random.random() < 0.2 and minute < SATURDAY + 2000:
         lasts = max(SATURDAY + 2880 + 540 - minute, 600)  # people look on Monday morning
     shapes = {"hang": 0.4, "hang, one at 0": 0.25, "hang, half at 0": 0.1, "hang on the CPU": 0.13}
-    how = _pick(random, shapes if watchdog else shapes | {"hang, card lost": 0.12})
+    how = pick(random, shapes if watchdog else shapes | {"hang, card lost": 0.12})
     pod = random.randrange(job.pods)
-    end = _add(job, how, minute, lasts, pod=pod)
+    end = add(job, how, minute, lasts, pod=pod)
     yield Event(job.job_id, HANG, minute, end, "yes" if lasts >= 45 else "may", pod, how)
     if random.random() < 0.4 and job.source.platform != "aws_sagemaker":
         job.faults.append((end, "process", "ExitedWithCode"))  # the platform starts the processes again
-        end = _add(job, "restarting", end, random.randrange(2, 15))
-        _add(job, "warm-up", end, _lasting(random, 5, 0.7, 1, 45))
+        end = add(job, "restarting", end, random.randrange(2, 15))
+        add(job, "warm-up", end, lasting(random, 5, 0.7, 1, 45))
     elif random.random() < 0.5:
-        yield _failed(job)
+        yield failed(job)
     else:
         job.status = "stopped"
 
@@ -369,12 +369,12 @@ def _node_fault(random: Random, job: Job, minute: int) -> Iterator[Event]:
     code, cause = random.choice(_CODES[job.source.platform])
     if random.random() < 0.75:
         job.faults.append((minute, cause, code))
-        down = _lasting(random, 9, 0.6, 3, 60)
+        down = lasting(random, 9, 0.6, 3, 60)
         if cause == "preempted":
-            begun, minute = minute, _add(job, "queued", minute, _lasting(random, 30, 1.0, 3, 400))
+            begun, minute = minute, add(job, "queued", minute, lasting(random, 30, 1.0, 3, 400))
             if minute - begun >= 60:
                 yield Event(job.job_id, QUEUED, begun, minute, "yes" if minute - begun >= 300 else "may")
-        minute = _add(job, "restarting", minute, down)
+        minute = add(job, "restarting", minute, down)
         yield Event(
             job.job_id,
             PLATFORM,
@@ -383,34 +383,34 @@ def _node_fault(random: Random, job: Job, minute: int) -> Iterator[Event]:
             "yes" if cause in ("accelerator", "node") else "may",
             how="restart",
         )
-        _add(job, "warm-up", minute, _lasting(random, 5, 0.7, 1, 45))
+        add(job, "warm-up", minute, lasting(random, 5, 0.7, 1, 45))
     else:
         reasons = ("UncorrectableECC", "HostFailure", "DeviceUnavailable")
         reason = "InternalServerError" if job.source.platform == "aws_sagemaker" else random.choice(reasons)
         yield Event(job.job_id, PLATFORM, minute, minute + 60, "yes", how=reason)
-        yield _failed(job, reason)._replace(wish="may")  # one end of a job needs one alert
+        yield failed(job, reason)._replace(wish="may")  # one end of a job needs one alert
 
 
 def _work(random: Random, job: Job, minute: int, end: int, strength: float = 1.0) -> int:
     """Append healthy work until about `end`; return the minute at which it really ends."""
     if job.kind == "rl":
         while minute < end:  # [rl]
-            minute = _add(job, "generate", minute, random.uniform(3, 12))
-            minute = _add(job, "train", minute, random.uniform(2, 8), strength=strength)
+            minute = add(job, "generate", minute, random.uniform(3, 12))
+            minute = add(job, "train", minute, random.uniform(2, 8), strength=strength)
     elif job.kind == "session":
         while minute < end:
             hour = minute % 1440 // 60
-            minute = _add(job, "train", minute, random.uniform(5, 70))
-            gap = random.uniform(400, 800) if hour >= 20 or hour < 7 else _lasting(random, 12, 0.9, 2, 90)
-            minute = _add(job, "gap", minute, min(gap, end - minute))
+            minute = add(job, "train", minute, random.uniform(5, 70))
+            gap = random.uniform(400, 800) if hour >= 20 or hour < 7 else lasting(random, 12, 0.9, 2, 90)
+            minute = add(job, "gap", minute, min(gap, end - minute))
     elif job.kind == "evaluation":
         while minute < end:  # [acme]
-            minute = _add(job, "load", minute, random.uniform(2, 8))
-            minute = _add(job, "generate", minute, random.uniform(8, 30))
-            minute = _add(job, "score", minute, random.uniform(2, 18))
+            minute = add(job, "load", minute, random.uniform(2, 8))
+            minute = add(job, "generate", minute, random.uniform(8, 30))
+            minute = add(job, "score", minute, random.uniform(2, 18))
     else:
         if job.kind == "preparation" and not any(spell.what == "prepare" for spell in job.timeline):
-            minute = _add(job, "prepare", minute, min(random.uniform(20, 60), end - minute))
+            minute = add(job, "prepare", minute, min(random.uniform(20, 60), end - minute))
         saves, takes = random.choice((30, 60, 120)), random.choice((0, 1, 2, 4))  # 0: in the background
         lasts = random.choice((5, 12, 20, 30, 45, 90))
         marks = range(minute, end, saves)
@@ -419,10 +419,10 @@ def _work(random: Random, job: Job, minute: int, end: int, strength: float = 1.0
         for mark, following in pairwise((*marks, end)):
             if minute >= following:
                 continue
-            minute = _add(job, "train", minute, following - max(minute, mark), strength=strength)
+            minute = add(job, "train", minute, following - max(minute, mark), strength=strength)
             since += saves
-            minute = _add(job, "checkpoint", minute, takes)
+            minute = add(job, "checkpoint", minute, takes)
             if since >= waits and minute + lasts < end:
                 since = 0
-                minute = _add(job, "rank 0", minute, random.uniform(0.8, 1.2) * lasts, pod=0)
+                minute = add(job, "rank 0", minute, random.uniform(0.8, 1.2) * lasts, pod=0)
     return minute

@@ -1,273 +1,216 @@
-"""Weeks of training jobs for `python -m benchmarks detection`: what each does minute by minute, and what goes wrong.
+"""Weeks of training fleets by the author of the rules, for choosing thresholds: `python -m benchmarks detection`.
 
-How often faults happen and how long they last is drawn from published studies, never from our rules:
+A world has the six sources of usage of the second generator, and its classes. What happens and how it looks is drawn
+here, from these studies and reports:
 
-- Meta, arXiv 2410.21680: sizes of jobs, how they end (24 % fail, 10 % are preempted or requeued), 6.5 failures of nodes
-  in 1,000 node-days.
-- GREYHOUND, arXiv 2410.12588: fail-slow in 1.5 % of jobs on one node, 40 % on four and 59 % of large ones; it lasts 10,
-  24 and 72 minutes on average, and sub-minutes to ten hours in all; jobs take 1.34 times as long.
-- ByteDance, arXiv 2505.05713: 42.5 % of jobs are slowed by stragglers, mostly by uneven work and not by a machine.
-- Minder, arXiv 2411.01791: faults of machines show in several metrics of one machine; by hand they take half an hour
-  and more to find.
+- Meta, arXiv 2410.21680: sizes of jobs; 24 % fail, 10 % are preempted; 6.5 failures of nodes in 1,000 node-days.
+- GREYHOUND, arXiv 2410.12588: fail-slow in 1.5 % of jobs on one node, 40 % on four and 59 % of large ones, for 10, 24
+  and 72 minutes on average. Traffic of a synchronous job is equal on all pods, and all of them slow down together.
+- ByteDance, arXiv 2505.05713: 42.5 % of jobs have stragglers, mostly by uneven work and not by a machine.
+- Minder, arXiv 2411.01791: by hand, people need half an hour and more to find a faulty machine.
+- pytorch#118369: a card that waits in a collective operation spins, at 100 % utilization and a fifth of its power. A
+  card that fell off the bus (Xid 79) has no readings. accelerate#314: rank 0 saves or evaluates while the others wait.
+- HybridFlow, arXiv 2409.19256: most of a step of RL is generation, which draws little power.
 
-The studies do not say how utilization, power and traffic look in minutes. These shapes are assumptions, drawn widely.
 Hangs, idle holders and slow machines are more frequent than published, so that there are enough of each to count.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from random import Random
 
-MINUTES = 7 * 24 * 60
-"""A week."""
-JOBS = 24
-"""Jobs in a week. Most of them hold their accelerators for a day or two."""
-NODES = 100
-_SIZES = ((1, 0.45), (2, 0.12), (3, 0.08), (4, 0.17), (8, 0.13), (16, 0.05))
-"""Nodes of a job, and the share of such jobs."""
+from benchmarks.detection_second_world import (
+    FAILED,
+    HANG,
+    IDLE,
+    LOOP,
+    MINUTES,
+    PLATFORM,
+    QUEUED,
+    SLOW,
+    SOURCES,
+    STRAGGLER,
+    Card,
+    Event,
+    Job,
+    Source,
+    World,
+    add,
+    failed,
+    lasting,
+    pick,
+)
+
+_V100 = Card("V100", "gpu", (180, 285), (48, 80), (36, 50))
+_H20 = Card("GU8T", "gpu", (300, 480), (85, 135), (65, 90))
+_SNT9 = Card("ascend-snt9", "npu", (200, 300), (70, 90), (65, 85))
+"""Watts of a card in training, in a hang and idle: the shares of pytorch#118369 on the limits of other models."""
+_KINDS = {"data parallel": 0.42, "rl": 0.14, "roles": 0.09, "pipeline": 0.12, "session": 0.12, "preparation": 0.11}
+_PODS = {1: 0.4, 2: 0.12, 3: 0.1, 4: 0.2, 8: 0.18}
+"""Pods of a job of data parallel training or RL, and the share of such jobs."""
+_SLOW = {1: (0.015, 10), 2: (0.4, 24), 3: (0.4, 24), 4: (0.4, 24), 8: (0.59, 72)}
+"""By pods: the share of jobs with fail-slow, and its mean minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """An episode of a `kind` between two minutes. `subject` is a job, a pod, a pool or a workspace."""
-
-    kind: str
-    subject: str
-    start: int
-    end: int
-    pod: int | None = None
-    strength: float = 1.0
-    """The remaining share of the speed, in episodes about speed."""
-
-    @property
-    def minutes(self) -> int:
-        """Return its length."""
-        return self.end - self.start
+def simulate(seed: int, slots: int) -> World:
+    """Draw a world. The same seed makes the same world."""
+    world = World(seed, [], [])
+    for source in SOURCES:
+        for slot in range(slots):
+            random = Random(f"first {seed} {source.name} {slot}")
+            minute, number = random.randrange(-2000, 600), 0
+            while minute < MINUTES - 300:
+                world.jobs.append(job := _job(random, source, f"f{seed}-{source.name}-{slot}-{number}", minute))
+                world.events.extend(_live(random, job))
+                minute, number = job.end + random.randrange(10, 200), number + 1
+    return world
 
 
-@dataclass(slots=True)
-class Job:
-    """One job: its submission, start and end, and a timeline of its whole life."""
-
-    job_id: str
-    pods: int
-    submitted: int
-    start: int
-    end: int
-    status: str
-    """Its final status; `running` if the week ends first."""
-    reason: str = ""
-    """The cause of its failure."""
-    timeline: list[Episode] = field(default_factory=list)
-    """Episodes one after the other, without gaps."""
-    restarts: list[int] = field(default_factory=list)
-    evictions: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Week:
-    """All events of a week. `pool` has by minute: abnormal nodes, allocated share, queued accelerators."""
-
-    jobs: Sequence[Job]
-    pool: Sequence[tuple[int, float, int]]
-    ended: Sequence[tuple[int, int]]
-    """By minute: the short jobs of a workspace that have succeeded and failed so far."""
-    quota: Sequence[float]
-    """By minute: the used share of the quota of jobs."""
-    episodes: Sequence[Episode]
-
-
-def simulate(seed: int, jobs: int = JOBS) -> Week:
-    """Draw a week."""
-    random = Random(f"detection {seed}")
-    made = [_job(Random(f"{seed} {number}"), f"j{seed}-{number}") for number in range(jobs)]
-    pool, of_pool = _pool(random)
-    ended, of_workspace = _endings(random)
-    quota, of_quota = _quota(random)
-    episodes = [episode for job in made for episode in (*job.timeline, *_ends(job))]
-    return Week(made, pool, ended, quota, [*episodes, *of_pool, *of_workspace, *of_quota])
-
-
-def _lasting(random: Random, median: float, sigma: float, least: float = 1, most: float = 600) -> int:
-    """Return minutes of a log-normal length."""
-    return round(min(max(random.lognormvariate(math.log(median), sigma), least), most))
-
-
-def _mean_lasting(random: Random, mean: float) -> int:
-    """Return minutes of a log-normal length with this mean, from a minute to ten hours."""
-    return _lasting(random, mean / math.exp(0.5), 1.0)
-
-
-def _job(random: Random, job_id: str) -> Job:
-    pods = random.choices([size for size, _ in _SIZES], [share for _, share in _SIZES])[0]
-    submitted = random.randrange(5 * 24 * 60)
-    start = submitted + _lasting(random, 4, 2.0, most=1440)
-    end = start + _lasting(random, 30 * 60, 0.8, least=180, most=MINUTES)
-    status = random.choices(["succeeded", "failed", "stopped"], [0.62, 0.24, 0.14])[0]
-    if end >= MINUTES - 1:
-        end, status = MINUTES, "running"
-    reason = random.choices(["ContainerExitedWithError", "NodeFailure"], [0.85, 0.15])[0] if status == "failed" else ""
-    job = Job(job_id, pods, submitted, start, end, status, reason)
-    if random.random() < 0.12:
-        _interactive(random, job)
-    else:
-        _training(random, job)
+def _job(random: Random, source: Source, job_id: str, minute: int) -> Job:
+    kind = pick(random, _KINDS)
+    pods = {"roles": random.choice((3, 4, 6)), "pipeline": random.choice((4, 8)), "session": 1, "preparation": 1}
+    count = pods.get(kind) or random.choices(list(_PODS), list(_PODS.values()))[0]
+    cards = 1 if kind == "preparation" else 8 if count > 1 else random.choice((1, 4, 8, 8))
+    card = _SNT9 if source.cards[0].kind == "npu" else random.choice((_V100, _H20))
+    job = Job(job_id, source, kind, card, count, cards, minute)
+    if kind in ("data parallel", "pipeline") and count * cards > 1 and random.random() < 0.3:
+        job.evaluates = random.choice((90, 120, 240, 480))
     return job
 
 
-def _interactive(random: Random, job: Job) -> None:
-    """Draw a notebook or debug session: some work, and long hours without work."""
-    at, idle = job.start, random.random() < 0.5
-    while at < job.end:
-        minutes = _lasting(random, 130, 1.0, least=3, most=1500) if idle else _lasting(random, 40, 0.9, least=3)
-        until = min(at + minutes, job.end)
-        job.timeline.append(Episode("idle" if idle else "work", job.job_id, at, until))
-        at, idle = until, not idle
+def _live(random: Random, job: Job) -> Iterator[Event]:
+    """Write the job's timeline; yield its events."""
+    waits = lasting(random, 4, 2.0, 0, 1440)
+    minute = add(job, "queued", job.submitted, waits)
+    if waits >= 60:
+        yield Event(job.job_id, QUEUED, job.submitted, minute, "yes" if waits >= 75 else "may")
+    minute = add(job, "starting", minute, lasting(random, 4, 0.6, 1, 30))
+    if random.random() < 0.05 and job.source.platform != "aws_sagemaker":
+        yield from _loop(random, job, minute)
+        return
+    minute = add(job, "warm-up", minute, lasting(random, 8, 0.6, 2, 45))
+    end = minute + lasting(random, 30 * 60, 0.8, 240, 2 * MINUTES)
+    strength = 1.0
+    for at, fault in sorted(_faults(random, job, minute, end)):
+        if at > minute or fault == "hang at the start":
+            minute = _work(random, job, minute, at, strength)
+            yield from _suffer(random, job, fault, minute)
+            minute, strength = job.end, random.uniform(0.75, 1.1) if fault == "new phase" else strength
+        if job.status != "running":
+            break
+    else:
+        minute = _work(random, job, minute, max(end, minute + 30), strength)
+        job.status = random.choices(("succeeded", FAILED, "stopped"), (0.62, 0.24, 0.14))[0]
+        if job.status == FAILED:
+            is_node = random.random() < 0.15
+            if is_node:
+                yield Event(job.job_id, PLATFORM, minute, minute + 60, "yes", how="NodeFailure")
+            yield failed(job, "NodeFailure" if is_node else "")._replace(wish="may" if is_node else "yes")
+    if job.end >= MINUTES:
+        job.status = "running"
+    for spell in job.timeline:
+        if spell.what == "gap" and len(spell.minutes) >= 30:
+            wish = "yes" if spell.end - spell.start >= 45 else "may"
+            yield Event(job.job_id, IDLE, spell.start, spell.end, wish, how="session")
 
 
-def _training(random: Random, job: Job) -> None:
-    """Draw work with checkpoints, evaluations, stalls and faults."""
-    planned = sorted(_faults(random, job), key=lambda episode: episode.start)
-    checkpoints = random.choice([30, 60, 120, 240])
-    evaluates = random.uniform(180, 720) if random.random() < 0.6 else math.inf
-    at = job.start
-    at = _add(job, "startup", at, _lasting(random, 8, 0.6, least=2, most=45))
-    saved = evaluated = at
-    while at < job.end:
-        if planned and planned[0].start <= at:
-            at = _suffer(random, job, at, planned.pop(0))
-        elif at - evaluated >= evaluates:
-            # Some jobs evaluate during the training. Some generate, at little power and without traffic.
-            speed = random.uniform(0.35, 0.95)
-            at = evaluated = _add(job, "evaluation", at, _lasting(random, 12, 0.7, least=2, most=90), strength=speed)
-        elif at - saved >= checkpoints:
-            at = saved = _add(job, "checkpoint", at, _lasting(random, 1.5, 0.8, most=20))
-        elif random.random() < 0.0006:
-            speed = random.uniform(0.05, 0.8)
-            at = _add(job, "data stall", at, _lasting(random, 6, 0.9, most=120), strength=speed)
-        else:
-            at = _add(job, "work", at, 1)
+def _faults(random: Random, job: Job, begin: int, end: int) -> Iterator[tuple[int, str]]:
+    """Yield the minutes and kinds of planned faults."""
+    first, last = max(begin, 0) + 15, min(end, MINUTES - 90)
+    many = job.pods * job.cards > 1
+    shares = {"hang": 0.25 * many, "hang at the start": 0.03 * many, "dead": 0.1, "idle": 0.08}
+    shares |= {"slow": _SLOW[min(job.pods, 4) if job.pods < 8 else 8][0], "new phase": 0.15, "stall": 0.3}
+    shares |= {"straggler": 0.5 * (job.pods > 2), "restart": min(0.0065 * job.pods * (end - begin) / 1440 + 0.1, 0.5)}
+    if job.kind == "session" or first >= last:
+        return
+    for kind, share in shares.items():
+        if random.random() < share:
+            yield begin if kind == "hang at the start" else random.randrange(first, last), kind
 
 
-def _add(job: Job, kind: str, at: int, minutes: int, *, pod: int | None = None, strength: float = 1.0) -> int:
-    until = min(at + minutes, job.end)
-    last = job.timeline[-1] if job.timeline else None
-    if kind == "work" and last is not None and last.kind == kind:
-        job.timeline[-1] = Episode(kind, job.job_id, last.start, until)
-    elif until > at:
-        job.timeline.append(Episode(kind, job.job_id, at, until, pod, strength))
-    return until
+def _loop(random: Random, job: Job, minute: int) -> Iterator[Event]:
+    begun = minute
+    for _ in range(random.randint(3, 8)):
+        minute = add(job, "warm-up", minute, random.randint(2, 6))
+        job.faults.append((minute, "process", "ExitedWithCode"))
+        minute = add(job, "restarting", minute, random.randint(2, 5))
+    add(job, "warm-up", minute, 3)
+    yield Event(job.job_id, LOOP, begun, job.end, "yes" if job.end - begun > 25 else "may")
+    yield failed(job)
 
 
-def _faults(random: Random, job: Job) -> Iterator[Episode]:
-    """Yield the planned faults with their minutes of the job's life."""
+def _again(random: Random, job: Job, minute: int) -> None:
+    """Start the processes of a job again."""
+    job.faults.append((minute, "process", "ExitedWithCode"))
+    minute = add(job, "restarting", minute, lasting(random, 5, 0.6, 2, 30))
+    add(job, "warm-up", minute, lasting(random, 8, 0.6, 2, 45))
 
-    def planned(kind: str, minutes: int, *, pod: int | None = None, strength: float = 1.0) -> Episode:
-        start = random.randrange(job.start + 15, max(job.end, job.start + 16))
-        return Episode(kind, job.job_id, start, start + minutes, pod, strength)
 
-    if random.random() < (0.06 if job.pods == 1 else 0.25):
-        # A watchdog ends some hangs after 10 or 30 minutes. A user ends the others later.
+def _suffer(random: Random, job: Job, fault: str, minute: int) -> Iterator[Event]:
+    """Add a fault to the timeline; yield its truth. The status shows whether the job survives."""
+    pod, of = random.randrange(job.pods), job.job_id
+    if fault.startswith("hang"):
+        # A watchdog ends some hangs after 10 or 30 minutes. A user ends the others later, or after a weekend.
         watched = random.random()
-        limit = 10 if watched < 0.15 else 30 if watched < 0.4 else 600
-        yield planned("hang", min(_lasting(random, 100, 0.7, least=30), limit), pod=random.randrange(job.pods))
-    if random.random() < 0.07:
-        yield planned("dead", _lasting(random, 90, 0.7, least=10))
-    slow = {1: (0.015, 10), 2: (0.4, 24), 3: (0.4, 24), 4: (0.4, 24)}.get(job.pods, (0.59, 72))
-    if random.random() < slow[0]:
-        yield planned("fail-slow", _mean_lasting(random, slow[1]), strength=random.uniform(0.35, 0.92))
-    if job.pods >= 3 and random.random() < 0.45:
-        pod = random.randrange(job.pods)
-        yield planned("straggler", _lasting(random, 45, 0.9), pod=pod, strength=random.uniform(0.4, 0.85))
-    failures = 0.0065 * job.pods * (job.end - job.start) / 1440 + 0.1
-    if random.random() < failures:
-        yield planned("restart", _lasting(random, 6, 0.6, least=2))
-    if random.random() < 0.03:
-        yield planned("crash loop", 0)
-    if random.random() < 0.1:
-        yield planned("eviction", _lasting(random, 15, 0.8, least=2), pod=random.randrange(job.pods))
-    if random.random() < 0.15:
-        yield planned("new phase", 10**6, strength=random.uniform(0.7, 1.1))
+        limit = 10 if watched < 0.12 else 30 if watched < 0.3 else 3000
+        lasts = min(lasting(random, 150, 0.9, 35, 2500), limit)
+        how = pick(random, {"hang": 0.6, "hang, one at 0": 0.22, "hang, card lost": 0.18 * (limit > 30)})
+        end = add(job, how, minute, lasts, pod=pod)
+        yield Event(of, HANG, minute, end, "yes" if lasts >= 45 else "may", pod, how)
+        if random.random() < 0.5 and job.source.platform != "aws_sagemaker":
+            _again(random, job, end)
+        else:
+            job.status = "stopped"
+    elif fault in ("dead", "idle"):
+        lasts = lasting(random, 90 if fault == "dead" else 400, 0.7, 10, 3000)
+        yield Event(of, IDLE, minute, add(job, fault, minute, lasts), "yes" if lasts >= 45 else "may", how=fault)
+        job.status = "stopped" if fault == "idle" else "running"
+    elif fault == "straggler":
+        what, lasts = random.choice(("throttled", "busy CPU")), lasting(random, 75, 1.0, 10, 900)
+        end = add(job, what, minute, lasts, pod=pod, strength=random.uniform(0.45, 0.88))
+        yield Event(of, STRAGGLER, minute, end, "yes" if lasts >= 45 else "may", pod, what)
+    elif fault == "slow":
+        lasts = lasting(random, _SLOW[min(job.pods, 4) if job.pods < 8 else 8][1], 1.0, 1, 600)
+        speed, what = random.uniform(0.35, 0.92), "slow network" if job.pods > 1 else "slow input"
+        end = add(job, what, minute, lasts, strength=speed)
+        yield Event(of, SLOW, minute, end, "yes" if lasts >= 60 and speed <= 0.75 else "may", how=what)
+    elif fault == "stall":
+        lasts = lasting(random, 8, 0.9, 1, 120)
+        end = add(job, "stall", minute, lasts, strength=random.uniform(0.02, 0.8))
+        yield Event(of, SLOW, minute, end, "may", how="stall")
+    elif fault == "restart":
+        cause = "node" if job.source.platform != "aws_sagemaker" else "other"
+        _again(random, job, minute)
+        job.faults[-1] = (minute, cause, "NodeNotReady")
+        yield Event(of, PLATFORM, minute, job.end, "may", how="restart")
 
 
-def _suffer(random: Random, job: Job, at: int, fault: Episode) -> int:
-    """Add a fault and its consequences to the timeline; return the minute at which work continues."""
-    if fault.kind == "new phase":  # the job continues at another speed, stored in `level`
-        job.timeline.append(Episode("new phase", job.job_id, at, at, strength=fault.strength))
-        return at
-    if fault.kind == "crash loop":
-        begin = at
-        for _ in range(random.randint(3, 8)):
-            job.restarts.append(at)
-            at = _add(job, "restart", at, random.randint(2, 5))
-            at = _add(job, "startup", at, random.randint(2, 6))
-        job.timeline.append(Episode("crash loop", job.job_id, begin, at))
-        return at
-    if fault.kind in {"restart", "eviction"}:
-        job.restarts.append(at)
-        if fault.kind == "eviction":
-            job.evictions.append(at)
-            job.timeline.append(Episode("eviction", job.job_id, at, at + 60))
-        at = _add(job, "requeued" if fault.kind == "eviction" else "restart", at, fault.minutes)
-        return _add(job, "startup", at, _lasting(random, 8, 0.6, least=2, most=45))
-    at = _add(job, fault.kind, at, fault.minutes, pod=fault.pod, strength=fault.strength)
-    if fault.kind in {"hang", "dead"} and at < job.end:
-        job.restarts.append(at)
-        at = _add(job, "restart", at, _lasting(random, 4, 0.5))
-        at = _add(job, "startup", at, _lasting(random, 8, 0.6, least=2, most=45))
-    return at
-
-
-def _ends(job: Job) -> Iterator[Episode]:
-    if job.start > job.submitted:
-        yield Episode("queued", job.job_id, job.submitted, min(job.start, MINUTES))
-    if job.status == "failed":
-        kind = "platform fault" if job.reason == "NodeFailure" else "failed"
-        yield Episode(kind, job.job_id, job.end, min(job.end + 30, MINUTES))
-
-
-def _pool(random: Random) -> tuple[list[tuple[int, float, int]], list[Episode]]:
-    """Draw nodes that fail and recover, and hours in which the pool is full."""
-    abnormal, share, queued = [0] * MINUTES, [0.0] * MINUTES, [0] * MINUTES
-    episodes = []
-    for minute in range(MINUTES):
-        daily = 0.75 + 0.12 * math.sin(minute / 1440 * 2 * math.pi)
-        share[minute] = min(daily + random.gauss(0, 0.01), 0.93)
-        if random.random() < 0.0065 * NODES / 1440:
-            lasts = _lasting(random, 240, 1.0, least=12)
-            episodes.append(Episode("node failure", "pool", minute, min(minute + lasts, MINUTES)))
-        elif random.random() < 2 / MINUTES:
-            episodes.append(Episode("node flap", "pool", minute, min(minute + random.randint(1, 8), MINUTES)))
-        if random.random() < 8 / MINUTES:
-            lasts = _lasting(random, 70, 1.0, least=2)
-            episodes.append(Episode("full pool", "pool", minute, min(minute + lasts, MINUTES)))
-    for episode in episodes:
-        for minute in range(episode.start, episode.end):
-            if episode.kind == "full pool":
-                share[minute], queued[minute] = random.uniform(0.955, 1.0), random.randint(8, 64)
-            else:
-                abnormal[minute] += 1
-    return list(zip(abnormal, share, queued, strict=True)), episodes
-
-
-def _endings(random: Random) -> tuple[list[tuple[int, int]], list[Episode]]:
-    """Draw short jobs of a workspace: two an hour, of which 24 % fail, and hours with a broken image."""
-    start = random.randrange(6 * 1440)
-    broken = Episode("broken image", "batch", start, start + random.randint(300, 720))
-    succeeded = failed = 0
-    ended = []
-    for minute in range(MINUTES):
-        if random.random() < 2 / 60:
-            bad = random.random() < (0.9 if broken.start <= minute < broken.end else 0.24)
-            succeeded, failed = succeeded + (not bad), failed + bad
-        ended.append((succeeded, failed))
-    return ended, [broken]
-
-
-def _quota(random: Random) -> tuple[list[float], list[Episode]]:
-    start = random.randrange(6 * 1440)
-    full = Episode("quota", "p", start, start + _lasting(random, 120, 0.8, least=20))
-    return [0.93 if full.start <= minute < full.end else 0.6 for minute in range(MINUTES)], [full]
+def _work(random: Random, job: Job, minute: int, end: int, strength: float) -> int:
+    """Append healthy work until `end` or a little later; return its end."""
+    if job.kind == "preparation" and not any(spell.what == "prepare" for spell in job.timeline):
+        minute = add(job, "prepare", minute, min(random.uniform(15, 70), max(end - minute, 0)))
+    saves, takes = random.choice((30, 60, 120, 240)), random.choice((0, 1, 2, 5))
+    evaluates = random.uniform(180, 720) if random.random() < 0.5 else 1e9
+    waits, lasts = job.evaluates or 1e9, random.choice((6, 10, 20, 35, 60))
+    saved = evaluated = waited = minute
+    while minute < end:
+        if job.kind == "rl":
+            minute = add(job, "generate", minute, random.uniform(2, 9))
+            minute = add(job, "train", minute, random.uniform(2, 6), strength=strength)
+        elif job.kind == "session":
+            minute = add(job, "train", minute, lasting(random, 40, 0.9, 3, 600))
+            idle = lasting(random, 100, 1.1, 3, 1500)
+            minute = add(job, "gap", minute, idle)
+        elif minute - waited >= waits:
+            minute = waited = add(job, "rank 0", minute, lasts * random.uniform(0.7, 1.3), pod=0)
+        elif minute - evaluated >= evaluates:
+            speed = random.uniform(0.35, 0.95)
+            minute = evaluated = add(job, "evaluation", minute, lasting(random, 12, 0.7, 2, 90), strength=speed)
+        elif minute - saved >= saves:
+            saved = minute
+            minute = add(job, "checkpoint", minute, takes)
+        else:
+            following = min(saved + saves, evaluated + evaluates, waited + waits, end)
+            minute = add(job, "train", minute, max(following - minute, 1), strength=strength)
+    return minute

@@ -129,6 +129,7 @@ def _of_pod(random: Random, pod: str, number: int) -> Iterator[tuple[str, str, f
     yield "pod_info", f'{pod},role="worker",node_name="node-{number}",pod_ip=""', 1
     yield "pod_status", f'{pod},status="running"', 1
     yield "pod_evictions_total", pod, 0
+    yield "pod_cpu_utilization_ratio", pod, 0.3
     of = f'{pod},accelerator="gpu"'
     yield "pod_accelerator_utilization_ratio", of, 0.9 * random.gauss(1, 0.01)
     yield "pod_accelerator_power_watts", of, 4400 * random.gauss(1, 0.01)

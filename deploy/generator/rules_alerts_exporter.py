@@ -127,6 +127,7 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
             "{{ $value | humanizePercentage }} of the calls to {{ $labels.api }} of {{ $labels.provider }} were "
             "throttled within <throttled_window>.",
             "<throttled_for>",
+            flaps=True,
         ),
         Alert(
             "TrainfleetApiBudgetExceeded",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from deploy.generator.rules_accelerators import PRICE
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
 from deploy.generator.rules_signals import (
+    CPU,
+    CPU_USUAL,
     EVICTIONS,
     LATEST,
     NETWORK,
     NETWORK_MEDIAN,
     POWER,
+    POWER_LOW,
     POWER_MEDIAN,
     QUIET,
     SHARE,
@@ -65,6 +69,15 @@ _PREPARES = f"""\
   < <preparing_seconds>
 )"""
 
+# A job loads its data and compiles after each start.
+_STARTS = """\
+(
+  time() - max by (provider, job_id) (last_over_time(trainfleet_job_started_timestamp_seconds[<bridge>]))
+  < <starting_seconds>
+  or on (provider, job_id)
+  max by (provider, job_id) (changes(trainfleet_job_restarts_total[<starting_seconds>s])) > 0
+)"""
+
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
 _REASON = (
@@ -74,6 +87,13 @@ _REASON = (
 _EXIT_CODE = (
     "{{ with query (printf `trainfleet_pod_exit_code{provider=%q,job_id=%q} != 0` $labels.provider $labels.job_id) "
     "}} A pod exited with code {{ . | first | value }}.{{ end }}"
+)
+_COST = (
+    "{{ with query (printf `sum by (currency) (max by (accelerator, accelerator_model, currency) "
+    "(job:trainfleet_held_accelerators:sum{provider=%q,job_id=%q} * on (accelerator_model) group_left (currency) "
+    f"{PRICE}))` "
+    "$labels.provider $labels.job_id) }} The job costs {{ . | first | value | printf `%.0f` }} "
+    "{{ . | first | label `currency` }} an hour.{{ end }}"
 )
 _NODE = (
     "{{ with query (printf `trainfleet_pod_info{provider=%q,job_id=%q,pod_id=%q}` $labels.provider $labels.job_id "
@@ -85,7 +105,9 @@ JOB_ALERTS = Group(
     (
         Alert(
             "TrainfleetJobFailed",
-            of_a_job(f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"),
+            of_a_job(
+                "JobFailed", f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"
+            ),
             "warning",
             "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of the platform.",
             f"The job {_JOB} failed",
@@ -94,7 +116,9 @@ JOB_ALERTS = Group(
         ),
         Alert(
             "TrainfleetJobPlatformFault",
-            of_a_job(f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"),
+            of_a_job(
+                "JobPlatformFault", f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"
+            ),
             "warning",
             "A job failed within the last <job_failed_seconds> s, and the cloud's reason is a fault of the platform.",
             f"The job {_JOB} failed because of the platform",
@@ -103,7 +127,9 @@ JOB_ALERTS = Group(
         ),
         Alert(
             "TrainfleetJobIdle",
-            of_a_job(f"""\
+            of_a_job(
+                "JobIdle",
+                f"""\
 {_HELD}
 and {_ON}
 max {_BY} (avg_over_time({FRESH_USE}[<idle_window>])) < <idle_ratio>
@@ -113,18 +139,25 @@ unless on (provider, job_id)
 max by (provider, job_id) (trainfleet_job_holds_resources) == 0
 unless on (provider, job_id)
 {_PREPARES}
-{OLD}"""),
+unless on (provider, job_id)
+{_STARTS}
+{OLD}""",
+            ),
             "warning",
             "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. A job "
             "with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its start.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
-            "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>.",
+            "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>."
+            + _COST,
             "<idle_for>",
+            by_held=True,
         ),
         Alert(
             "TrainfleetJobStuck",
-            of_a_job(f"""\
+            of_a_job(
+                "JobStuck",
+                f"""\
 {_HELD}
 and {_ON}
 max {_BY} (max_over_time({FRESH_USE}[<stuck_window>])) < <idle_ratio>
@@ -133,20 +166,24 @@ max {_BY} (count_over_time({FRESH_USE}[<stuck_window>])) >= <stuck_readings>
 and {_ON}
 max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
 {_RUNNING}
-{OLD}"""),
+{OLD}""",
+            ),
             "warning",
             "A running job has not used its accelerators for <stuck_window>. Its utilization was <stuck_worked_ratio> "
             "or more within the <stuck_worked_within> before.",
             f"The job {_JOB} runs but no longer uses its accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} has not used its {{{{ $value }}}} "
             "{{ $labels.accelerator }} accelerators for <stuck_window>. The job used them before. The cloud still "
-            "reports it as running.",
+            "reports it as running." + _COST,
             "<stuck_for>",
+            by_held=True,
         ),
         Alert(
             "TrainfleetJobHung",
             # A job whose earlier wait has ended has fewer samples of the record than minutes since the first of them.
-            of_a_job(f"""\
+            of_a_job(
+                "JobHung",
+                f"""\
 {_HELD}
 and {_ON}
 {QUIET}
@@ -157,7 +194,8 @@ and {_ON}
   count_over_time({QUIET}[<hung_memory_minutes>m]) > <hung_memory_minutes> - <hung_gap_minutes>
 )
 {_RUNNING}
-{OLD}"""),
+{OLD}""",
+            ),
             "warning",
             "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its usual power and "
             "without traffic. For a job that never worked, the usual power of the accelerator model counts. The likely "
@@ -165,51 +203,91 @@ and {_ON}
             f"The job {_JOB} seems to hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
             "{{ $labels.provider }} are busy, but draw much less power than usual. The job has almost no traffic. Both "
-            "have lasted for <hung_window> plus <hung_for>.",
+            "have lasted for <hung_window> plus <hung_for>." + _COST,
             "<hung_for>",
+            by_held=True,
+        ),
+        Alert(
+            "TrainfleetJobMayHang",
+            of_a_job(
+                "JobMayHang",
+                f"""\
+{_HELD} > 1
+and {_ON}
+max {_BY} (min_over_time({FRESH_USE}{{accelerator="gpu"}}[<may_hang_window>])) >= <may_hang_busy_ratio>
+and on (provider, job_id)
+max_over_time({CPU}[<may_hang_window>]) < <may_hang_cpu_ratio> * max_over_time({CPU_USUAL}[<cpu_past>])
+unless on (provider, job_id)
+last_over_time({POWER}[<bridge>])
+{_RUNNING}
+{OLD}""",
+            ),
+            "info",
+            "A running job keeps its accelerators busy, but its busiest pod uses less than <may_hang_cpu_ratio> of "
+            "its usual CPU for <may_hang_window>. Only for jobs with several accelerators whose power is not known.",
+            f"The job {_JOB} may hang with busy accelerators",
+            f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
+            "{{ $labels.provider }} are busy, but its CPU load has been unusually low for <may_hang_window>. The cloud "
+            f"does not report power, so this is a weak sign.{_COST}",
+            flaps=True,
         ),
         Alert(
             "TrainfleetJobSlowed",
-            of_a_job(f"""\
+            of_a_job(
+                "JobSlowed",
+                f"""\
 avg_over_time({POWER}[<slowed_window>]) / (last_over_time({POWER_MEDIAN}[{LATEST}]) > 0)
 < <slowed_ratio> > <slowed_least_ratio>
+and on (provider, job_id)
+max_over_time({POWER_LOW}[<slowed_past>]) > <slowed_ratio> * last_over_time({POWER_MEDIAN}[{LATEST}])
 and on (provider, job_id)
 avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LATEST}]) > 0)
 < <slowed_ratio> > <slowed_least_ratio>
 {_RUNNING}
-{OLD}"""),
+{OLD}""",
+            ),
             "info",
             "A running job draws less than <slowed_ratio> of its own median power, and has less than <slowed_ratio> of "
             "its median traffic.",
             f"The job {_JOB} is slower than usual",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} draws {{{{ $value | humanizePercentage }}}} of its "
-            "median power. Its traffic is below <slowed_ratio> of the median, too. Both have lasted for <slowed_for>.",
+            "median power. Its traffic is below <slowed_ratio> of the median, too. Both have lasted for <slowed_for>."
+            + _COST,
             "<slowed_for>",
+            flaps=True,
         ),
         Alert(
             "TrainfleetPodStraggling",
-            of_a_job(f"""\
+            of_a_job(
+                "PodStraggling",
+                f"""\
 last_over_time({SHARE}[<bridge>]) / last_over_time({USUAL_SHARE}[<straggler_held>]) < <straggler_ratio>
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
-{OLD}"""),
+{OLD}""",
+            ),
             "warning",
             "A pod does less than <straggler_ratio> of its usual work, compared with the other pods of its job. Its "
             "share of the work was steady before. The work is power times utilization.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
             "It does {{ $value | humanizePercentage }} of its usual work, compared with the other pods of the job. "
-            f"This has lasted for <straggler_for>.{_NODE} The job belongs to {_OWNER} on {{{{ $labels.provider }}}}.",
+            f"This has lasted for <straggler_for>.{_NODE} The job belongs to {_OWNER} on {{{{ $labels.provider }}}}."
+            + _COST,
             "<straggler_for>",
+            flaps=True,
         ),
         Alert(
             "TrainfleetDeviceUnhealthy",
-            of_a_job(f"""\
+            of_a_job(
+                "DeviceUnhealthy",
+                f"""\
 max by (provider, job_id, pod_id, device) (last_over_time(trainfleet_device_healthy[<bridge>])) == 0
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
-{OLD}"""),
+{OLD}""",
+            ),
             "warning",
             "The cloud has reported an accelerator of a running job as unhealthy for <device_unhealthy_for>.",
             f"The device {{{{ $labels.device }}}} of the pod {{{{ $labels.pod_id }}}} of the job {_JOB} is unhealthy",
@@ -219,11 +297,14 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
         ),
         Alert(
             "TrainfleetJobRestartStorm",
-            of_a_job("""\
+            of_a_job(
+                "JobRestartStorm",
+                """\
 max by (provider, job_id) (
   max_over_time(trainfleet_job_restarts_total[<restarts_window>])
   - min_over_time(trainfleet_job_restarts_total[<restarts_window>])
-) >= <restarts>"""),
+) >= <restarts>""",
+            ),
             "warning",
             "A job restarted <restarts> times or more within <restarts_window>.",
             f"The job {_JOB} restarts too often",
@@ -232,9 +313,12 @@ max by (provider, job_id) (
         ),
         Alert(
             "TrainfleetPodsEvicted",
-            of_a_job(f"""\
+            of_a_job(
+                "PodsEvicted",
+                f"""\
 last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>])
->= <evictions>"""),
+>= <evictions>""",
+            ),
             "info",
             "Pods of a job were evicted within <evictions_window>.",
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
@@ -245,9 +329,10 @@ last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_win
         Alert(
             "TrainfleetJobQueuedTooLong",
             of_a_job(
+                "JobQueuedTooLong",
                 "max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>]))\n"
                 "> <queued_seconds>\nunless on (provider, job_id)\n"
-                'trainfleet_job_status{status!="queued"} == 1'
+                'trainfleet_job_status{status!="queued"} == 1',
             ),
             "info",
             "A job has been queued for more than <queued_seconds> s.",

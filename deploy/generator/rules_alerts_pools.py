@@ -123,6 +123,7 @@ last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0"""),
             "{{ $value | humanizePercentage }} of its {{ $labels.accelerator }} accelerators are allocated. Workloads "
             "have waited for free ones for <saturated_for>.",
             "<saturated_for>",
+            flaps=True,
         ),
         Alert(
             "TrainfleetJobQuotaNearlyUsed",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from deploy.generator.rules_actions import FIRST
+
 INTERVAL = "1m"
 """The evaluation interval of groups without one of their own.
 
@@ -34,7 +36,8 @@ class Record:
 class Alert:
     """An alerting rule. `about` is for the docs. `wait` is its `for`; if it is empty, the alert fires at once.
 
-    The alert of an `event` fires for a fixed time and has the label `event="true"`. Its end means nothing.
+    The alert of an `event` fires for a fixed time and has the label `event="true"`. Its end means nothing. If the value
+    is a number of held accelerators (`by_held`), many of them make it critical. If it `flaps`, it fires longer.
     """
 
     name: str
@@ -45,6 +48,19 @@ class Alert:
     description: str
     wait: str = ""
     event: bool = False
+    by_held: bool = False
+    flaps: bool = False
+
+    @property
+    def label(self) -> str:
+        """The label `severity`, a template of Prometheus."""
+        most = "{{ if ge $value <critical_accelerators>.0 }}critical{{ else }}%s{{ end }}"
+        return most % self.severity if self.by_held else self.severity
+
+    @property
+    def text(self) -> str:
+        """The description with the first action."""
+        return f"{self.description} {FIRST[self.name.removeprefix('Trainfleet')]}"
 
     @property
     def runbook(self) -> str:
@@ -121,10 +137,14 @@ _OWNED = f"* on ({JOB}) group_left (job_name, {JOB_OWNERS})"
 _WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
 
 
-def of_a_job(condition: str, bridge: str = "<bridge>") -> str:
-    """Add the job name and the owner to the series of `condition`, which are by job. Drop jobs that opted out."""
+def of_a_job(alert: str, condition: str, bridge: str = "<bridge>") -> str:
+    """Add the job name and the owner to the series of `condition`, which are by job.
+
+    Drop jobs that opted out of all alerts or of this one, by its name without `Trainfleet`.
+    """
     # The space separates braces, which Helm would read as the start of a template.
-    opted_out = f'last_over_time(trainfleet_job_labels{{ <opt_out_label>="off"}}[{bridge}])'
+    tag = f"off|(.*[^A-Za-z])?(Trainfleet)?{alert}([^A-Za-z].*)?"
+    opted_out = f'last_over_time(trainfleet_job_labels{{ <opt_out_label>=~"{tag}"}}[{bridge}])'
     whose = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True, bridge=bridge)
     return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}\nunless on ({JOB})\n{opted_out}"
 

@@ -107,4 +107,5 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
 
 def _row(alert: Alert, thresholds: Thresholds) -> str:
     wait = filled(alert.wait, thresholds) or ("event" if alert.event else "none")
-    return f"| {alert.link} | {alert.severity} | {wait} | {filled(alert.about, thresholds)} |\n"
+    severity = alert.severity + ", or critical" * alert.by_held
+    return f"| {alert.link} | {severity} | {wait} | {filled(alert.about, thresholds)} |\n"

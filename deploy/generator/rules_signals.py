@@ -14,6 +14,9 @@ NETWORK_USUAL = "job:trainfleet_network_usual:bytes_per_second"
 MODEL_POWER = "accelerator_model:trainfleet_accelerator_power_usual:watts"
 LATEST = "20m"
 """The window in which the latest sample of a record of `BASELINES` is found."""
+POWER_LOW = "job:trainfleet_accelerator_power_low:watts"
+CPU = "job:trainfleet_busiest_pod_cpu:ratio"
+CPU_USUAL = "job:trainfleet_busiest_pod_cpu_usual:ratio"
 EVICTIONS = "job:trainfleet_evictions:sum"
 QUIET = "job:trainfleet_quiet:timestamp_seconds"
 """The time, in minutes in which a job looks as if it hangs. The number of samples and the first of them show whether an
@@ -31,45 +34,51 @@ _STEP = "10m"
 _RATES = ("receive", "transmit")
 
 
-def _quantile(name: str, share: float, of: str, meaning: str) -> Record:
-    known = f"{of}[<baseline_window>:{_STEP}]"
+def _quantile(name: str, share: float, of: str, meaning: str, window: str = "baseline_window") -> Record:
+    known = f"{of}[<{window}>:{_STEP}]"
     return Record(
         name,
         f"quantile_over_time({share}, {known})\nand\ncount_over_time({known}) >= <baseline_readings>",
-        f"{meaning} of a job within `baseline_window`. Absent until `baseline_readings` readings, ten minutes apart, "
+        f"{meaning} of a job within `{window}`. Absent until `baseline_readings` readings, ten minutes apart, "
         "are known.",
         _JOB,
     )
 
 
 def _quiet() -> str:
-    """Return a query for jobs that look as if they hang: busy, with constant low power and without traffic."""
+    """Return a query for jobs that look as if they hang: busy, with constant low power, no traffic and an idle CPU."""
     by, on = "by (provider, job_id, accelerator)", "on (provider, job_id)"
     use = f"max {by} (min_over_time({FRESH_USE}[<hung_window>]))"
     most, least = (f"{of}_over_time({POWER}[<hung_window>])" for of in ("max", "min"))
     power, network = (f"max_over_time({usual}[<baseline_held>])" for usual in (POWER_USUAL, NETWORK_USUAL))
-    sent = f"max_over_time({NETWORK}[<hung_window>])"
     held = f"max by (provider, job_id, accelerator, accelerator_model) ({_HELD})"
     same = "on (provider, accelerator, accelerator_model)"
     of_model = f"sum by ({JOB}) (\n  {held}\n  * {same} group_left ()\n  last_over_time({MODEL_POWER}[{LATEST}])\n)"
+    sent = f"max_over_time({NETWORK}[<hung_window>])"
     return f"""\
 0 * (
-  {use} >= <hung_busy_ratio>
+  (
+    {use} >= <hung_busy_ratio>
+    and {on}
+    {most} < <hung_power_ratio> * {power}
+    and {on}
+    {most} - {least} < <hung_power_spread> * {power}
+    or
+    {use} >= <hung_spinning_ratio>
+    and {on}
+    {most}
+    < <hung_model_power_ratio> * {of_model}
+    and {on}
+    {most} - {least} < <hung_power_spread> * {most}
+  )
   and {on}
-  {most} < <hung_power_ratio> * {power}
-  and {on}
-  {most} - {least} < <hung_power_spread> * {power}
-  and {on}
-  {sent} < <hung_network_ratio> * {network}
-  or
-  {use} >= <hung_spinning_ratio>
-  and {on}
-  {most}
-  < <hung_model_power_ratio> * {of_model}
-  and {on}
-  {most} - {least} < <hung_power_spread> * {most}
-  and {on}
-  {sent} < <hung_model_network_bytes> * sum by ({JOB}) ({held})
+  (
+    {sent} < <hung_network_ratio> * {network}
+    or
+    {sent} < <hung_network_bytes> * sum by ({JOB}) ({held})
+  )
+  unless {on}
+  min_over_time({CPU}[<hung_window>]) > <hung_cpu_ratio> * max_over_time({CPU_USUAL}[<hung_cpu_held>])
 )
 + time()"""
 
@@ -80,22 +89,30 @@ def _work_share() -> str:
     Devices are averaged, so a device without a reading does not make its pod look slow. Series of two exporters are
     joined last, because each aggregation by pod takes long.
     """
-    whole = "provider, job_id, pod_id, accelerator, instance, job"
+    whole = "provider, job_id, pod_id, instance, job"
     use = f"avg_over_time(trainfleet_pod_accelerator_utilization_ratio{_WINDOW})"
     power = f"""\
 (
   avg_over_time(trainfleet_pod_accelerator_power_watts{_WINDOW})
   or
   avg by ({whole}) (avg_over_time(trainfleet_device_power_watts{_WINDOW}))
+  unless {_ON}
+  trainfleet_pod_accelerator_power_watts
 )"""
     of_use = f"{use}\n/ {_ON} group_left ()\n(quantile by ({JOB}) (0.5, {use}) > <straggler_busy_ratio>)"
     of_power = f"{power}\n/ {_ON} group_left ()\nquantile by ({JOB}) (0.5, {power})"
     known = "(trainfleet_pod_accelerator_power_watts or trainfleet_device_power_watts)"
+    # NPUs that wait read 0, so the pod for which the others wait has a higher utilization than they have.
     return f"""\
 max by ({_POD}) (
-{indented(of_use)}
-  * on ({whole})
-{indented(of_power)}
+  clamp_max(
+{indented(indented(of_use))},
+    1
+  )
+  * on ({whole}) group_left ()
+  (
+{indented(indented(of_power))}
+  )
   or
 {indented(of_use)}
   unless {_ON}
@@ -114,7 +131,7 @@ def _usual_share() -> str:
     past = f"{SHARE}[<straggler_past>] offset 10m"
     return f"""\
 (
-  quantile_over_time(0.5, {past})
+  quantile_over_time(0.5, {past}) >= <straggler_least_ratio>
   and
   quantile_over_time(0.9, {past}) < (1 + <straggler_spread>) * quantile_over_time(0.1, {past})
   and
@@ -154,6 +171,13 @@ SIGNAL_RECORDS = Group(
             _JOB,
         ),
         Record(
+            CPU,
+            f"(\n  max by ({JOB}) (trainfleet_pod_cpu_utilization_ratio)\n  or\n"
+            f"  max by ({JOB}) (trainfleet_job_cpu_utilization_ratio)\n)\n{OLD}",
+            "CPU utilization of the busiest pod of a job, only while its reading is new enough for alerts.",
+            _JOB,
+        ),
+        Record(
             EVICTIONS,
             # By job, because the pod that replaces an evicted one may have another id.
             f"sum by ({JOB}) (max by ({_POD}) (trainfleet_pod_evictions_total))",
@@ -174,9 +198,11 @@ BASELINES = Group(
     "trainfleet-baselines",
     (
         _quantile(POWER_MEDIAN, 0.5, POWER, "Median power of the accelerators"),
+        _quantile(POWER_LOW, 0.1, POWER, "Low power of the accelerators (0.1 quantile)"),
         _quantile(NETWORK_MEDIAN, 0.5, NETWORK, "Median rate of the network"),
         _quantile(POWER_USUAL, 0.9, POWER, "Usual power of the accelerators (0.9 quantile)"),
         _quantile(NETWORK_USUAL, 0.9, NETWORK, "Usual rate of the network (0.9 quantile)"),
+        _quantile(CPU_USUAL, 0.1, CPU, "Low CPU utilization of the busiest pod (0.1 quantile)", "cpu_past"),
         Record(
             MODEL_POWER,
             f"""\

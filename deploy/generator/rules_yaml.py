@@ -41,10 +41,11 @@ def _rule(rule: Record | Alert) -> dict[str, Any]:
         "alert": rule.name,
         "expr": rule.expr,
         **({"for": rule.wait} if rule.wait else {}),
-        "labels": {"severity": rule.severity, **({"event": "true"} if rule.event else {})},
+        **({"keep_firing_for": "<keep_firing_for>"} if rule.flaps else {}),
+        "labels": {"severity": rule.label, **({"event": "true"} if rule.event else {})},
         "annotations": {
             "summary": rule.summary,
-            "description": rule.description,
+            "description": rule.text,
             "runbook_url": rule.runbook,
             "dashboard_url": rule.dashboard,
         },

@@ -123,8 +123,9 @@ def test_score_knows_right_false_tolerated_and_missed() -> None:
     ]
     result = second.score(world, found)
     assert [one.verdict for one in result.alarms] == ["right", "false", "tolerated", "false"]
-    assert [one.delay for one in result.wanted] == [40]
-    assert [one.delay for one in second.score(world, found[1:]).wanted] == [None]
+    delays = {one.alert: one.delay for one in result.wanted}
+    assert delays == {"TrainfleetJobHung": 40, "TrainfleetJobMayHang": None}
+    assert [one.delay for one in second.score(world, found[1:]).wanted] == [None, None]
     right, false = result.weekly("TrainfleetJobHung")
     assert (right, round(false)) == (worlds.REALISTIC["hang"], 100)
     assert any(line.startswith("| TrainfleetJobHung | 0.50 | 1.00 |") for line in second.report(result))

@@ -19,7 +19,7 @@ from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import Alert, Record, names
 
 from tests.support.programs import need
-from trainfleet_exporter.families import FAMILIES
+from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.providers.huawei_modelarts.translate_history import CAUSES
 
 PROMETHEUS = DEPLOY / "prometheus"
@@ -103,13 +103,26 @@ def test_every_rule_is_under_test() -> None:
     assert bridged == wanted, "each alert needs a test with a failed scrape"
 
 
+def test_series_of_rule_tests_have_the_labels_of_the_exporter() -> None:
+    """Otherwise a rule may rely on a label that no family has."""
+    known = {
+        family.name: {"provider", *KEYS[family.of][0], *family.labels}
+        for family in FAMILIES
+        if family.labels is not None
+    }
+    for series in {str(one["series"]) for file in TESTS for test in _rows(file) for one in test["input_series"]}:
+        name, _, labels = series.partition("{")
+        found = set(re.findall(r'(\w+)="', labels)) - {"instance", "job"}
+        assert found <= known.get(name, found), series
+
+
 def test_every_threshold_is_used_and_there_is_no_other() -> None:
     spoken: set[str] = set()
     for rule in (rule for group in GROUPS for rule in group.rules):
         spoken |= names(rule.expr)
         if isinstance(rule, Alert):
-            spoken |= names(rule.wait + rule.description + rule.dashboard + rule.runbook)
-    assert spoken == set(rules.shipped().thresholds)
+            spoken |= names(rule.wait + rule.label + rule.description + rule.dashboard + rule.runbook)
+    assert spoken | {"keep_firing_for"} == set(rules.shipped().thresholds)
 
 
 @pytest.mark.parametrize("rule", [rule for group in GROUPS for rule in group.rules], ids=lambda rule: rule.name)
