@@ -1,10 +1,10 @@
-"""Backfills of simulated clouds in stepped time, and what the simulator's own readings say of the same moments."""
+"""Backfills of simulated clouds in stepped time."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,11 +14,10 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.backfill.command import Wish, backfill
 from trainfleet_exporter.backfill.work import Outcome
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.providers.history import DAY, Range
+from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.world.jobs import Job, Pod
-from trainfleet_simulator.world.usage import reading
+from trainfleet_simulator.world.jobs import Job
 
 MIDNIGHT = int(datetime.fromisoformat("2026-01-02T00:00:00+00:00").timestamp())
 PROVIDERS = {"pai": "sim-pai-hangzhou", "modelarts": "sim-modelarts-north4"}
@@ -36,6 +35,8 @@ class Rig:
     simulator: Simulator
     config: Config
     printed: list[str]
+    calls_before_days: int = 0
+    """How many calls the cloud had when the expected ones were printed last."""
 
     @property
     def provider(self) -> str:
@@ -44,7 +45,13 @@ class Rig:
     async def backfill(self, out: Path, wanted: Range, **wish: Any) -> tuple[Outcome, str]:
         """One backfill, to its end."""
         asked = Wish(provider=self.provider, wanted=wanted, out=out, **wish)
-        return await backfill(asked, self.config, installed_platforms(), say=self.printed.append)
+
+        def say(text: str) -> None:
+            self.printed.append(text)
+            if "calls expected" in text:
+                self.calls_before_days = self.calls()
+
+        return await backfill(asked, self.config, installed_platforms(), say=say)
 
     def calls(self) -> int:
         """How many calls the cloud has had."""
@@ -92,33 +99,3 @@ def samples(path: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
                 found = _SAMPLE.fullmatch(line.rstrip("\n"))
                 assert found is not None, line
                 yield found[1], dict(_LABEL.findall(found[2])), found[3], int(found[4])
-
-
-WHOLE_DAY = Range(MIDNIGHT, MIDNIGHT + DAY)
-
-
-def pods_at(job: Job, at: int) -> list[Pod]:
-    """The incarnations that ran at a time, in the order of their places."""
-    found = []
-    for pod in job.pods:
-        for one in (*pod.history, pod):
-            if one.started is not None and one.started <= at and (one.finished is None or at <= one.finished):
-                found.append(one)
-                break
-    return found
-
-
-def truth(cloud: str, job: Job, metric: str, at: int) -> Mapping[str, float]:
-    """What the simulator's own readings are of a job's pods at a whole minute, by pod, in the simulator's words.
-
-    PAI's points are of the moment; ModelArts' are of the middle of the last whole minute of the job.
-    """
-    if job.running is None:
-        return {}
-    when = at if cloud == "pai" else job.running + 60 * ((at - job.running) // 60 - 1) + 30
-    names = {
-        id(pod): pod.pod_id.removeprefix(f"{job.job_id}-") if cloud == "modelarts" else pod.pod_id
-        for pod in pods_at(job, when)
-    }
-    found = {names[id(pod)]: reading(metric, job, pod, when) for pod in pods_at(job, when)}
-    return {name: value for name, value in found.items() if value is not None}

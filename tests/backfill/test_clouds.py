@@ -1,35 +1,40 @@
-"""What is true of one cloud's past: lives by rows, arrays by minutes, answers that are too large, sources, filters."""
+"""The past of each cloud: lives by rows, odd responses, sources, filters."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
 
-from tests.backfill.rig import MIDNIGHT, Rig, pods_at, samples, simulated, truth
+from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
 from tests.support.payloads import payload
 from trainfleet_exporter.backfill.series import Namer, records
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.errors import BadAnswer, StartError
+from trainfleet_exporter.errors import BadAnswer, RequestRefused, StartError
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.model import Status
+from trainfleet_exporter.fleet.past import Asked, PastReadings
+from trainfleet_exporter.model import JobUsage, Status
 from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
 from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
+from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
+from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
+from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query
 from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Arrays
-from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_simulator.pai import monitor_metrics
+from trainfleet_simulator.modelarts import promql
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+
+
+# PAI: rows.
 
 
 def _history(items: list[Any]) -> list[StatusTransition | None] | None:
@@ -45,9 +50,6 @@ def _proven(life: Life) -> dict[str, tuple[float, int]]:
     }
 
 
-# PAI: rows.
-
-
 def _pai(**row: Any) -> Life:
     given = {"JobId": "j", "JobSpecs": [{"Type": "Worker", "PodCount": 2, "EcsSpec": "m"}], **row}
     life = pai.job_life(payload(given, JobRow), models={}, sizes={}, shown_tags=("team",))
@@ -55,7 +57,7 @@ def _pai(**row: Any) -> Life:
     return life
 
 
-def test_a_row_of_a_job_that_ended_tells_what_it_asked_for() -> None:
+def test_row_of_an_ended_job_has_its_request() -> None:
     row = {
         "Status": "Failed",
         "RequestGPU": "8",
@@ -76,7 +78,7 @@ def test_a_row_of_a_job_that_ended_tells_what_it_asked_for() -> None:
     assert life.runs(Range(MIDNIGHT, MIDNIGHT + DAY)) == Range(MIDNIGHT + 3600, MIDNIGHT + 7201)
 
 
-def test_a_job_that_is_kept_after_its_end_still_holds_something() -> None:
+def test_reserving_job_still_holds_resources() -> None:
     life = _pai(
         Status="SucceededReserving", GmtRunningTime="2026-01-02T01:00:00Z", GmtSuccessedTime="2026-01-02T02:00:00Z"
     )
@@ -86,7 +88,7 @@ def test_a_job_that_is_kept_after_its_end_still_holds_something() -> None:
     assert _proven(life)["finished_timestamp_seconds"] == (MIDNIGHT + 7200, 7200)
 
 
-def test_an_end_that_nobody_tells_is_not_shown() -> None:
+def test_unknown_end_is_not_shown() -> None:
     life = _pai(Status="Stopped", GmtCreateTime="2026-01-02T00:00:00Z")
     assert life.until == MIDNIGHT
     assert life.spells == ()
@@ -101,49 +103,7 @@ def test_an_end_that_nobody_tells_is_not_shown() -> None:
     assert _proven(life).keys() == {"info", "created_timestamp_seconds", "started_timestamp_seconds"}
 
 
-def test_an_end_that_is_told_is_shown_from_then_on() -> None:
-    life = _pai(
-        Status="Stopped", GmtCreateTime="2026-01-02T00:00:00Z", GmtStoppedTime="2026-01-02T02:00:00Z", RequestGPU="8"
-    )
-    assert _proven(life)["finished_timestamp_seconds"] == (MIDNIGHT + 7200, 7200)
-    life = _modelarts("Completed", start_time=(MIDNIGHT + 100) * 1000, duration=60_000)
-    assert _proven(life)["finished_timestamp_seconds"] == (MIDNIGHT + 160, 160)
-
-
-def test_a_history_of_statuses_is_made_of_spells() -> None:
-    history = [
-        {"Status": "Running", "StartTime": "2026-01-02T02:00:00Z", "EndTime": None},
-        {"Status": "Queuing", "StartTime": "2026-01-02T01:00:00Z", "EndTime": None},
-        {"Status": "Nonsense", "StartTime": "yesterday"},
-        {"Status": "Succeeded", "StartTime": "2026-01-02T03:00:00Z", "EndTime": None},
-    ]
-    life = pai.with_spells(_pai(Status="Succeeded"), _history(history))
-    assert [(spell.platform_status, spell.start - MIDNIGHT, spell.end) for spell in life.spells] == [
-        ("Queuing", 3600, MIDNIGHT + 7200),
-        ("Running", 7200, MIDNIGHT + 10800),
-        ("Succeeded", 10800, None),
-    ]
-    assert [spell.holds_resources for spell in life.spells] == [False, True, False]
-    assert pai.with_spells(life, None) is life
-
-
-def _seconds(life: Life) -> Counter[str]:
-    seconds: Counter[str] = Counter()
-    for spell in life.spells:
-        seconds[spell.status] += 0 if spell.end is None else int(spell.end - spell.start)
-    return +seconds
-
-
-def test_past_statuses_after_a_node_fault_last_as_the_phases() -> None:
-    """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
-    times = ["00:00", "02:00", "02:10", "10:00", "10:30", "10:40", "20:00"]
-    words = ["Queuing", "EnvPreparing", "Running", "Restarting", "EnvPreparing", "Running", "Succeeded"]
-    history = [{"Status": word, "StartTime": f"2026-01-02T{time}:00Z"} for word, time in zip(words, times, strict=True)]
-    life = pai.with_spells(_pai(Status="Succeeded"), _history(history))
-    assert _seconds(life) == {"queued": 7200, "starting": 1200, "running": 61_800, "restarting": 1800}
-
-
-def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
+def test_no_status_outlasts_the_end_in_the_list() -> None:
     row = {
         "Status": "Succeeded",
         "GmtCreateTime": "2026-01-02T00:00:00Z",
@@ -156,26 +116,26 @@ def test_a_status_does_not_outlast_the_end_that_the_list_proved() -> None:
     ]
     expected = [("Queuing", 0, 3600), ("Running", 3600, 7200), ("Succeeded", 7200, None)]
 
-    def told(life: Life) -> list[tuple[str, float, float | None]]:
+    def found(life: Life) -> list[tuple[str, float, float | None]]:
         ends = [None if spell.end is None else spell.end - MIDNIGHT for spell in life.spells]
         return [
             (spell.platform_status, spell.start - MIDNIGHT, end) for spell, end in zip(life.spells, ends, strict=True)
         ]
 
-    assert told(pai.with_spells(_pai(**row), _history(history))) == expected
-    assert told(_pai(**row, StatusHistory=history)) == expected
+    assert found(pai.with_spells(_pai(**row), _history(history))) == expected
+    assert found(_pai(**row, StatusHistory=history)) == expected
     history[1]["EndTime"] = "2026-01-02T02:30:00Z"
-    assert told(pai.with_spells(_pai(**row), _history(history))) == expected
+    assert found(pai.with_spells(_pai(**row), _history(history))) == expected
     history.append({"Status": "Running", "StartTime": "2026-01-02T02:30:00Z", "EndTime": None})
-    assert told(pai.with_spells(_pai(**row), _history(history))) == expected
-    # It ended nobody knows when: that it still ran then is not known either.
-    assert told(pai.with_spells(_pai(Status="Stopped"), _history(history))) == [
+    assert found(pai.with_spells(_pai(**row), _history(history))) == expected
+    # If the end is unknown, so is whether the job still ran then.
+    assert found(pai.with_spells(_pai(Status="Stopped"), _history(history))) == [
         ("Queuing", 0, 3600),
         ("Running", 3600, 9000),
     ]
     live = pai.with_spells(_pai(Status="Running"), _history(history))
-    assert told(live)[-1] == ("Running", 9000, None)
-    assert told(pai.with_spells(live, _history(history))) == told(live)
+    assert found(live)[-1] == ("Running", 9000, None)
+    assert found(pai.with_spells(live, _history(history))) == found(live)
 
 
 def test_a_status_whose_end_is_not_set_lasts() -> None:
@@ -191,7 +151,7 @@ def test_a_status_whose_end_is_not_set_lasts() -> None:
     ]
 
 
-def test_only_the_end_that_belongs_to_the_status_ends_the_usage() -> None:
+def test_end_of_the_present_status_ends_the_usage() -> None:
     times = {"GmtRunningTime": "2026-01-02T01:00:00Z", "GmtFailedTime": "2026-01-02T02:00:00Z"}
     assert _pai(Status="Running", **times).ceased is None
     assert _pai(Status="Stopping", **times).ceased is None
@@ -204,6 +164,37 @@ def test_only_the_end_that_belongs_to_the_status_ends_the_usage() -> None:
     assert (life.ceased, life.until) == (MIDNIGHT + 18000, None)
 
 
+def test_point_without_value_loses_one_minute_of_a_sum() -> None:
+    name = "POD_NETWORK_RECEIVE_RATE"
+    found, _ = feeds({name: MetricMeta(name, "B/s")}, JOB_FAMILIES, {})
+    (feed,) = found.values()
+    assert {family.level for family in feed.targets} == {"job", "pod"}
+    runs = Range(MIDNIGHT, MIDNIGHT + DAY)
+
+    def read(**odd: Any) -> tuple[list[int], dict[str, int]]:
+        """The minutes in which two pods have a sum, if one has such a point in place of its tenth."""
+        past = PastReadings(feed.level, Asked({"j": runs}, 0, 60))
+        for pod in ("a", "b"):
+            for minute in range(20):
+                point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
+                given = {**point, **odd} if (pod, minute) == ("b", 10) else point
+                for reading in readings(feed, [given], job_of):
+                    past.put(*reading)
+        tracks = list(past.tracks(feed.targets, "cloudmonitor"))
+        minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]
+        return minutes, +past.dropped
+
+    others = [minute for minute in range(20) if minute != 10]
+    assert read() == (list(range(20)), {})
+    assert read(Average=None) == (others, {"malformed": 1})
+    assert read(Average="x") == (others, {"malformed": 1})
+    assert read(Average=-1.0) == (others, {"out_of_range": 1})
+    assert read(podId="") == ([], {"malformed": 1})
+    assert read(timestamp=None) == ([], {"malformed": 1})
+    assert read(jobId="other") == (others, {"unlisted": 1})
+    assert read(timestamp=(MIDNIGHT + 540) * 1000) == (others, {"duplicate": 1})
+
+
 # ModelArts: rows and arrays.
 
 
@@ -212,16 +203,6 @@ def _modelarts(phase: str, **status: Any) -> Life:
     life = modelarts.job_life(payload(row, payloads.Job), shown_tags=())
     assert life is not None
     return life
-
-
-def test_past_runs_after_a_node_fault_contain_preparation() -> None:
-    """The same job. Between the runs, ModelArts proves no status."""
-    hour = 3600
-    records = [
-        {"start_at": MIDNIGHT + 2 * hour, "end_at": MIDNIGHT + 10 * hour, "xpu_start_at": MIDNIGHT + 2 * hour + 600},
-        {"start_at": MIDNIGHT + 37_800, "end_at": MIDNIGHT + 20 * hour, "xpu_start_at": MIDNIGHT + 38_400},
-    ]
-    assert _seconds(_modelarts("Completed", running_records=records)) == {"running": 61_800 + 1200}
 
 
 def test_running_records_prove_when_a_job_ran() -> None:
@@ -259,7 +240,7 @@ def test_without_records_start_and_duration_do() -> None:
     assert _modelarts("Failed").until == MIDNIGHT
 
 
-def _told(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
+def _dated(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
     arrays = Arrays(life, now)
     rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
     (track,) = arrays.add("worker-0", payload({"metrics": rows}, payloads.Metrics))
@@ -268,7 +249,7 @@ def _told(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, fl
 
 def test_arrays_begin_with_the_job() -> None:
     life = _modelarts("Completed", start_time=(MIDNIGHT + 7) * 1000, duration=180_000)
-    pairs, dropped = _told(life, 0.0, [-1, 50, 102, 103, 5])
+    pairs, dropped = _dated(life, 0.0, [-1, 50, 102, 103, 5])
     # A minute is dated to its end; 102 % is rounding of an unbounded CPU; the last two lie beyond the end.
     assert pairs == [(MIDNIGHT + 127, 0.5), (MIDNIGHT + 187, 1.0)]
     assert dropped == {"undated": 2}
@@ -277,20 +258,32 @@ def test_arrays_begin_with_the_job() -> None:
 def test_arrays_of_three_days_end_with_the_job() -> None:
     life = _modelarts("Running", start_time=MIDNIGHT * 1000)
     now = MIDNIGHT + 60 * (MOST_MINUTES + 100)
-    pairs, _ = _told(life, now, [10.0] * MOST_MINUTES)
+    pairs, _ = _dated(life, now, [10.0] * MOST_MINUTES)
     assert (pairs[0][0], pairs[-1][0]) == (MIDNIGHT + 60 * 101, now)
-    shorter, _ = _told(life, now, [10.0] * 50)
+    shorter, _ = _dated(life, now, [10.0] * 50)
     assert (shorter[0][0], shorter[-1][0]) == (MIDNIGHT + 60, MIDNIGHT + 3000)
 
 
-def test_what_cannot_be_true_is_counted() -> None:
+def test_impossible_values_are_counted() -> None:
     life = _modelarts("Completed", start_time=MIDNIGHT * 1000, duration=600_000)
-    pairs, dropped = _told(life, 0.0, [-5, "nan", "12.5", None, True, "x"])
+    pairs, dropped = _dated(life, 0.0, [-5, "nan", "12.5", None, True, "x"])
     assert pairs == [(MIDNIGHT + 180, 0.125)]
     assert dropped == {"out_of_range": 2, "malformed": 3}
 
 
-# Whole answers.
+@pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
+def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
+    read = promql.read(Query("m", 1.0, frozenset({"pod"})).text("pod", 120, ["plain-1", odd]))
+    matcher = read.matchers[-1]
+    assert matcher.label == "service_id"
+    assert matcher.fits("plain-1")
+    assert matcher.fits(odd)
+    assert not matcher.fits("a")
+    assert not matcher.fits("jx1")
+    assert r',service_id=~"a\"b"}' in Query("m", 1.0, frozenset({"pod"})).text("pod", 120, ['a"b'])
+
+
+# Whole backfills.
 
 
 def _values(out: Path, family: str) -> dict[tuple[str, ...], dict[int, float]]:
@@ -303,77 +296,22 @@ def _values(out: Path, family: str) -> dict[tuple[str, ...], dict[int, float]]:
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
-def test_cards_are_those_of_their_pods(cloud: str, tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
-        await rig.backfill(tmp_path / "out", EVENING)
-        cards = _values(tmp_path / "out", "device_utilization_ratio")
-        compared = 0
-        at = EVENING.end - 1800
-        for job in rig.jobs():
-            for pod, value in truth(cloud, job, "GpuCoreUsage", at).items():
-                own = [
-                    times[at]
-                    for (job_id, pod_id, _), times in cards.items()
-                    if (job_id, pod_id) == (job.job_id, pod) and at in times
-                ]
-                if own:
-                    assert fmean(own) == pytest.approx(value / 100, abs=0.002)
-                    compared += 1
-        assert compared >= 3
-
-    simulated(cloud, work, tmp_path)
+def _sources(path: Path) -> dict[str, str]:
+    """By job that has CPU readings in a file, where its readings are from."""
+    found: dict[str, str] = {}
+    with_cpu = set()
+    for name, labels, _, _ in samples(path):
+        if name == "trainfleet_job_usage_info":
+            assert found.setdefault(labels["job_id"], labels["source"]) == labels["source"]
+        with_cpu |= {labels["job_id"]} if name == "trainfleet_job_cpu_utilization_ratio" else set()
+    assert found.keys() == with_cpu
+    return found
 
 
-def test_pools_use_what_their_pods_use(tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
-        await rig.backfill(tmp_path / "out", EVENING)
-        power = _values(tmp_path / "out", "pool_accelerator_power_watts")
-        at = EVENING.end - 1800
-        found = 0
-        for pool in rig.simulator.world.pools.values():
-            if (pool.spec.pool_id,) not in power:
-                continue
-            family = {each.spec.pool_id for each in rig.simulator.world.family(pool.spec.pool_id)}
-            nodes = sum(len(each.nodes) for each in rig.simulator.world.family(pool.spec.pool_id))
-            watts = nodes * 8 * 62.0 + sum(
-                3.4 * pod.role.cards * value
-                for job in rig.simulator.world.jobs.values()
-                if job.draft.pool_id in family
-                for pod in pods_at(job, at)
-                if (value := truth("pai", job, "GpuCoreUsage", at).get(pod.pod_id)) is not None
-            )
-            assert power[pool.spec.pool_id,][at] == pytest.approx(watts, rel=1e-3)
-            found += 1
-        assert found >= 2
-
-    simulated("pai", work, tmp_path)
-
-
-def test_what_profilers_measured_is_read_if_it_is_named(tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
-        await rig.backfill(tmp_path / "out", EVENING)
-        out, at = tmp_path / "out", EVENING.end - 1800
-        flops, tensor = _values(out, "job_tensor_flops_per_second"), _values(out, "job_tensor_active_ratio")
-        cards = _values(out, "device_tensor_flops_per_second")
-        assert flops.keys() == {key[:1] for key in cards}
-        assert not _values(out, "job_sm_utilization_ratio")
-        compared = 0
-        for job in rig.jobs():
-            pods = truth("pai", job, "GpuCoreUsage", at)
-            if at not in flops.get((job.job_id,), {}) or len(pods) < len(job.pods):
-                continue
-            share = monitor_metrics.TENSOR_SHARE / 100
-            of_cards = [share * pods[pod.pod_id] for pod in pods_at(job, at) for _ in range(pod.role.cards)]
-            peak = monitor_metrics.PEAK_TFLOPS[monitor_metrics.card_type(job.pods[0])] * 1e12
-            assert flops[job.job_id,][at] == pytest.approx(sum(of_cards) * peak, rel=0.01)
-            assert tensor[job.job_id,][at] == pytest.approx(fmean(of_cards), abs=0.002)
-            compared += 1
-        assert compared >= 2
-
-    profiling = "usage: {interval: 15s, profiling: [flops, tensor]}"
-    simulated("pai", work, tmp_path, change=lambda text: text.replace("usage: {interval: 15s}", profiling))
+def _of_two(text: str) -> str:
+    return text.replace(
+        "    collectors:\n", "    jobs:\n      include: {name: ['gpu-steady', 'ascend-.*']}\n    collectors:\n", 1
+    )
 
 
 @pytest.mark.long
@@ -396,7 +334,7 @@ def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
     simulated(cloud, work, tmp_path)
 
 
-def test_the_config_s_filter_and_denied_families_hold(tmp_path: Path) -> None:
+def test_config_filters_apply(tmp_path: Path) -> None:
     def change(text: str) -> str:
         text = text.replace(
             "    job_labels:", "    deny: [trainfleet_device_*, trainfleet_job_status]\n    job_labels:"
@@ -431,7 +369,7 @@ def test_without_aom_task_metrics_serve_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_job_whose_accelerators_aom_lacks_has_one_source(tmp_path: Path) -> None:
+def test_job_without_accelerators_in_aom_has_one_source(tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         rig.simulator.aom.hidden.add("ma_container_npu_util")
         await rig.backfill(tmp_path / "out", EVENING)
@@ -448,7 +386,7 @@ def test_a_job_whose_accelerators_aom_lacks_has_one_source(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_answers_that_are_too_large_are_asked_for_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, refused = AomApi.query_range, []
 
     async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
@@ -468,7 +406,45 @@ def test_answers_that_are_too_large_are_asked_for_in_parts(tmp_path: Path, monke
     simulated("modelarts", work, tmp_path)
 
 
-# Limits and secrets.
+@pytest.mark.parametrize("narrowed", ["by a filter", "to one job", "not"])
+def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = AomApi.query_range
+    returned: set[str] = set()
+    names = 0
+    refuses = False
+
+    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
+        nonlocal names
+        names += "=~" in promql
+        if refuses and "=~" in promql:
+            raise RequestRefused("parse error", status=400, code="bad_data")
+        series = list(await real(self, promql, start=start, end=end, step=step, deadline=deadline))
+        returned.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
+        return series
+
+    async def work(rig: Rig) -> None:
+        nonlocal refuses
+        monkeypatch.setattr(AomApi, "query_range", query_range)
+        short = Range(EVENING.end - 1200, EVENING.end)
+        one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
+        chosen: dict[str, Any] = {"job_id": one.job_id} if narrowed == "to one job" else {}
+        await rig.backfill(tmp_path / "some", short, **chosen)
+        (some,) = (tmp_path / "some").glob("*.om")
+        with_aom = {job_id for job_id, source in _sources(some).items() if source == "aom"}
+        if narrowed == "not":
+            assert returned >= with_aom
+            assert not names
+            return
+        assert returned == with_aom
+        assert len(with_aom) == (2 if narrowed == "by a filter" else 1)
+        refuses = True
+        await rig.backfill(tmp_path / "refused", short, **chosen)
+        (refused,) = (tmp_path / "refused").glob("*.om")
+        assert returned > with_aom
+        assert refused.read_bytes() == some.read_bytes()
+
+    change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
+    simulated("modelarts", work, tmp_path, change=change)
 
 
 def test_the_allowed_calls_are_announced_and_stop_nothing(tmp_path: Path) -> None:
@@ -495,8 +471,3 @@ def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
             assert secret.encode() not in written
 
     simulated(cloud, work, tmp_path)
-
-
-def test_all_platforms_but_one_have_a_past() -> None:
-    past = {name for name, platform in installed_platforms().items() if platform.past is not None}
-    assert past == {"alibaba_pai", "huawei_modelarts"}

@@ -57,24 +57,24 @@ def test_bad_flags(flags: list[str], words: str, tmp_path: Path, capsys: pytest.
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_provider_is_told_which_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_provider_gets_the_names_of_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, "--from=2026-01-02", "--to=2026-01-03", provider="huawei") == 2
     assert "--provider: 'huawei' is not in the config; it has: pai" in capsys.readouterr().err
 
 
-def test_what_has_not_settled_yet_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_minutes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     soon = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
     assert _run(tmp_path, "--from=2026-01-02", f"--to={soon}") == 2
     assert "--to: readings of the last 15 minutes may still change; allowed:" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unusable_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").write_text("a file", encoding="utf-8")
     assert _run(tmp_path, "--from=2026-01-02", "--to=2026-01-03") == 1
     assert f"--out: {tmp_path / 'out'}: " in capsys.readouterr().err
 
 
-def test_a_platform_without_a_past_is_told(tmp_path: Path) -> None:
+def test_a_platform_without_a_past_is_refused(tmp_path: Path) -> None:
     config, (platform, *_) = loaded(CONFIG, tmp_path), installed_platforms().values()
     without = Platform(name=platform.name, config=platform.config, build=platform.build)
     wish = Wish(provider="pai", wanted=Range(1_600_000_000, 1_600_086_400), out=tmp_path)

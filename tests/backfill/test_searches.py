@@ -28,7 +28,7 @@ def _jobs(folder: Path) -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("cloud", ["pai", "modelarts"])
-def test_whoever_ends_before_the_command_is_given_again_is_found(cloud: str, tmp_path: Path) -> None:
+def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         rig.simulator.faults.add(Fault({"operation": LISTS[cloud], **LIVE[cloud]}, kind="server_error"))
         with pytest.raises(Unfinished, match="cannot find all jobs"):
@@ -43,7 +43,7 @@ def test_whoever_ends_before_the_command_is_given_again_is_found(cloud: str, tmp
             if job.running is not None and job.running < EVENING.end and job.finished is not None
             if job.finished > first
         }
-        assert ended  # who ran in the range, was alive at the first try and is not any more
+        assert ended  # jobs that ran in the range, and ended after the first search
         await rig.backfill(tmp_path / "out", EVENING)
         assert ended <= _jobs(tmp_path / "out")
         assert _jobs(tmp_path / "out") == _jobs(tmp_path / "whole")

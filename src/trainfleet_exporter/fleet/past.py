@@ -137,11 +137,11 @@ class PastUsage(Generic[M]):
     def calls(self, day: Range) -> Iterator[PastCall[Track]]:
         """Yield the calls that read a day: one for each metric and batch.
 
-        The first metric decides when a job is served by the source. Every job has it.
+        The first metric of the coarsest level decides when a job is served by the source: every job must have it.
         """
         step = self.source.step(wall_clock.time() - day.start)
         plans: dict[tuple[bool, int], list[Asked]] = {}
-        ordered = sorted(self.metrics, key=lambda metric: (*_kind(metric), metric.key))
+        ordered = sorted(self.metrics, key=_kind)
         for metric in ordered if step else ():
             if _kind(metric) not in plans:
                 plans[_kind(metric)] = list(self.source.batches(self.owners(metric), step))
