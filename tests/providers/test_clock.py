@@ -47,7 +47,7 @@ async def _pages(cloud: str, folder: Path, off: float) -> list[list[str]]:
     "off", [3600, -3600, *(pytest.param(off, marks=pytest.mark.long) for off in (200, -200, 400, -400, 7200, -7200))]
 )
 @pytest.mark.parametrize("cloud", ["pai", "modelarts", "sagemaker"])
-def test_wrong_clock_changes_no_value(cloud: str, off: float, tmp_path: Path) -> None:
+def test_wrong_clock_changes_no_value(cloud: str, off: float, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def pages(off: float) -> list[list[str]]:
         found: list[list[str]] = []
 
@@ -63,3 +63,4 @@ def test_wrong_clock_changes_no_value(cloud: str, off: float, tmp_path: Path) ->
         assert lines[-1]
         assert lines[-1] != lines[0], family
     assert pages(off) == right
+    assert [record.levelname for record in caplog.records if "clock of this machine is off" in record.msg] == ["ERROR"]

@@ -147,4 +147,4 @@ class SignedDialect(ABC, Generic[K]):
         if abs(ahead - self._clock.ahead) >= _SKEW:
             self._clock.ahead = ahead
             facts = fields(api=self.api, seconds=round(-ahead))
-            log.warning("clock of this machine is off; the cloud's time is used", extra=facts)
+            log.error("clock of this machine is off; the cloud's time is used", extra=facts)
