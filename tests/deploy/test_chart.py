@@ -132,6 +132,13 @@ def test_the_plain_rules_are_the_shipped_ones() -> None:
     assert rule["spec"]["groups"] == [group for each in shipped for group in each["groups"]]
 
 
+def test_the_default_image_has_no_free_name() -> None:
+    """An image of a free name would run with the keys of clouds."""
+    assert VALUES["image"]["repository"] == ""
+    images = re.findall(r"image: (.*)", (MANIFESTS / "exporter.yaml").read_text(encoding="utf-8"))
+    assert images == [f'"registry.example.com/trainfleet-exporter:{trainfleet_exporter.__version__}"']
+
+
 def test_the_chart_is_of_this_version() -> None:
     chart = _load(CHART / "Chart.yaml")
     assert chart["appVersion"] == chart["version"] == trainfleet_exporter.__version__

@@ -33,20 +33,11 @@ def test_two_hours(tmp_path: Path) -> None:
     assert dict(week.complaints) == {}
 
 
-def test_a_flat_table_is_flat() -> None:
-    assert failures([FLAT] * 7) == []
-
-
 @pytest.mark.parametrize("row", [row for row in ROWS if row.limit is not None], ids=lambda row: row.name)
 def test_each_leak_is_found(row: Row) -> None:
     days = [{**FLAT, row.name: 1000.0 + 100.1 * day} for day in range(7)]
     (found,) = failures(days)
     assert found.startswith(row.title)
-
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row.limit is None], ids=lambda row: row.name)
-def test_notes_are_not_judged(row: Row) -> None:
-    assert failures([FLAT, {**FLAT, row.name: 9000.0}]) == []
 
 
 def test_what_shrinks_or_grows_a_little_is_flat() -> None:
