@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -31,14 +32,11 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, Metr
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
 from trainfleet_exporter.providers.aws_sagemaker import pools as sagemaker_pools
 from trainfleet_exporter.providers.aws_sagemaker import usage as sagemaker_usage
-from trainfleet_exporter.providers.huawei_modelarts import past, translate_pools
-from trainfleet_exporter.providers.huawei_modelarts import payloads as huawei
-from trainfleet_exporter.providers.huawei_modelarts import translate as modelarts
-from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
-from trainfleet_exporter.providers.huawei_modelarts.payloads import MetricNames, QueryAnswer, Sample, Series
-from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor, task_metrics
+from trainfleet_exporter.providers.huawei_modelarts import history, past, pool_usage, task_metrics, v1
+from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts
+from trainfleet_exporter.providers.huawei_modelarts import pools as modelarts_pools
+from trainfleet_exporter.providers.huawei_modelarts.usage import MetricNames, QueryAnswer, Sample, Series
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.providers.usage.sheet import Sheet
 from trainfleet_exporter.transport import json_fields
 from trainfleet_exporter.transport.body import decode_json
 from trainfleet_exporter.transport.payload import NotJson, decode, decode_value
@@ -226,52 +224,54 @@ def alibaba_pai(data: bytes) -> None:
             _show(Subjects().readings(cards.of_families(_CARDS.targets, period=0)))
 
 
-def _usage_of(answer: huawei.Metrics) -> object:
-    sheet = Sheet("job")
-    task_metrics.add_pod(sheet, "pod", answer)
-    task_metrics.add_cards(sheet, "pod", answer)
-    return sheet.of_job("task") or sheet.readings()
+def _usage_of(answer: task_metrics.Metrics) -> object:
+    readings = task_metrics.JobReadings("job")
+    readings.add_pod("pod", answer)
+    readings.add_cards("pod", answer)
+    return readings.shown("task")
 
 
-def _monitor_of(answer: huawei.PoolMonitor) -> object:
-    sheet = Sheet("pool", now=_NOW, max_age=300)
+def _of_pool(answer: pool_usage.PoolMonitor | modelarts_pools.StatisticsAnswer) -> object:
+    found: list[object] = []
     with _maybe_bad():
-        pool_monitor.add_pool(sheet, answer)
-    return sheet.readings()
+        if isinstance(answer, modelarts_pools.StatisticsAnswer):
+            found += modelarts_pools.workloads("pool", answer)[0]
+        else:
+            found += Subjects().readings(pool_usage.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300))
+    return found
 
 
-_VERSION = huawei.VersionV1()
 _OF_MODELARTS: tuple[Reader, ...] = (
-    _reading(huawei.Workspace, modelarts.workspace),
-    _reading(huawei.Job, modelarts.job),
-    _reading(huawei.Job, lambda row: modelarts.details("job", modelarts.tasks(row))),
-    _reading(huawei.Pool, modelarts.pool),
-    _reading(huawei.PoolRuntimeMetrics, modelarts.pool_amounts),
-    _reading(huawei.WorkloadStatisticsAnswer, lambda answer: (modelarts.pool_workloads("pool", answer) or ([],))[0]),
-    _reading(huawei.Metrics, _usage_of),
-    _reading(huawei.VersionV1, lambda version: v1.job(huawei.JobV1(1), version, workspace_id="0")),
-    _reading(huawei.JobV1, lambda row: v1.job(row, _VERSION, workspace_id="0")),
-    _reading(huawei.JobV1, lambda row: v1.counts("0", [row], since=0.0)),
-    _reading(huawei.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
-    _reading(huawei.PoolMonitor, _monitor_of),
-    _reading(huawei.Node, lambda row: translate_pools.node("pool", row)),
-    _reading(huawei.Workload, lambda row: translate_pools.queue_places([row, row], {"job"})),
-    _reading(huawei.Workload, lambda row: translate_pools.pool_queue("pool", [row], ["gpu"])),
-    _reading(huawei.TrainingQuotas, translate_pools.training_quota),
+    _reading(modelarts.JobRow, modelarts.job),
+    _reading(modelarts.JobRow, lambda row: modelarts.details("job", modelarts.tasks(row))),
+    _reading(modelarts_pools.PoolRow, modelarts_pools.pool),
+    _reading(modelarts_pools.RuntimeRow, modelarts_pools.pool_amounts),
+    _reading(modelarts_pools.StatisticsAnswer, _of_pool),
+    _reading(task_metrics.Metrics, _usage_of),
+    _reading(v1.Version, lambda version: v1.job(v1.JobRow(1), version, workspace_id="0")),
+    _reading(v1.JobRow, lambda row: v1.job(row, v1.Version(), workspace_id="0")),
+    _reading(v1.JobRow, lambda row: v1.counts("0", [row], since=0.0)),
+    _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
+    _reading(pool_usage.PoolMonitor, _of_pool),
+    _reading(modelarts_pools.NodeRow, lambda row: modelarts_pools.node("pool", row)),
+    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),
+    _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),
+    _reading(modelarts.Quotas, modelarts.quota),
 )
 _MODELARTS_PAGES: tuple[type[object], ...] = (
-    huawei.WorkspacesPage,
-    huawei.JobsPage,
-    huawei.Pools,
-    huawei.PoolsRuntimeMetrics,
-    huawei.WorkloadsPage,
-    huawei.NodesPage,
-    huawei.JobsPageV1,
+    modelarts.WorkspacesPage,
+    modelarts.JobsPage,
+    modelarts_pools.PoolsAnswer,
+    modelarts_pools.RuntimeAnswer,
+    modelarts_pools.WorkloadsPage,
+    modelarts_pools.NodesPage,
+    v1.JobsPage,
+    v1.Versions,
 )
 _MODELARTS_TABLES: tuple[Reader, ...] = (
-    _reading(huawei.Job, lambda row: past.job_life(row, shown_tags=())),
-    _reading(huawei.VersionsV1, lambda answer: v1.newest_version(answer, "1")),
-    _reading(huawei.JobV1, v1.is_live),
+    _reading(modelarts.JobRow, lambda row: past.job_life(row, shown_tags=())),
+    _reading(history.JobStatus, lambda state: history.records(state, _NOW)),
+    _reading(v1.JobRow, v1.is_live),
     *(_reading(page, lambda found: found) for page in _MODELARTS_PAGES),
 )
 

@@ -28,7 +28,7 @@ from trainfleet_exporter.providers.aws_sagemaker import config as sagemaker
 from trainfleet_exporter.providers.aws_sagemaker import credentials as sagemaker_keys
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import credentials as modelarts_keys
-from trainfleet_exporter.providers.huawei_modelarts.usage import metrics as aom
+from trainfleet_exporter.providers.huawei_modelarts import metrics as aom
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _KINDS: tuple[tuple[Any, str], ...] = (

@@ -22,11 +22,14 @@ from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
 from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
 from trainfleet_exporter.providers.history import DAY, Life, Range
+from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_jobs
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
-from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi
-from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import Query
-from trainfleet_exporter.providers.huawei_modelarts.usage.past import MOST_MINUTES, Arrays
+from trainfleet_exporter.providers.huawei_modelarts import past_usage
+from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
+from trainfleet_exporter.providers.huawei_modelarts.client import Api
+from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
+from trainfleet_exporter.providers.huawei_modelarts.past_usage import MOST_MINUTES, Arrays
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Metrics
 from trainfleet_simulator.modelarts import promql
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
@@ -200,7 +203,7 @@ def test_point_without_value_loses_one_minute_of_a_sum() -> None:
 
 def _modelarts(phase: str, **status: Any) -> Life:
     row = {"metadata": {"id": "j", "create_time": MIDNIGHT * 1000}, "status": {"phase": phase, **status}}
-    life = modelarts.job_life(payload(row, payloads.Job), shown_tags=())
+    life = modelarts.job_life(payload(row, modelarts_jobs.JobRow), shown_tags=())
     assert life is not None
     return life
 
@@ -243,7 +246,7 @@ def test_without_records_start_and_duration_do() -> None:
 def _dated(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
     arrays = Arrays(life, now)
     rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
-    (track,) = arrays.add("worker-0", payload({"metrics": rows}, payloads.Metrics))
+    (track,) = arrays.add("worker-0", payload({"metrics": rows}, Metrics))
     return list(zip(track.times, track.values, strict=True)), dict(arrays.dropped)
 
 
@@ -387,17 +390,17 @@ def test_job_without_accelerators_in_aom_has_one_source(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, refused = AomApi.query_range, []
+    real, refused = modelarts_usage.query_range, []
 
-    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
+    async def query_range(api: Api, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
         if end - start > 1200:
             refused.append(promql)
             raise BadAnswer("the answer is over the limit of 64 MiB")
-        return await real(self, promql, start=start, end=end, step=step, deadline=deadline)
+        return await real(api, promql, start=start, end=end, step=step, deadline=deadline)
 
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "whole", EVENING)
-        monkeypatch.setattr(AomApi, "query_range", query_range)
+        monkeypatch.setattr(past_usage, "query_range", query_range)
         await rig.backfill(tmp_path / "parts", EVENING)
         (whole,), (parts,) = (tmp_path / "whole").glob("*.om"), (tmp_path / "parts").glob("*.om")
         assert refused
@@ -408,23 +411,23 @@ def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("narrowed", ["by a filter", "to one job", "not"])
 def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = AomApi.query_range
+    real = modelarts_usage.query_range
     returned: set[str] = set()
     names = 0
     refuses = False
 
-    async def query_range(self: AomApi, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
+    async def query_range(api: Api, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
         nonlocal names
         names += "=~" in promql
         if refuses and "=~" in promql:
             raise RequestRefused("parse error", status=400, code="bad_data")
-        series = list(await real(self, promql, start=start, end=end, step=step, deadline=deadline))
+        series = list(await real(api, promql, start=start, end=end, step=step, deadline=deadline))
         returned.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
         return series
 
     async def work(rig: Rig) -> None:
         nonlocal refuses
-        monkeypatch.setattr(AomApi, "query_range", query_range)
+        monkeypatch.setattr(past_usage, "query_range", query_range)
         short = Range(EVENING.end - 1200, EVENING.end)
         one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
         chosen: dict[str, Any] = {"job_id": one.job_id} if narrowed == "to one job" else {}

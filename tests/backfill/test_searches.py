@@ -12,13 +12,13 @@ import pytest
 from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import DAY, Range
-from trainfleet_exporter.providers.huawei_modelarts.translate import LIVE_PHASES
+from trainfleet_exporter.providers.huawei_modelarts import jobs
 from trainfleet_simulator.faults import Fault
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 LISTS = {"pai": "ListJobs", "modelarts": "ListTrainingJobs"}
 RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost"}
-LIVE = {"pai": {"Status": "Running"}, "modelarts": {"phase": ",".join(LIVE_PHASES)}}
+LIVE = {"pai": {"Status": "Running"}, "modelarts": {"phase": ",".join(jobs.LIVE)}}
 
 
 def _jobs(folder: Path) -> set[str]:

@@ -9,8 +9,9 @@ import pytest
 from tests.conformance.simulated import SimulatedCloud
 from trainfleet_conformance import PretendCloud, ProviderConformance
 from trainfleet_exporter.model import Status
-from trainfleet_exporter.providers.huawei_modelarts import translate
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Job, JobMetadata, JobStatus
+from trainfleet_exporter.providers.huawei_modelarts import jobs
+from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus
+from trainfleet_exporter.providers.huawei_modelarts.jobs import JobMetadata, JobRow
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts import catalog
@@ -43,7 +44,7 @@ class TestHuaweiModelArts(ProviderConformance):
     )
 
     def status_of(self, word: str) -> Status:
-        job = translate.job(Job(metadata=JobMetadata("j"), status=JobStatus(word)))
+        job = jobs.job(JobRow(metadata=JobMetadata("j"), status=JobStatus(word)))
         assert job is not None
         return job.status
 

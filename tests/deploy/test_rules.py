@@ -20,7 +20,7 @@ from deploy.generator.rules_model import Alert, Record, names
 
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES, KEYS
-from trainfleet_exporter.providers.huawei_modelarts.translate_history import CAUSES
+from trainfleet_exporter.providers.huawei_modelarts.history import CAUSES
 
 PROMETHEUS = DEPLOY / "prometheus"
 RULE_FILES = sorted((PROMETHEUS / "rules").glob("*.yaml"))

@@ -52,10 +52,10 @@ _SMALL_PAGES = {
     "alibaba_pai.usage._CATALOGUE_PAGE": 5,
     "alibaba_pai.usage.POINTS": 20,
     "aws_sagemaker.calls.PAGE_SIZE": 2,
-    "huawei_modelarts.client.JOBS_PAGE": 2,
-    "huawei_modelarts.client.V1_PAGE": 2,
-    "huawei_modelarts.client._POOL_PAGE": 2,
-    "huawei_modelarts.client._WORKSPACES_PAGE": 1,
+    "huawei_modelarts.jobs.JOBS_PAGE": 2,
+    "huawei_modelarts.v1.V1_PAGE": 2,
+    "huawei_modelarts.pools.POOL_PAGE": 2,
+    "huawei_modelarts.jobs.WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""
 _SELDOM = {"polling.schedule._EXPIRY_INTERVAL": 5.0, "fleet.lists.MOST_PAGES": 200}

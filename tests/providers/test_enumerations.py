@@ -20,12 +20,11 @@ from trainfleet_exporter.model import Pod, PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import history as pai_history
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
-from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts import translate as huawei
-from trainfleet_exporter.providers.huawei_modelarts import translate_history as huawei_history
-from trainfleet_exporter.providers.huawei_modelarts import translate_v1 as v1
-from trainfleet_exporter.providers.huawei_modelarts.translate_pools import MAINTENANCE_ENDED, MAINTENANCE_STATE
-from trainfleet_exporter.providers.huawei_modelarts.usage import pool_monitor
+from trainfleet_exporter.providers.huawei_modelarts import history as huawei_history
+from trainfleet_exporter.providers.huawei_modelarts import jobs as huawei
+from trainfleet_exporter.providers.huawei_modelarts import pool_usage, v1
+from trainfleet_exporter.providers.huawei_modelarts import pools as huawei_pools
+from trainfleet_exporter.providers.huawei_modelarts.pools import MAINTENANCE_ENDED, MAINTENANCE_STATE
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.values import POOL_STATUS
 from trainfleet_simulator.modelarts.job_rows import job_row
@@ -118,22 +117,22 @@ ENUMERATIONS = (
     Enumeration(
         "ModelArts training job, status.phase, as it is asked for",
         lambda: modelarts("status", "phase"),
-        (*huawei.LIVE_PHASES, *huawei.TERMINAL_PHASES),
+        (*huawei.LIVE, *huawei.TERMINAL),
     ),
     Enumeration(
         "ModelArts ListWorkloads, status",
         lambda: modelarts("list_workloads_request", "status"),
-        huawei.WORKLOAD_STATUS,
+        huawei_pools.WORKLOAD_STATUS,
     ),
     Enumeration(
         "ModelArts ShowWorkloadStatistics, items[].status",
         lambda: modelarts_keys("workload_statistics_status"),
-        huawei.WORKLOAD_STATUS,
+        huawei_pools.WORKLOAD_STATUS,
     ),
     Enumeration(
         "ModelArts ShowWorkloadStatistics, items[].type",
         lambda: modelarts("workload_statistics", "type"),
-        huawei._WORKLOAD_TYPES,
+        huawei_pools.WORKLOAD_TYPES,
     ),
     Enumeration(
         "ModelArts ListPools, status.phase",
@@ -155,7 +154,7 @@ ENUMERATIONS = (
     Enumeration(
         "ModelArts ListPools, status.resources",
         lambda: modelarts_keys("pool_status_resources"),
-        huawei._NODE_CONDITIONS,
+        huawei_pools.CONDITIONS,
     ),
     Enumeration(
         "ModelArts flavor_detail.flavor_type",
@@ -165,7 +164,7 @@ ENUMERATIONS = (
     Enumeration(
         "ModelArts ShowPoolMonitor, metric_name",
         lambda: modelarts("pool_monitor_metric", "metric_name"),
-        pool_monitor.MONITORED,
+        pool_usage.MONITORED,
     ),
     Enumeration(
         "ModelArts running_records[].recover_records[].fault_scenario",
@@ -319,7 +318,7 @@ def test_the_tables_are_the_contract_s() -> None:
         "stopped": "Terminated",
     }
     assert _by_word(phases, Status) == huawei.JOB_STATUS
-    assert _by_word(phases | {"queued": "Queue", "starting": "Pending"}, Status) == huawei.WORKLOAD_STATUS
+    assert _by_word(phases | {"queued": "Queue", "starting": "Pending"}, Status) == huawei_pools.WORKLOAD_STATUS
     assert (
         _by_word(
             {
@@ -350,8 +349,8 @@ def test_the_tables_are_the_contract_s() -> None:
     assert v1.job_status(22.0) == (Status.UNKNOWN, "JOBSTAT_22")
 
 
-def _row(*records: Mapping[str, Any]) -> payloads.Job:
-    return payload({"metadata": {"id": "j"}, "status": {"phase": "Running", "running_records": records}}, payloads.Job)
+def _row(*records: Mapping[str, Any]) -> huawei.JobRow:
+    return payload({"metadata": {"id": "j"}, "status": {"phase": "Running", "running_records": records}}, huawei.JobRow)
 
 
 def _restarts(*records: Mapping[str, Any]) -> int | None:
@@ -388,7 +387,7 @@ def _attempt(**words: str) -> Mapping[str, Any]:
 
 def _of_attempts(*attempts: Mapping[str, Any]) -> Records:
     record = {"start_at": 100_000, "end_at": 150_000, "recover_records": attempts}
-    return huawei_history.records(_row(record))
+    return huawei_history.records(_row(record).status or huawei.NO_STATUS, None)
 
 
 def test_documented_faults_and_recoveries_are_counted_by_word() -> None:

@@ -22,8 +22,8 @@ from trainfleet_exporter.providers.alibaba_pai.pools import (
 from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
 from trainfleet_exporter.providers.alibaba_pai.pools import WorkloadRow as QuotaWorkload
 from trainfleet_exporter.providers.alibaba_pai.pools import users as pai_users
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Workload
-from trainfleet_exporter.providers.huawei_modelarts.translate_pools import users as modelarts_users
+from trainfleet_exporter.providers.huawei_modelarts.pools import WorkloadRow
+from trainfleet_exporter.providers.huawei_modelarts.pools import users as modelarts_users
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.phases import workload_status
@@ -115,9 +115,9 @@ def test_an_empty_list_of_either_name_is_not_a_missing_one(name: str) -> None:
 
 
 def test_workloads_of_modelarts_add_up_by_user_and_type() -> None:
-    def row(user: str | None, kind: str, **amounts: str) -> Workload:
+    def row(user: str | None, kind: str, **amounts: str) -> WorkloadRow:
         named: dict[str, str | float | None] = {name.replace("_", "."): given for name, given in amounts.items()}
-        return Workload(user_name=user, type=kind, resource_requirement=named)
+        return WorkloadRow(user_name=user, type=kind, resource_requirement=named)
 
     npu = {"huawei_com/ascend-1980": "16"}
     rows = [
@@ -127,7 +127,7 @@ def test_workloads_of_modelarts_add_up_by_user_and_type() -> None:
         row(None, "x-infer", **{"nvidia_com/gpu": "2"}),
         row("bob", "train", cpu="8 Cores"),
         row("bob", "train", **{"nvidia_com/gpu": "many"}),
-        Workload(user_name="bob", type="train"),
+        WorkloadRow(user_name="bob", type="train"),
     ]
     assert modelarts_users("pool", rows) == [
         PoolUser("pool", "", "alice", "training", (Accelerators("npu", "", 32.0),)),

@@ -25,8 +25,7 @@ from tests.transport.rig import TopJitter
 from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect, Identity, canonical_path
-from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomDialect
+from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect, Identity, canonical_path
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import (

@@ -1,6 +1,6 @@
 """The sources of each family: APIs and fields of ModelArts, and what is unproven.
 
-Names of metrics are those of `usage`: `metrics` (AOM), `task_metrics` (tasks, v1) and `pool_monitor`.
+Names of metrics are those of `metrics` (AOM), `task_metrics` (tasks, v1) and `pool_usage`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import Level
-from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Reading
-from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import MONITORED
-from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATE_METRICS, RATIO_METRICS
+from trainfleet_exporter.providers.huawei_modelarts.metrics import READINGS, Reading
+from trainfleet_exporter.providers.huawei_modelarts.pool_usage import MONITORED
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import RATE_METRICS, RATIO_METRICS
 
 _JOBS = "ModelArts training-job-searches, items[]"
 _RUNS = f"{_JOBS}.status.running_records[]"

@@ -116,9 +116,9 @@ def word(path: str) -> Read:
     return read
 
 
-def amounts(path: str, *labels: str, value: str = "count") -> Read:
-    """One sample for each entry of a tuple. Entries that share their labels are added up, because a series may occur
-    only once on a page."""
+def amounts(path: str, *labels: str, value: str = "count", zeros: bool = True) -> Read:
+    """One sample for each entry of a tuple, without `zeros` only if it is not 0. Entries that share their labels are
+    added up, because a series may occur only once on a page."""
     get_entries, get_labels, get = attrgetter(path), _values(*labels), attrgetter(value)
 
     def read(found: Any) -> Samples:
@@ -126,11 +126,11 @@ def amounts(path: str, *labels: str, value: str = "count") -> Read:
         for entry in get_entries(found):
             key = get_labels(entry)
             total[key] = total.get(key, 0) + get(entry)
-        return total.items()
+        return total.items() if zeros else [sample for sample in total.items() if sample[1]]
 
     return read
 
 
-def accelerators(path: str) -> Read:
-    """Accelerators by kind and model, for the labels `ACCELERATOR_LABELS`."""
-    return amounts(path, "kind", "model")
+def accelerators(path: str, *, zeros: bool = True) -> Read:
+    """Accelerators by kind and model, for the labels `ACCELERATOR_LABELS`. `zeros` as in `amounts`."""
+    return amounts(path, "kind", "model", zeros=zeros)

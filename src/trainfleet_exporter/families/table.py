@@ -177,7 +177,7 @@ JOB_FAMILIES = (
         "job_requested_accelerators",
         "Accelerators that a job requests for all its pods, by kind and model. Absent if it requests none.",
         Job,
-        accelerators("accelerators"),
+        accelerators("accelerators", zeros=False),
         *_MODELS,
     ),
     _row("job_requested_pods", "Pods that a job requests, by role.", JobPods, amounts("requested", "role"), "role"),

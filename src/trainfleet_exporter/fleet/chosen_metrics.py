@@ -1,14 +1,14 @@
-"""The metrics of a cloud that the config chooses for families of usage."""
+"""What the config chooses for families of usage: the metrics of a cloud, and profiling."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import model_serializer
+from pydantic import ValidationInfo, field_validator, model_serializer
 
-from trainfleet_exporter.config import Section
-from trainfleet_exporter.families.usage import Family
+from trainfleet_exporter.config import Collector, Section
+from trainfleet_exporter.families.usage import PROFILES, Family
 
 
 class ChosenMetrics(Section):
@@ -32,3 +32,26 @@ class ChosenMetrics(Section):
     def _given(self) -> dict[str, Any]:
         """Only what the file says: a running config does not list what is not in it."""
         return self.given()
+
+
+class ProfiledUsage(Collector):
+    """The base of `usage` of a cloud with two sources of usage: `bulk`, and `one_by_one`, which has no profiling. A
+    subclass has the keys source, profiling and metrics, in this order; `families` are those of its metrics."""
+
+    bulk: ClassVar[str]
+    one_by_one: ClassVar[str]
+    families: ClassVar[Mapping[str, Family]]
+
+    @field_validator("profiling", check_fields=False)
+    @classmethod
+    def _has_source(cls, profiling: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if profiling and info.data.get("source") == cls.one_by_one:
+            allowed = f"no list, or source: auto or {cls.bulk}"
+            raise ValueError(f"found a list with source: {cls.one_by_one}, which has none of this; allowed: {allowed}")
+        return profiling
+
+    @field_validator("metrics", check_fields=False)
+    @classmethod
+    def _is_profiled(cls, metrics: ChosenMetrics, info: ValidationInfo) -> ChosenMetrics:
+        metrics.check_profiles(cls.families, info.data.get("profiling", PROFILES))
+        return metrics

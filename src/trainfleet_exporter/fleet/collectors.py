@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import BulkCollector, Part, PerObjectCollector, Poll
@@ -62,7 +63,8 @@ def collectors_of(topics: Iterable[object], chosen: Any, every: float) -> Iterat
 
 
 class EachJob(PerObjectCollector):
-    """Reads live jobs one by one: those that are `wanted`, in the order of `need`, at most `max_jobs` of them.
+    """Reads live jobs one by one, in the order of `need`, at most `max_jobs` of them: all, or those that `sources`
+    leave to this collector.
 
     `data` names in the log what is not polled of the others. `calls` is how many calls one job takes.
     """
@@ -77,41 +79,51 @@ class EachJob(PerObjectCollector):
         max_jobs: int,
         need: Callable[[Job], Any],
         data: str,
-        wanted: Callable[[Job], bool] = lambda job: True,
-        calls: int = 1,
+        sources: JobSources | None = None,
+        waits: bool = False,
+        calls: Callable[[str], int] = lambda job_id: 1,
     ) -> None:
+        """`waits`: each cycle begins after the first poll of the bulk source."""
         super().__init__(name, interval, workers=fleet.at_once)
         self._fleet, self._read, self._max_jobs, self._calls = fleet, read, max_jobs, calls
-        self._need, self._wanted, self._data = need, wanted, data
-        self.beyond = 0
-        """How many jobs were left out last."""
+        self._need, self._data, self._sources, self._waits = need, data, sources, waits
+        self._beyond = 0
 
     async def begin(self, poll: Poll) -> None:
-        """Wait for the live jobs."""
+        """Wait for the live jobs, and for the bulk source."""
         await self._fleet.listed.wait(poll.deadline)
+        if self._sources is not None and self._waits:
+            await self._sources.polled.wait()
 
     def objects(self) -> Sequence[str]:
         """The ids of the jobs to ask for. The log says once when there begin to be too many."""
-        ordered = sorted(filter(self._wanted, self._fleet.live_jobs()), key=self._need)
-        before, self.beyond = self.beyond, max(0, len(ordered) - self._max_jobs)
-        if self.beyond and not before:
-            facts = fields(data=self._data, jobs_left_out=self.beyond, max_jobs=self._max_jobs)
+        ordered = sorted(filter(self._is_wanted, self._fleet.live_jobs()), key=self._need)
+        before, self._beyond = self._beyond, max(0, len(ordered) - self._max_jobs)
+        if self._beyond and not before:
+            facts = fields(data=self._data, jobs_left_out=self._beyond, max_jobs=self._max_jobs)
             log.warning("more jobs than max_jobs; some are not polled", extra=facts)
+        if self._sources is not None:
+            self._sources.left_out = self._beyond
         return [job.job_id for job in ordered[: self._max_jobs]]
 
     def is_current(self, object_id: str) -> bool:
         """Return whether the job is live, and to be polled."""
         job = self._fleet.live.get(object_id)
-        return job is not None and self._wanted(job)
+        return job is not None and self._is_wanted(job)
 
     async def poll(self, part: Part) -> None:
         """Read one job."""
         await self._read(part)
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call back whenever the live jobs changed."""
+        """Call back whenever the live jobs changed, or another source took some over."""
         self._fleet.watchers.append(callback)
+        if self._sources is not None:
+            self._sources.watch(callback)
 
     def calls(self, object_id: str) -> int:
-        """So many for each job."""
-        return self._calls
+        """Return the expected number."""
+        return self._calls(object_id)
+
+    def _is_wanted(self, job: Job) -> bool:
+        return self._sources is None or self._sources.is_one_by_one(job)

@@ -7,14 +7,15 @@ A reading is (key, time, value). Its key is the job (or pool), the pod, the devi
 
 from __future__ import annotations
 
+import math
 import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level, Quantity
-from trainfleet_exporter.model import Readings, Subject
+from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family, Level, Quantity
+from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.usage.quantities import convert_each, total
@@ -25,6 +26,8 @@ SILENCE = 180.0
 """A part without readings for so many seconds, while others have some, no longer counts for its whole."""
 FUTURE = 900.0
 """A reading dated further ahead than a clock may be off is not believed (seconds)."""
+UNDATED = math.inf
+"""The time of a reading that its source does not date: it is shown as long as its part."""
 _TOUCH = 0.001
 """A reading goes so much later than its limit, so that it is surely beyond it then (seconds)."""
 
@@ -34,7 +37,7 @@ class NewestReadings:
 
     `begun` has, for each job (or pool) that is polled, the Unix time of its beginning: a reading from before it is of
     an earlier thing with the same id. `is_known` returns whether another job exists all the same. `once`: a thing has
-    one reading, and others are duplicates.
+    one reading, and others are duplicates. `accelerator` is the kind of the accelerators that readings are of.
     """
 
     def __init__(
@@ -46,9 +49,10 @@ class NewestReadings:
         max_age: float,
         is_known: Callable[[str], bool] = lambda owner: False,
         once: bool = False,
+        accelerator: Accelerator = "gpu",
     ) -> None:
         """`now` is a Unix time, `max_age` is in seconds."""
-        self.level = level
+        self.level, self.accelerator = level, accelerator
         self.found: dict[Key, tuple[float, float | None]] = {}
         """Unix seconds, and the value in the metric's unit; None if it is unusable."""
         self.dropped: Counter[str] = Counter()
@@ -102,7 +106,7 @@ class NewestReadings:
                 rows = {key: (value, time, time) for key, (time, value) in values.items() if value is not None}
             else:
                 rows = wholes(values, family, max(SILENCE, 3 * period), self.spoiled)
-            result.append(FamilyReadings(family, rows))
+            result.append(FamilyReadings(family, rows, self.accelerator))
         unusable = [{key for key, (_, value) in values.items() if value is None} for values in by_unit.values()]
         of_none = set.intersection(*unusable) if unusable else ()
         self.dropped["out_of_range"] += sum([self.found[key][1] is not None for key in of_none])
@@ -116,15 +120,17 @@ class NewestReadings:
 
 @dataclass(frozen=True, slots=True)
 class FamilyReadings:
-    """The values of one family, each with the Unix times of its oldest and its newest reading."""
+    """The values of one family, each with the Unix times of its oldest and its newest reading (or UNDATED)."""
 
     family: Family
     rows: Mapping[Key, tuple[float, float, float]]
+    accelerator: Accelerator = "gpu"
+    """The kind that ratios of accelerators are of."""
 
     def since(self, since: float, begun: Mapping[str, float]) -> FamilyReadings:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
         rows = {key: row for key, row in self.rows.items() if key[0] in begun and row[1] >= max(since, begun[key[0]])}
-        return FamilyReadings(self.family, rows)
+        return FamilyReadings(self.family, rows, self.accelerator)
 
 
 def wholes(
@@ -146,6 +152,28 @@ def wholes(
     return found
 
 
+def of_jobs(
+    columns: Iterable[FamilyReadings], pods: Mapping[Key, float], *, spoiled: Collection[str] = ()
+) -> list[FamilyReadings]:
+    """Return the values of jobs, made of those of all pods. `pods` has the time of the newest reading of each, of any
+    family: one that lacks its reading of another family leaves no sum. `spoiled` are the paths of families without
+    sums.
+    """
+    last, found = max(pods.values(), default=0.0), []
+    present = [key for key, at in pods.items() if at >= last - SILENCE]
+    for column in columns:
+        family = MEASURES[column.family.suffix.removeprefix("pod_")].of("job")
+        parts: dict[Key, tuple[float, float | None]] = {}
+        for key in present:
+            if key in column.rows:
+                parts[key] = column.rows[key][1], column.rows[key][0]
+            elif not family.is_ratio:
+                parts[key] = last, None
+        rows = wholes(parts, family, math.inf, {""} if family.path in spoiled else ())
+        found.append(FamilyReadings(family, rows, column.accelerator))
+    return found
+
+
 class Subjects:
     """The subject of each key and level: one constant object each, so that its labels are written once."""
 
@@ -154,7 +182,10 @@ class Subjects:
 
     def readings(self, given: Iterable[FamilyReadings]) -> list[Readings]:
         """Return readings as the page takes them."""
-        return [Readings(SHOWN_AS[each.family.level], each.family.path, *self._columns(each)) for each in given]
+        return [
+            Readings(SHOWN_AS[each.family.level], each.family.path, *self._columns(each), each.accelerator)
+            for each in given
+        ]
 
     def keep_only(self, used: Iterable[FamilyReadings]) -> None:
         """Forget what these readings are not of."""
@@ -170,13 +201,13 @@ class Subjects:
         return subjects, array("d", [value for value, _, _ in given.rows.values()])
 
 
-def newest_by_owner(columns: Sequence[FamilyReadings]) -> dict[str, float]:
-    """Return the Unix time of the newest reading of each job (or pool)."""
-    found: dict[str, float] = {}
+def usage_sources(columns: Iterable[FamilyReadings], source: str) -> list[UsageSource]:
+    """Return the source of each job's usage, with the Unix time of its newest reading (None if that is UNDATED)."""
+    newest: dict[str, float] = {}
     for column in columns:
-        for key, (_, _, newest) in column.rows.items():
-            found[key[0]] = max(newest, found.get(key[0], 0.0))
-    return found
+        for key, (_, _, at) in column.rows.items():
+            newest[key[0]] = max(at, newest.get(key[0], 0.0))
+    return [UsageSource(job_id, source, None if at == UNDATED else at) for job_id, at in newest.items()]
 
 
 async def publish_fresh(
@@ -198,7 +229,7 @@ async def publish_fresh(
         ahead, age, known = clock.ahead, max(max_data_age, 2 * part.interval), begun()
         fresh = [each for column in columns if (each := column.since(now + ahead - age, known)).rows]
         oldest = min((row[1] for column in fresh for row in column.rows.values()), default=None)
-        return shown(fresh), None if oldest is None else oldest - ahead + age + _TOUCH
+        return shown(fresh), None if oldest is None or oldest == UNDATED else oldest - ahead + age + _TOUCH
 
     objects, stale_at = await build(wall_clock.time())
     await part.publish(objects, stale_at=stale_at, rebuild=build)

@@ -15,10 +15,9 @@ from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, usage_sources
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, JobMetrics, job_columns, take
-from trainfleet_exporter.providers.alibaba_pai.usage import sources
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
@@ -48,7 +47,7 @@ def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[st
         take(metrics, found[metric.name], job_id, now)
     columns = job_columns(found)
     dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
-    return [*Subjects().readings(columns), *sources(columns, "job_metrics")], dropped
+    return [*Subjects().readings(columns), *usage_sources(columns, "job_metrics")], dropped
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,11 @@ class Cloud:
         return {"total": len(rows), "count": len(page), "items": page}
 
 
+def new_answer(*samples: tuple[Row, object]) -> list[Row]:
+    """The rows of a vector."""
+    return [{"metric": labels, "value": [ms(0) // MS, value]} for labels, value in samples]
+
+
 def _mean(values: list[Any]) -> object:
     return sum(values) / len(values) if len(values) > 1 else values[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate, translate_history
+from trainfleet_exporter.providers.huawei_modelarts import history, jobs
 from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.transport.json_fields import UNUSABLE
@@ -37,22 +37,22 @@ def _attempt(start: float, end: float | None, *words: str) -> dict[str, Any]:
     }
 
 
-def _row(phase: str, *records: Any, **status: Any) -> payloads.Job:
+def _row(phase: str, *records: Any, **status: Any) -> jobs.JobRow:
     return payload(
         {
             "metadata": {"id": "j", "create_time": T * 1000},
             "status": {"phase": phase, "running_records": list(records), **status},
             "spec": {"resource": {"pool_id": "pool"}},
         },
-        payloads.Job,
+        jobs.JobRow,
     )
 
 
-def _poll(row: payloads.Job, now: float, *, began: float = 0.0, histories: JobHistories | None = None) -> Shown:
+def _poll(row: jobs.JobRow, now: float, *, began: float = 0.0, histories: JobHistories | None = None) -> Shown:
     histories = histories or JobHistories(ServerClock(started=T + began))
-    job = translate.job(row)
+    job = jobs.job(row)
     assert job is not None
-    histories.note(job.job_id, translate_history.records(row))
+    histories.note(job.job_id, history.records(row.status or jobs.NO_STATUS, job.created))
     return shown(histories, job, T + now, since=T + began)
 
 
@@ -178,7 +178,7 @@ def test_running_across_the_exporter_s_restart() -> None:
         _attempt(500, 540, "pod_reschedule", "node_fault", "success", "worker-1"),
     ]
     row = _row("Running", _run(10, 100, recover_records=attempts[:1]), _run(130, 500, recover_records=attempts[1:]))
-    row.status.running_records.append(payload(_run(540), payloads.RunningRecord))  # type: ignore[union-attr]
+    row.status.running_records.append(payload(_run(540), history.RunningRecord))  # type: ignore[union-attr]
     found = _poll(row, 600, began=300)
     assert found.phases == {"queued": 10, "running": 90 + 370 + 60, "recovering": 70}
     assert found.faults == {("node", "node_fault"): 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +17,6 @@ from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from trainfleet_exporter.model import Job, Pod
 from trainfleet_exporter.polling import Part
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import ModelArtsShared
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 Run = Callable[[Check], None]
@@ -85,30 +83,6 @@ def test_a_poll_shows_durations_and_tasks_as_they_are(run: Run, published: list[
         assert len([item for item in published[-1] if isinstance(item, Pod)]) == 5
 
     run(check)
-
-
-def test_tasks_of_deleted_jobs_and_workspaces_are_dropped(run: Run) -> None:
-    before = {id(shared) for shared in _shared()}
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        (shared,) = (found for found in _shared() if id(found) not in before)
-        cloud.workspaces.append({"id": "1", "name": "second"})
-        cloud.jobs = [job("a"), job("b")]
-        await fleet.runner("workspaces").tick()
-        await fleet.runner("jobs").tick()
-        assert sorted(shared.tasks) == ["a", "b"]
-        cloud.workspaces.pop()
-        cloud.jobs = [job("b")]
-        await fleet.runner("workspaces").tick()
-        await fleet.runner("jobs").tick()
-        assert sorted(shared.tasks) == ["b"]
-
-    run(check)
-
-
-def _shared() -> list[ModelArtsShared]:
-    gc.collect()
-    return [found for found in gc.get_objects() if isinstance(found, ModelArtsShared)]
 
 
 def test_tasks_of_a_job_are_shown_until_its_end_is_known(run: Run, published: list[Sequence[object]]) -> None:

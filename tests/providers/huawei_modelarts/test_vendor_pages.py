@@ -12,9 +12,8 @@ from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import add_cards, add_pod
-from trainfleet_exporter.providers.usage.sheet import Sheet
+from trainfleet_exporter.providers.huawei_modelarts.pools import StatisticsAnswer, workloads
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobReadings, Metrics
 
 GOLDEN = Path(__file__).parent / "golden"
 JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
@@ -25,10 +24,10 @@ JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
     cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes"),
 )
 def test_v2_task_metrics_page(page: dict[str, Any]) -> None:
-    sheet = Sheet(JOB)
-    assert add_pod(sheet, "worker-0", payload(page, payloads.Metrics))
-    assert not +sheet.dropped  # the kinds of devices that a CPU job does not have are no loss
-    check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(sheet.of_job("task_metrics")))
+    readings = JobReadings(JOB)
+    assert readings.add_pod("worker-0", payload(page, Metrics))
+    check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(readings.shown("task_metrics")))
+    assert not +readings.dropped  # the kinds of devices that a CPU job does not have are no loss
 
 
 @pytest.mark.parametrize(
@@ -41,10 +40,8 @@ def test_v2_task_metrics_page(page: dict[str, Any]) -> None:
     ),
 )
 def test_pool_workload_statistics_page(page: dict[str, Any]) -> None:
-    translated = translate.pool_workloads("pool-a", payload(page, payloads.WorkloadStatisticsAnswer))
-    assert translated is not None
-    rows, dropped = translated
-    assert not dropped
+    rows, dropped = workloads("pool-a", payload(page, StatisticsAnswer))
+    assert not +dropped
     check_golden(GOLDEN / "page_pool_workload_statistics.txt", lines(rows))
 
 
@@ -58,9 +55,9 @@ def test_pool_workload_statistics_page(page: dict[str, Any]) -> None:
     ),
 )
 def test_v1_pod_metric_statistic_page(page: dict[str, Any]) -> None:
-    answer = payload(page, payloads.Metrics)
-    sheet = Sheet("10/10")
-    assert add_pod(sheet, "pod1", answer)
-    add_cards(sheet, "pod1", answer)  # the same shape with statistic_type=each
-    assert not +sheet.dropped
-    check_golden(GOLDEN / "page_v1_pod_metric_statistic.txt", lines(sheet.of_job("metric_statistic")))
+    answer = payload(page, Metrics)
+    readings = JobReadings("10/10")
+    assert readings.add_pod("pod1", answer)
+    readings.add_cards("pod1", answer)  # the same shape with statistic_type=each
+    check_golden(GOLDEN / "page_v1_pod_metric_statistic.txt", lines(readings.shown("metric_statistic")))
+    assert not +readings.dropped

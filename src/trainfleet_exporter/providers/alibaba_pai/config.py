@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, create_model, field_validator
+from pydantic import Field, create_model
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
-from trainfleet_exporter.families.usage import PROFILES, Family, Profile
-from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics
+from trainfleet_exporter.families.usage import Family, Profile
+from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
@@ -87,8 +87,10 @@ else:
     )
 
 
-class Usage(Collector):
+class Usage(ProfiledUsage):
     """Utilization and usage of jobs, pods, accelerators and pools."""
+
+    bulk, one_by_one, families = "cloudmonitor", "job_metrics", FAMILIES
 
     interval: Duration | None = 120.0
     source: Literal["auto", "cloudmonitor", "job_metrics"] = "auto"
@@ -102,22 +104,6 @@ class Usage(Collector):
     """Metrics to read for certain families, instead of the defaults."""
     max_jobs: CountFrom0 = 500
     """Largest number of jobs that the exporter polls one by one, newest first. It does not limit CloudMonitor."""
-
-    @field_validator("profiling")
-    @classmethod
-    def _has_source(cls, profiling: tuple[Profile, ...], info: ValidationInfo) -> tuple[Profile, ...]:
-        if profiling and info.data.get("source") == "job_metrics":
-            raise ValueError(
-                "found a list with source: job_metrics, which has none of this; "
-                "allowed: no list, or source: auto or cloudmonitor"
-            )
-        return profiling
-
-    @field_validator("metrics")
-    @classmethod
-    def _is_profiled(cls, metrics: UsageMetrics, info: ValidationInfo) -> UsageMetrics:
-        metrics.check_profiles(FAMILIES, info.data.get("profiling", PROFILES))
-        return metrics
 
     @property
     def by_cloudmonitor(self) -> bool:

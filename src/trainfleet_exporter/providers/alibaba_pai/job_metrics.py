@@ -8,8 +8,7 @@ PaiStudio (unproven for DLC). Times are Unix milliseconds. One series for each p
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -17,22 +16,23 @@ from msgspec import Struct
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import MEASURES, Family, Level
 from trainfleet_exporter.fleet.collectors import EachJob
+from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
-    SILENCE,
     FamilyReadings,
     Key,
     NewestReadings,
     Subjects,
     count,
+    of_jobs,
     publish_fresh,
-    wholes,
+    usage_sources,
 )
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.client import Api, Row, segment
-from trainfleet_exporter.providers.alibaba_pai.usage import number_of, sources
+from trainfleet_exporter.providers.alibaba_pai.usage import number_of
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, BodyLimits
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -73,9 +73,9 @@ class MetricType(Struct, frozen=True):
 
     @property
     def targets(self) -> dict[Family, float]:
-        """The families of pods and of jobs, and how many base units a value counts."""
+        """The family of pods, and how many base units a value counts."""
         measure = MEASURES[self.suffix]
-        return {measure.of(level): 0.01 if measure.is_ratio else 1e6 for level in ("pod", "job")}
+        return {measure.of("pod"): 0.01 if measure.is_ratio else 1e6}
 
 
 METRIC_TYPES = (
@@ -137,28 +137,18 @@ def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> 
 
 
 def job_columns(found: Mapping[str, NewestReadings]) -> list[FamilyReadings]:
-    """The columns of one job. A pod that has readings of some metrics counts for the sums of all: one that lacks its
-    reading leaves no sum."""
+    """The readings of one job and its pods, by metric."""
     pods: dict[Key, float] = {}
-    for newest in found.values():
-        for key, (at, _) in newest.found.items():
-            pods[key] = max(at, pods.get(key, at))
-    last, shown = max(pods.values(), default=0.0), list[FamilyReadings]()
-    present = [key for key, at in pods.items() if at >= last - SILENCE]
+    columns: list[FamilyReadings] = []
+    spoiled = set[str]()
     for metric in METRIC_TYPES:
-        if metric.name not in found or not found[metric.name].found:
-            continue
-        newest = found[metric.name]
-        of_pods, of_job = metric.targets
-        (column,) = newest.of_families({of_pods: metric.targets[of_pods]}, period=0)
-        parts: dict[Key, tuple[float, float | None]] = {}
-        for key in present:
-            if key in column.rows:
-                parts[key] = column.rows[key][1], column.rows[key][0]
-            elif not of_job.is_ratio:
-                parts[key] = last, None
-        shown += [column, FamilyReadings(of_job, wholes(parts, of_job, math.inf, newest.spoiled))]
-    return shown
+        newest = found.get(metric.name)
+        if newest is not None and newest.found:
+            for key, (at, _) in newest.found.items():
+                pods[key] = max(at, pods.get(key, at))
+            columns += newest.of_families(metric.targets, period=0)
+            spoiled |= {columns[-1].family.path} if newest.spoiled else set()
+    return [*columns, *of_jobs(columns, pods, spoiled=spoiled)]
 
 
 def is_without_gpus(job: Job) -> bool:
@@ -167,9 +157,9 @@ def is_without_gpus(job: Job) -> bool:
 
 
 def collector_of_job_metrics(
-    api: Api, fleet: Workspaces, interval: float, *, serves: Callable[[Job], bool], max_jobs: int
+    api: Api, fleet: Workspaces, interval: float, *, sources: JobSources, max_jobs: int
 ) -> EachJob:
-    """The collector of the jobs that `serves` says are this source's."""
+    """The collector of the jobs that `sources` leave to this one."""
 
     async def read(part: Part) -> None:
         job, now, found = fleet.live[part.key], fleet.clock.now(), dict[str, NewestReadings]()
@@ -191,7 +181,7 @@ def collector_of_job_metrics(
             count(part, newest.dropped)
 
         def shown(fresh: Sequence[FamilyReadings]) -> Sequence[object]:
-            return [*subjects.readings(fresh), *sources(fresh, SOURCE)]
+            return [*subjects.readings(fresh), *usage_sources(fresh, SOURCE)]
 
         age, clock = fleet.max_data_age, fleet.clock
         await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=age, clock=clock)
@@ -204,6 +194,6 @@ def collector_of_job_metrics(
         max_jobs=max_jobs,
         need=lambda job: -(job.created or 0.0),
         data="usage from GetJobMetrics",
-        wanted=serves,
-        calls=len(METRIC_TYPES),
+        sources=sources,
+        calls=lambda job_id: len(METRIC_TYPES),
     )

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from trainfleet_exporter.families.usage import exposed
 from trainfleet_exporter.fleet.collectors import collectors_of
+from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.workspaces import Workspaces
-from trainfleet_exporter.model import Job, ProviderFacts, Status
+from trainfleet_exporter.model import ProviderFacts, Status
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.alibaba_pai import job_metrics, usage
 from trainfleet_exporter.providers.alibaba_pai.client import PERMISSIONS, Api
@@ -37,9 +38,12 @@ class AlibabaPai:
         self.identity, self.endpoints = self._api.identity, self._api.endpoints
         self._config, self._deny = config, context.settings.metrics.deny
         self._fleet = Workspaces(config, context, STATES)
-        self._sources: dict[str, str] = {}
-        """By job, the source of its usage. A job keeps it, whatever a later row lacks."""
-        self._fleet.watchers.append(self._forget_sources)
+        self._sources = JobSources(
+            self._fleet,
+            in_bulk=lambda job: chosen.usage.source_of(job) == usage.SOURCE,
+            measured=_MEASURED,
+            interval=chosen.usage.effective_interval(every),
+        )
         self._pools = Pools(self._api, config, self._fleet)
         jobs = Jobs(self._api, config, self._fleet, self._pools.models)
         topics = [self._pools, *([self._usage()] if by_cloudmonitor else [])]
@@ -65,7 +69,7 @@ class AlibabaPai:
             if has_pools
             else None,
             quotas=self._pools.quotas,
-            serves=lambda job: self._serves(job, usage.SOURCE),
+            sources=self._sources,
         )
 
     def _job_metrics(self, every: float) -> Iterator[Collector]:
@@ -75,17 +79,9 @@ class AlibabaPai:
                 self._api,
                 self._fleet,
                 chosen.effective_interval(every),
-                serves=lambda job: self._serves(job, job_metrics.SOURCE),
+                sources=self._sources,
                 max_jobs=chosen.max_jobs,
             )
-
-    def _serves(self, job: Job, source: str) -> bool:
-        """Return whether a source has the job, and the job uses something now."""
-        chosen = self._sources.setdefault(job.job_id, self._config.collectors.usage.source_of(job))
-        return job.status in _MEASURED and chosen == source
-
-    def _forget_sources(self) -> None:
-        self._sources = {job_id: source for job_id, source in self._sources.items() if job_id in self._fleet.live}
 
 
 def _past(config: AlibabaPaiConfig, context: BuildContext) -> Past:

@@ -26,17 +26,17 @@ from typing import Any, TypeAlias, TypeVar
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import Family
 from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
     FamilyReadings,
     Key,
     NewestReadings,
     Subjects,
     count,
-    newest_by_owner,
     publish_fresh,
+    usage_sources,
 )
 from trainfleet_exporter.fleet.workspaces import Workspaces
-from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row
@@ -289,7 +289,7 @@ class Space:
 
 
 class Usage:
-    """The collector `usage`. `serves` returns whether a job is CloudMonitor's; `quotas` is None without pools."""
+    """The collector `usage`. `sources` say whether a job is CloudMonitor's; `pools` is None without pools."""
 
     def __init__(
         self,
@@ -299,9 +299,9 @@ class Usage:
         pools: Space | None,
         *,
         quotas: Topic[Mapping[str, Quota]],
-        serves: Callable[[Job], bool],
+        sources: JobSources,
     ) -> None:
-        self._api, self._fleet, self._quotas, self._serves = api, fleet, quotas, serves
+        self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
         self._jobs, self._spaces = jobs, [jobs, *([pools] if pools else [])]
         self._subjects = {space.namespace: Subjects() for space in self._spaces}
         self._turns, self._cut_off = FairQueue(), False
@@ -328,7 +328,7 @@ class Usage:
             await self._try_names(poll, space)
         async with poll.part(_SOURCES) as part:
             columns = [column for shown in self._jobs.columns.values() for column in shown]
-            await self._publish(part, self._jobs, columns, sources)
+            await self._publish(part, self._jobs, columns, partial(usage_sources, source=SOURCE))
 
     def usage_expired(self, key: str) -> None:
         """A metric's last good answer was kept long enough."""
@@ -347,7 +347,8 @@ class Usage:
             self.usage_expired(key)
 
     async def _serve_jobs(self, space: Space) -> None:
-        now, jobs = self._fleet.clock.now(), [job for job in self._fleet.live_jobs() if self._serves(job)]
+        now = self._fleet.clock.now()
+        jobs = [job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)]
         space.served = dict.fromkeys((job.job_id for job in jobs), 0.0)  # PAI gives no id twice
         space.due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
 
@@ -441,11 +442,6 @@ class Usage:
             space.logged.add(cause)
             facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
             log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
-
-
-def sources(columns: Sequence[FamilyReadings], source: str = SOURCE) -> list[UsageSource]:
-    """The source of each job's usage, with the time of its newest reading."""
-    return [UsageSource(job_id, source, at) for job_id, at in newest_by_owner(columns).items()]
 
 
 def dimensions(key: str, names: Iterable[str]) -> str:

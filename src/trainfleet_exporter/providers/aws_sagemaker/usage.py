@@ -16,14 +16,15 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, ServerTrouble
 from trainfleet_exporter.families.usage import MEASURES, Family, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.jobs import ProviderJobs
-from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, newest_by_owner, publish_fresh
-from trainfleet_exporter.model import Job, Status, UsageSource
+from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, publish_fresh, usage_sources
+from trainfleet_exporter.model import Job, Status
 from trainfleet_exporter.polling import Part, Poll
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
@@ -160,7 +161,8 @@ class Usage:
                     part.dropped(reason, number)
                 await self._publish(part, self._shown[metric.name], self._subjects.readings)
         async with poll.part(_SOURCES) as part:
-            await self._publish(part, [each for columns in self._shown.values() for each in columns], _sources)
+            columns = [each for columns in self._shown.values() for each in columns]
+            await self._publish(part, columns, partial(usage_sources, source="cloudwatch"))
 
     def usage_expired(self, key: str) -> None:
         """Forget a metric whose last good response is too old."""
@@ -226,7 +228,3 @@ class Usage:
                         found[query.metric].put((query.job_id, query.host), time, value)
             del rows  # to free memory before the next call
         return statuses
-
-
-def _sources(columns: Sequence[FamilyReadings]) -> Sequence[object]:
-    return [UsageSource(job_id, "cloudwatch", time) for job_id, time in newest_by_owner(columns).items()]

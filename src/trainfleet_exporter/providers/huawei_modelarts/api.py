@@ -17,7 +17,15 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, unquote
 
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused, Throttled
+from trainfleet_exporter.errors import (
+    AccessDenied,
+    BadAnswer,
+    CloudError,
+    NotFound,
+    RequestRefused,
+    ServerTrouble,
+    Throttled,
+)
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
 from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
@@ -236,3 +244,27 @@ def _code_and_message(payload: Mapping[str, Any]) -> tuple[str, str]:
         for key in ("error_msg", "error_message", "errorMsg", "message"):
             message = message or text(fields, key)
     return printable(code, 80), printable(_ACCESS_KEY.sub(r"\1 <secret>", message), 300)
+
+
+_PASSING = ("timeout", "unavailable", "internal", "canceled")
+"""Kinds of errors that are the service's own trouble."""
+
+
+class AomDialect(HuaweiDialect):
+    """Signed like every API of the cloud, with errors in the form of Prometheus (transport.Dialect)."""
+
+    def meaning(self, answer: HttpAnswer) -> CloudError | None:
+        """None for an answer that says `success`; else what went wrong, with Prometheus' own kind of error as code."""
+        error = super().meaning(answer)
+        payload = answer.payload if isinstance(answer.payload, dict) else {}
+        status, kind = text(payload, "status"), printable(text(payload, "errorType"), 80)
+        said = printable(text(payload, "error"), 300)
+        if error is not None:
+            error.code, error.message = kind or error.code, said or error.message
+            return error
+        if not payload or status == "success":
+            return None
+        if status != "error":
+            return BadAnswer("the answer does not say whether it is a success", status=answer.status)
+        refusal = ServerTrouble if kind in _PASSING else RequestRefused
+        return refusal(said or "the service says that it failed", status=answer.status, code=kind)

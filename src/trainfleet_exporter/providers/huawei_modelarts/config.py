@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, create_model, model_validator
 
 from trainfleet_exporter.config import Collector, Section
-from trainfleet_exporter.config.kinds import Endpoint, Region
+from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
+from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
 from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
-from trainfleet_exporter.providers.huawei_modelarts.usage.config import Usage
+from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.key_search import checked
 
 _REGIONS = (
@@ -52,6 +53,65 @@ class Endpoints(Section):
     """Metadata service of the cloud server. It always uses plain HTTP."""
     aom: Endpoint | None = None
     """AOM: usage of jobs, pods and accelerators."""
+
+
+class Metric(Section):
+    """The query that replaces the metric of a family."""
+
+    promql: Text
+    """A query whose result has the labels of AOM's series (metrics)."""
+    unit: str
+    """The unit of the values: one of those of the family in docs/configuration.md."""
+
+
+class _Metrics(ChosenMetrics):
+    """The base of `Metrics`."""
+
+    def choices(self) -> Mapping[str, Choice]:
+        """The values of the config, by family."""
+        return {family: Choice(metric.promql, metric.unit) for family, metric in self.given().items()}
+
+
+def _metric(units: Mapping[str, float]) -> type[Metric]:
+    """The section of a family that is counted in one of these units."""
+    unit: Any = (Literal[tuple(units)], ...)
+    return create_model("Metric", __base__=Metric, __module__=__name__, unit=unit)
+
+
+if TYPE_CHECKING:
+    Metrics = _Metrics
+else:
+    # A key for each family that can be fed, named as it is after `trainfleet_`.
+    Metrics = create_model(
+        "Metrics",
+        __base__=_Metrics,
+        __module__=__name__,
+        **{family: (_metric(units) | None, None) for family, units in UNITS.items()},
+    )
+
+
+class Usage(ProfiledUsage):
+    """Utilization and usage of jobs, pods and accelerators."""
+
+    bulk, one_by_one, families = "aom", "task_metrics", FAMILIES
+
+    interval: Duration | None = 120.0
+    source: Literal["auto", "aom", "task_metrics"] = "auto"
+    """`aom` reads all jobs together. `task_metrics` makes calls for each pod of each job. `auto` reads
+    AOM, and task metrics for jobs that AOM does not have."""
+    profiling: tuple[Literal["health"], ...] = ()
+    """`health` reads health and temperature of NPUs from AOM. It costs two calls per poll."""
+    metrics: Metrics = Metrics()
+    """Metrics to read for certain families, instead of the defaults."""
+    aom_instance: Text = DEFAULT_INSTANCE
+    """The Prometheus instance of AOM that ModelArts reports to."""
+    max_jobs: CountFrom0 = 500
+    """Largest number of jobs that the exporter polls for task metrics, newest first."""
+
+    @property
+    def asks_aom(self) -> bool:
+        """Whether AOM is asked at all."""
+        return self.enabled and self.source != "task_metrics"
 
 
 class Collectors(Section):

@@ -1,4 +1,4 @@
-"""ModelArts' past: jobs by searches, and their usage (usage/past.py).
+"""ModelArts' past: jobs by searches, and their usage (past_usage.py).
 
 A job's record proves when it ran (running_records, or start_time and duration) and how it ended, and nothing of the
 time before: a job may have been created or pending then.
@@ -22,24 +22,25 @@ from trainfleet_exporter.fleet.past import end_of_life, lasting
 from trainfleet_exporter.model import FINISHED, Job, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track
-from trainfleet_exporter.providers.huawei_modelarts import payloads, translate
-from trainfleet_exporter.providers.huawei_modelarts.api import HuaweiDialect
-from trainfleet_exporter.providers.huawei_modelarts.client import Filter, ModelArtsClient
-from trainfleet_exporter.providers.huawei_modelarts.collectors.shared import DEFAULT_WORKSPACE
+from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.credentials import open_identity
-from trainfleet_exporter.providers.huawei_modelarts.usage.aom import AomApi, AomDialect, is_refusal
-from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import READINGS, Plan, Query, plans
-from trainfleet_exporter.providers.huawei_modelarts.usage.past import (
-    AOM,
-    MOST_MINUTES,
-    WINDOW,
-    AomPast,
-    TasksPast,
+from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus
+from trainfleet_exporter.providers.huawei_modelarts.jobs import (
+    DEFAULT_WORKSPACE,
+    LIVE,
+    TERMINAL,
+    Filter,
+    JobRow,
+    last_end,
+    list_workspaces,
+    search_jobs,
+    tasks,
 )
-from trainfleet_exporter.providers.key_search import KeyHttp
+from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
+from trainfleet_exporter.providers.huawei_modelarts.metrics import READINGS, Plan, Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.past_usage import AOM, MOST_MINUTES, WINDOW, AomPast, TasksPast
+from trainfleet_exporter.providers.huawei_modelarts.usage import is_refusal, metric_names, query_range
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
 
@@ -57,26 +58,8 @@ class ModelArtsPast(Past):
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         super().__init__()
         self.settings = context.settings
-        self._transport = open_transport(config, context)
-        self._key_http = KeyHttp(self._transport, context, config.endpoint, {})
-        self._config = config
-        self._usage = config.collectors.usage
-        identity = open_identity(
-            config.name,
-            config.credentials,
-            self._key_http,
-            config.variables,
-            region=config.region,
-            project_id=config.project_id or "",
-        )
-        clients = {
-            api: self._transport.client(config.endpoint(api), HuaweiDialect(api, identity, context.clock))
-            for api in ("modelarts", "iam")
-        }
-        identity.use(clients["iam"])
-        self._api = ModelArtsClient(clients["modelarts"], identity)
-        aom = self._transport.client(config.endpoint("aom"), AomDialect("aom", identity, context.clock))
-        self._aom = AomApi(aom, identity, instance=self._usage.aom_instance)
+        self._config, self._usage = config, config.collectors.usage
+        self._api = Api(config, context)
         self._workspaces: Sequence[str] = ()
         self._aom_past: AomPast | None = None
         self._tasks: TasksPast | None = None
@@ -84,8 +67,7 @@ class ModelArtsPast(Past):
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._key_http.aclose()
-        await self._transport.aclose()
+        await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]
@@ -98,7 +80,7 @@ class ModelArtsPast(Past):
         usage, all_workspaces = self._usage, self._config.workspaces == "all"
         if all_workspaces:
             try:
-                self._workspaces = sorted((await self._api.list_workspaces(deadline=deadline)).rows)
+                self._workspaces = sorted((await list_workspaces(self._api, deadline)).rows)
             except (RequestRefused, NotFound) as error:
                 if error.status != 404:
                     raise
@@ -115,19 +97,19 @@ class ModelArtsPast(Past):
                     raise
                 log.warning("AOM is not available; usage comes from task metrics", extra=fields(error=error))
         some = bool(self.job_id) or not all_workspaces or self._config.jobs != JobsScope()
-        self._aom_past = AomPast(self, self._aom, found, some=some) if found else None
+        self._aom_past = AomPast(self, self._api, found, some=some) if found else None
         if usage.enabled and usage.source != AOM.name:
             self._tasks = TasksPast(self, self._api, self._aom_past)
 
     async def _names(self, deadline: float) -> list[str] | None:
         """The metrics that AOM has; None if it has no lists of names, and answers queries all the same."""
         try:
-            return sorted(await self._aom.metric_names(deadline=deadline))
+            return sorted(await metric_names(self._api, deadline=deadline))
         except (RequestRefused, NotFound):
             now = int(time.time())
             metric, _ = READINGS[0].sources[0].names[0]  # any will do: only whether the query is answered counts
             text = Query(metric, 1.0, frozenset({"job"})).text("job", WINDOW)
-            await self._aom.query_range(text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
+            await query_range(self._api, text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
             return None
 
     def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
@@ -135,11 +117,11 @@ class ModelArtsPast(Past):
         if self.job_id:
             yield self._lists([("id", "in", [self.job_id])])
             return
-        yield self._lists([("phase", "in", translate.LIVE_PHASES)])
+        yield self._lists([("phase", "in", LIVE)])
         ended: list[PastCall[Life]] = []
         for start in range(wanted.start - LOOK_BACK, wanted.end, _SEARCHED):
             created = [iso_time(start), iso_time(min(start + _SEARCHED, wanted.end))]
-            ended += self._lists([("phase", "in", translate.TERMINAL_PHASES), ("create_time", "between", created)])
+            ended += self._lists([("phase", "in", TERMINAL), ("create_time", "between", created)])
         yield ended
 
     def _lists(self, query: Sequence[Filter]) -> list[PastCall[Life]]:
@@ -149,7 +131,7 @@ class ModelArtsPast(Past):
         ]
 
     async def _search(self, workspace_id: str, query: Sequence[Filter], deadline: float) -> AsyncIterator[Life]:
-        listing = await self._api.search_jobs(workspace_id, query, deadline=deadline)
+        listing = await search_jobs(self._api, workspace_id, query, deadline=deadline)
         for row in listing.rows.values():
             if (life := job_life(row, shown_tags=self._shown_tags)) is not None:
                 yield life
@@ -164,11 +146,11 @@ class ModelArtsPast(Past):
             yield self._tasks.calls(day, lives, marks)
 
 
-def job_life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:
+def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
     """The life of a job by its row; None without an id."""
     # An ended job does not show what it asked for; a running one does.
-    state = row.status or payloads.JobStatus()
-    now, then = translate.job(row), translate.job(replace(row, status=replace(state, phase="Running")))
+    state = row.status or JobStatus()
+    now, then = job_of(row), job_of(replace(row, status=replace(state, phase="Running")))
     if now is None or then is None:
         return None
     job = lasting(then, shown_tags)
@@ -182,28 +164,28 @@ def job_life(row: payloads.Job, *, shown_tags: Collection[str]) -> Life | None:
     ]
     if gone and end is not None:
         found.append(Spell(end, None, now.status, now.platform_status, now.holds_resources))
-    tasks = translate.tasks(row).names
+    names = tasks(row).names
     return Life(
         job=job,
         until=until,
         ended=end if gone else None,
         ceased=until,
         spells=tuple(spell for spell in found if spell.end is None or spell.end > spell.start),
-        tasks=tasks,
-        pods=len(tasks) or int(job.nodes or 1),
+        tasks=names,
+        pods=len(names) or int(job.nodes or 1),
         cards=int(sum(item.count for item in job.accelerators)),
     )
 
 
-def _end(state: payloads.JobStatus, job: Job) -> float | None:
+def _end(state: JobStatus, job: Job) -> float | None:
     """When the last run ended; None if that is unknown."""
-    end = translate.last_end(state.running_records)
+    end = last_end(state.running_records)
     if end is not None:
         return end
     return None if job.started is None or job.duration is None else job.started + job.duration
 
 
-def _runs(state: payloads.JobStatus, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
+def _runs(state: JobStatus, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
     """When it ran, run after run."""
     found = [
         (start, unix_time(record.end_at))

@@ -1,21 +1,77 @@
-"""From the running records of a ModelArts job to its history: what its time was spent on, its faults and recoveries.
+"""The running records of a ModelArts job: what its time was spent on, its faults and recoveries.
 
     created ──queued──► start_at ──preparing──► xpu_start_at ──running──► end_at ──recovering──► start_at of the next
 
 Within that, an attempt to recover is `recovering` from its start to its end. A job without records has waited since it
-was created.
+was created. All times of records are Unix seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from trainfleet_exporter.model import Cause
-from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import unusable
+
+
+class RecoverRecord(Struct, gc=False):
+    """One attempt to recover from a fault. It starts when the fault occurs."""
+
+    recover_start_at: float | None = None
+    recover_end_at: float | None = None
+    recover: str | None = None
+    fault_scenario: str | None = None
+    recover_result: str | None = None
+    related_task: str | None = None
+
+
+class RunningRecord(Struct, gc=False):
+    """One run of a job. `end_recover` is the strategy that followed its end."""
+
+    start_at: float | None = None
+    xpu_start_at: float | None = None
+    end_at: float | None = None
+    end_reason: str | None = None
+    end_related_task: str | None = None
+    end_recover: str | None = None
+    recover_records: list[RecoverRecord | None] | None = None
+
+
+class TaskStatus(Struct, gc=False):
+    """The end of a task."""
+
+    task: str | None = None
+    exit_code: float | None = None
+
+
+class TaskIp(Struct, gc=False):
+    """Where a task runs: its address, and its node's. Only searches by nodes have it."""
+
+    task: str | None = None
+    ip: str | None = None
+    host_ip: str | None = None
+
+
+class JobStatus(Struct, gc=False):
+    """The state of a job. Its time and its duration count milliseconds. `tasks` are names, such as `worker-0`.
+
+    A number among `tasks` is not a name.
+    """
+
+    phase: str | None = None
+    start_time: float | None = None
+    duration: float | None = None
+    tasks: list[str | float | None] | None = None
+    running_records: list[RunningRecord | None] | None = None
+    task_statuses: list[TaskStatus | None] | None = None
+    task_ips: list[TaskIp | None] | None = None
+
 
 CAUSES: Mapping[str, Cause] = {
     "chip_fault": "accelerator",
@@ -44,19 +100,18 @@ RESULTS = ("success", "failed", DOWNGRADED, "terminated", "quotaExceeded")
 """Words of recover_result of an attempt that has ended."""
 _WAITING = ("Creating", "Pending")
 _GOING_ON = (*_WAITING, "Running")
-_ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 """Phases in which a job whose latest run has ended waits for the next one."""
+_ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 
-Run = tuple[payloads.RunningRecord, float]
+
+Run: TypeAlias = tuple[RunningRecord, float]
 """A record, and when the run started."""
-Attempt = tuple[payloads.RecoverRecord, float]
+Attempt: TypeAlias = tuple[RecoverRecord, float]
 """A record, and when the attempt started."""
 
 
-def records(row: payloads.Job) -> Records:
-    """The history of a row of a search."""
-    state = row.status or payloads.JobStatus()
-    created = unix_time(row.metadata.create_time, per_second=1000) if row.metadata is not None else None
+def records(state: JobStatus, created: float | None) -> Records:
+    """The history of a job that was created at a Unix time."""
     given = readable(state.running_records)
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
     runs.sort(key=lambda run: run[1])
@@ -70,7 +125,7 @@ def records(row: payloads.Job) -> Records:
     )
 
 
-def _intervals(state: payloads.JobStatus, created: float | None, runs: Sequence[Run]) -> tuple[Interval, ...] | None:
+def _intervals(state: JobStatus, created: float | None, runs: Sequence[Run]) -> tuple[Interval, ...] | None:
     if not runs:
         has_started = unix_time(state.start_time, per_second=1000) is not None
         if created is None or has_started or state.phase not in _WAITING:
@@ -93,13 +148,13 @@ def _intervals(state: payloads.JobStatus, created: float | None, runs: Sequence[
     return tuple(found)
 
 
-def _lacks_first_run(state: payloads.JobStatus) -> bool:
+def _lacks_first_run(state: JobStatus) -> bool:
     """Return whether the first run is not known: its record has no start, or could not be read."""
     first = next(iter(state.running_records or ()), None)
     return first is None or (unix_time(first.start_at) is None and unix_time(first.end_at) is not None)
 
 
-def _run(record: payloads.RunningRecord, start: float, end: float | None) -> Iterator[Interval]:
+def _run(record: RunningRecord, start: float, end: float | None) -> Iterator[Interval]:
     """One run: its accelerators may start later than the run does."""
     ready = unix_time(record.xpu_start_at)
     if ready is not None and ready < start:
@@ -114,7 +169,7 @@ def _run(record: payloads.RunningRecord, start: float, end: float | None) -> Ite
         yield Interval("running", ready, end)
 
 
-def _attempts(given: Sequence[payloads.RunningRecord]) -> list[Attempt]:
+def _attempts(given: Sequence[RunningRecord]) -> list[Attempt]:
     """The attempts to recover of all runs that have a date, by that date."""
     dated = [
         (attempt, start)
@@ -165,7 +220,7 @@ def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Ite
             yield Interval("recovering", start, next((later for _, later in runs if later > start), None))
 
 
-def _exit_codes(state: payloads.JobStatus) -> Iterator[tuple[str, int]]:
+def _exit_codes(state: JobStatus) -> Iterator[tuple[str, int]]:
     """0 means a code that is not set, until the job has ended."""
     seen: set[str] = set()
     for found in readable(state.task_statuses):

@@ -1,37 +1,20 @@
-"""Answers about single pools: their monitor, nodes and queue, and the project's quota; from polls to lines."""
+"""Answers about pools in, the page out: monitor, nodes and queue, and the project's quota."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, Row, job, ms
-from tests.support.clock import START, run_stepped
-from tests.support.exposition import lines
+from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
-from tests.support.payloads import payload, payloads
-from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.model import PoolQueue, QueuePlace
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Node, PoolMonitor, TrainingQuotas, Workload
-from trainfleet_exporter.providers.huawei_modelarts.translate_pools import (
-    node,
-    pool_queue,
-    queue_places,
-    training_quota,
-)
-from trainfleet_exporter.providers.huawei_modelarts.usage.pool_monitor import add_pool
-from trainfleet_exporter.providers.usage.sheet import Sheet
 
 GOLDEN = Path(__file__).parent / "golden"
 NODES = CONFIG + "    collectors: {nodes: {enabled: true}}\n"
@@ -65,13 +48,6 @@ def metric(name: str, *points: tuple[float, object], unit: str = "Percent") -> R
     ]
     dimensions = [{"name": "clusterId", "value": "c"}]
     return {"metric": {"metricName": name, "namespace": "PAAS.AGGR", "dimensions": dimensions}, "dataPoints": rows}
-
-
-def monitored(answer: Row) -> Sheet:
-    """What is made of an answer of a pool's monitor."""
-    sheet = Sheet("pool-1", now=START, max_age=900)
-    add_pool(sheet, payload(answer, PoolMonitor))
-    return sheet
 
 
 def queued(job_id: str, position: object, **asked: object) -> Row:
@@ -319,20 +295,21 @@ def test_pools_that_are_gone_fail_nothing(run: Run) -> None:
     run(check, NODES)
 
 
-def test_golden_node() -> None:
-    row = {
-        "metadata": {"name": "os-node-created-zlncn"},
-        "spec": {"flavor": "modelarts.bm.npu.arm.8snt9b"},
-        "status": {
+def test_golden_page_of_nodes(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        status = {
             "phase": "Abnormal",
             "privateIp": "192.168.0.11",
             "resources": {"cpu": "191500m", "memory": "1540000Mi", "huawei.com/ascend-snt9": "8", "pods": "110"},
             "availableResources": {"cpu": "1500m", "memory": "1550000Mi", "huawei.com/ascend-snt9": "2"},
-        },
-    }
-    bare = {"metadata": {"name": "new"}, "status": {"phase": "Checking", "resources": {"cpu": "8"}}}
-    nodes = [node("pool-1", each) for each in payloads([row, bare], Node)]
-    check_golden(GOLDEN / "nodes.txt", lines(nodes))
+        }
+        one = {"metadata": {"name": "os-node-created-zlncn"}, "spec": {"flavor": "modelarts.bm.npu.arm.8snt9b"}}
+        bare = {"metadata": {"name": "new"}, "status": {"phase": "Checking", "resources": {"cpu": "8"}}}
+        cloud.nodes["pool-1"] = [{**one, "status": status}, bare]
+        assert await fleet.exporter.poll_once()
+        check_golden(GOLDEN / "nodes.txt", "\n".join(await fleet.lines("node_")) + "\n")
+
+    run(check, NODES)
 
 
 @pytest.mark.parametrize(
@@ -344,20 +321,34 @@ def test_golden_node() -> None:
         ([-1, -1, -1], []),
     ],
 )
-def test_places_in_a_queue(positions: list[object], shown: list[int]) -> None:
-    given = [queued(f"job-{number}", position) for number, position in enumerate(positions)]
-    rows = payloads(given, Workload)
-    places = queue_places(rows, {"job-0", "job-1", "job-2"})
-    assert [place.position for place in places] == shown
-    assert queue_places(rows, ()) == []
+def test_places_in_a_queue(run: Run, positions: list[object], shown: list[int]) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs = [job(f"job-{number}", "Pending", resource={"pool_id": "pool-1"}) for number in range(3)]
+        cloud.workloads["pool-1"] = COUNTS
+        cloud.queued["pool-1"] = [queued(f"job-{number}", position) for number, position in enumerate(positions)]
+        assert await fleet.exporter.poll_once()
+        found = [int(line.rpartition(" ")[2]) for line in await fleet.lines("job_queue_position")]
+        assert found == shown
+
+    run(check)
 
 
-def test_unreadable_amount_leaves_no_sum_of_its_kind() -> None:
-    given = [queued("a", 1, **{"nvidia.com_gpu": "8"}), queued("b", 2, **{"nvidia.com_gpu": "many"})]
-    rows = payloads(given, Workload)
-    assert pool_queue("pool-1", rows, ["gpu"]) == PoolQueue("pool-1", ())
-    found = pool_queue("pool-1", rows[:1], ["gpu", "npu"])
-    assert [(item.kind, item.count) for item in found.accelerators] == [("gpu", 8), ("npu", 0)]
+def test_unreadable_amount_leaves_no_sum_of_its_kind(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        has = {"value": {"nvidia.com/gpu": 8, "huawei.com/ascend-1980": 8}}
+        cloud.runtime = [{"metadata": {"name": "pool-1"}, "table": {"capacity": has}}]
+        cloud.workloads["pool-1"] = COUNTS
+        cloud.queued["pool-1"] = [queued("a", 1, nvidia_com_gpu="8"), queued("b", 2, nvidia_com_gpu="many")]
+        for row in cloud.queued["pool-1"]:
+            row["resourceRequirement"]["nvidia.com/gpu"] = row["resourceRequirement"].pop("nvidia/com-gpu")
+        await fleet.exporter.poll_once()
+        lines = await fleet.lines("pool_queued_accelerators")
+        assert [line.partition("accelerator=")[2] for line in lines] == ['"npu"} 0']
+        cloud.queued["pool-1"][1]["resourceRequirement"] = None
+        await fleet.exporter.poll_once()
+        assert await fleet.lines("pool_queued_accelerators") == []
+
+    run(check)
 
 
 @pytest.mark.parametrize(
@@ -370,44 +361,51 @@ def test_unreadable_amount_leaves_no_sum_of_its_kind() -> None:
         (metric("cpuUsage", (-901, 5)), "stale"),
     ],
 )
-def test_readings_of_the_monitor_that_are_not_shown(item: Row, dropped: str) -> None:
-    found = monitored({"metrics": [item]})
-    assert found.readings() == []
-    assert dict(+found.dropped) == {dropped: 1}
+def test_readings_of_the_monitor_that_are_not_shown(run: Run, item: Row, dropped: str) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.monitor["pool-1"] = [item, *(metric(name, (0, 50)) for name in ("gpuUtil", "npuUtil", "npuMemUsage"))]
+        await fleet.exporter.poll_once()
+        assert len(await fleet.lines("pool_accelerator")) == 3
+        assert await fleet.lines("pool_cpu", "pool_memory_u", "pool_disk") == []
+        for reason in ("malformed", "out_of_range", "stale", "duplicate"):
+            expected = 1 if reason == dropped else 0
+            assert fleet.own("dropped_readings_total", collector="pool_usage", reason=reason) == expected
+
+    run(check)
 
 
-def test_a_pool_of_both_kinds_has_each_series_once() -> None:
-    answer = {"metrics": [metric(name, (0, 50)) for name in ("cpuUsage", "gpuUtil", "npuUtil", "npuMemUsage")]}
-    shown = [line.rpartition(" ")[0] for line in lines(monitored(answer).readings()).splitlines()]
-    assert len(shown) == len(set(shown)) == 4
+@pytest.mark.parametrize("answer", [{"metrics": {}}, {}])
+def test_a_monitor_without_a_list_is_a_bad_answer(run: Run, answer: Row) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.answer = lambda path, request: httpx.Response(200, json=answer) if path.endswith("/monitor") else None
+        await fleet.exporter.poll_once()
+        assert fleet.own("collector_errors_total", collector="pool_usage", reason="bad_answer") == 1
+
+    run(check)
 
 
-def test_a_monitor_without_a_list_is_no_answer() -> None:
-    without: tuple[Row, ...] = ({"metrics": {}}, {})
-    for answer in without:
-        with pytest.raises(BadAnswer, match="has no metrics"):
-            monitored(answer)
-    assert monitored({"metrics": None}).readings() == []
+def test_conditions_of_nodes_that_are_no_lists_are_unknown(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        nodes = {"available": {"count": 3}, "abnormal": [{"count": "x"}], "creating": 3, "deleting": [{"count": 2}]}
+        cloud.pools = [{**POOL, "status": {"phase": "Running", "resources": nodes}}]
+        await fleet.exporter.poll_once()
+        assert [line.partition("status=")[2] for line in await fleet.lines("pool_nodes")] == ['"deleting"} 2']
+
+    run(check)
 
 
-_KEYS = """metrics metric metricName dataPoints timestamp unit statistics statistic value metadata name status resources
-availableResources cpu nvidia.com/gpu quotas jobUUID pendingPosition resourceRequirement spec quota used resource"""
-_SINGLE = st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["average", "-1", "job-num", "x"])
-_ANY = st.recursive(
-    _SINGLE,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS.split()), inner),
-    max_leaves=20,
-)
+def test_counts_of_workloads_that_cannot_be_read_are_no_zeros(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        row = 'pool_workloads{{pool_id="pool-1",workload_type="{}",status="{}",platform_status="{}"}}'
+        train = {"type": "train", "status": {"Queue": True, "Running": "x", "Failed": 2}}
+        cloud.workloads["pool-1"] = {"statistics": {"items": [train]}}
+        await fleet.exporter.poll_once()
+        assert await fleet.value(row.format("train", "queued", "Queue")) is None
+        assert await fleet.value(row.format("train", "failed", "Failed")) == 2
+        assert await fleet.value(row.format("infer", "queued", "Queue")) == 0
+        cloud.workloads["pool-1"] = {"statistics": {"items": [train, {"status": {}}]}}
+        await fleet.exporter.poll_once()
+        assert await fleet.value(row.format("train", "starting", "Pending")) == 0
+        assert await fleet.value(row.format("infer", "queued", "Queue")) is None
 
-
-@given(st.dictionaries(st.sampled_from(["metrics", "metadata", "status", "quotas", "resourceRequirement"]), _ANY))
-def test_nothing_that_an_answer_holds_breaks_a_translation(answer: dict[str, Any]) -> None:
-    with contextlib.suppress(BadAnswer):
-        readings = monitored(answer).readings()
-        assert {subject.keys for one in readings for subject in one.subjects} <= {("pool-1",)}
-    one = node("p", payload(answer, Node))
-    assert one is None or (one.allocated_cpu_cores or 0) >= 0
-    row = payload(answer, Workload)
-    assert all(isinstance(place, QueuePlace) for place in queue_places([row], ()))
-    assert pool_queue("p", [row], ()).pool_id == "p"
-    training_quota(payload(answer, TrainingQuotas))
+    run(check)

@@ -1,6 +1,6 @@
 """Past usage: AOM's range vectors, and the arrays of task metrics for jobs that AOM lacks.
 
-Each step of a range is an instant vector: it is made into readings by what makes the present ones (aom.Collected), so
+Each step of a range is an instant vector: it is made into readings by what makes the present ones (usage.Readings), so
 that wholes, duplicates and what cannot be true are the same.
 
 No array of task metrics says when: how its values are dated is believed, not proven. An array has a mean for each
@@ -21,24 +21,29 @@ from functools import partial
 from typing import TypeAlias
 
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
-from trainfleet_exporter.families.usage import Family
+from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family
 from trainfleet_exporter.fleet.past import PastSource, parts_of, source_tracks
 from trainfleet_exporter.model import Accelerator, JobUsage, PodUsage
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Track, seconds_after
-from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.client import ModelArtsClient
-from trainfleet_exporter.providers.huawei_modelarts.payloads import Sample, Series
-from trainfleet_exporter.providers.huawei_modelarts.usage.aom import (
-    AomApi,
-    Collected,
-    JobNames,
+from trainfleet_exporter.providers.huawei_modelarts.client import Api
+from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, Query
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import (
+    METRICS,
+    RATIO_METRICS,
+    Metrics,
+    get_task_metrics,
+    kind_of,
+)
+from trainfleet_exporter.providers.huawei_modelarts.usage import (
+    Readings,
+    RunningJob,
+    Sample,
+    Series,
     is_refusal,
     is_too_large,
+    query_range,
 )
-from trainfleet_exporter.providers.huawei_modelarts.usage.metrics import ACCELERATORS, Plan, Query
-from trainfleet_exporter.providers.huawei_modelarts.usage.task_metrics import RATIOS
-from trainfleet_exporter.providers.usage.entities import Entities
 from trainfleet_exporter.providers.usage.quantities import convert
 
 AOM = PastSource(name="aom", api="aom", readings=50_000)
@@ -63,9 +68,9 @@ class AomPast:
     Only `some` of these jobs may be wanted: where they are few, queries name them.
     """
 
-    def __init__(self, past: Past, aom: AomApi, plans: Sequence[Plan], *, some: bool) -> None:
+    def __init__(self, past: Past, api: Api, plans: Sequence[Plan], *, some: bool) -> None:
         self._past = past
-        self._aom = aom
+        self._api = api
         self._plans = plans
         self._some = some
         self._takes_names = True
@@ -122,7 +127,7 @@ class AomPast:
         names = job_ids if self._takes_names and not query.promql else ()
         text = query.text("device" if query.accelerator else "pod", WINDOW, names)
         try:
-            found = await self._aom.query_range(text, start=start, end=within.end - 1, step=MINUTE, deadline=deadline)
+            found = await query_range(self._api, text, start=start, end=within.end - 1, step=MINUTE, deadline=deadline)
         except RequestRefused as error:
             if not names or is_refusal(error):
                 raise
@@ -155,8 +160,7 @@ class Steps:
         self._plan = plan
         self._within = within
         self._runs = {job_id: life.runs(within) for job_id, life in lives.items()}
-        self._names = {job_id: JobNames.of(life.job, life.tasks) for job_id, life in lives.items()}
-        self._entities = Entities()
+        self._names = {job_id: RunningJob(life.job, life.tasks) for job_id, life in lives.items()}
         self._samples: dict[int, list[tuple[Query, Sample]]] = {}
 
     def add(self, query: Query, series: Iterable[Series | None]) -> None:
@@ -181,18 +185,17 @@ class Steps:
         moments: dict[str, array[int]] = {}
         for at in sorted(self._samples):
             running = {job_id: self._names[job_id] for job_id, runs in self._runs.items() if _is_in(runs, at)}
-            collected = Collected(self._plan, running, self._runs.keys(), self._entities)
+            readings = Readings(self._plan, running, self._runs.keys())
             for query in self._plan.queries:
-                collected.add(query, [sample for of, sample in self._samples[at] if of is query])
-            collected.settle()
-            self.dropped.update(collected.dropped)
-            for readings in [column.readings for column in collected.columns]:
-                for subject, value in zip(readings.subjects, readings.values, strict=True):
-                    key = (readings.of, readings.field, readings.accelerator, subject.keys)
-                    times, values = found.setdefault(key, (array("q"), array("d")))
+                readings.add(query, [sample for of, sample in self._samples[at] if of is query])
+            self.dropped.update(readings.dropped)
+            for column in readings.columns():
+                of = SHOWN_AS[column.family.level], column.family.path, column.accelerator
+                for subject, (value, _, _) in column.rows.items():
+                    times, values = found.setdefault((*of, subject), (array("q"), array("d")))
                     times.append(at)
                     values.append(value)
-            for job_id in collected.job_ids:
+            for job_id in readings.job_ids:
                 moments.setdefault(job_id, array("q")).append(at)
         self.job_ids.update(moments)
         tracks = [
@@ -212,7 +215,7 @@ def _is_in(runs: Range, at: int) -> bool:
 class TasksPast:
     """Task metrics, for all days together, of the jobs that AOM lacks; without `aom`, of all."""
 
-    def __init__(self, past: Past, api: ModelArtsClient, aom: AomPast | None) -> None:
+    def __init__(self, past: Past, api: Api, aom: AomPast | None) -> None:
         self._past = past
         self._api = api
         self._aom = aom
@@ -238,7 +241,7 @@ class TasksPast:
         missing = 0
         for task in life.tasks:
             try:
-                answer = await self._api.task_metrics(job_id, task, deadline=deadline)
+                answer = await get_task_metrics(self._api, job_id, task, deadline=deadline)
             except NotFound:
                 missing += 1
                 continue
@@ -263,18 +266,18 @@ class Arrays:
         """By field, the sum of the tasks' readings at each time, and how many they are."""
         self._kind: Accelerator = "gpu"
 
-    def add(self, task: str, answer: payloads.Metrics) -> Iterator[Track]:
+    def add(self, task: str, answer: Metrics) -> Iterator[Track]:
         """Add the readings of one task's response."""
         taken: set[str] = set()
         job_id = self._life.job.job_id
         for item in answer.metrics or ():
             metric, values = (item.metric or "").lower(), item.value
-            row = RATIOS.get(metric)
-            if row is None or values is None:
+            if metric not in METRICS or METRICS[metric][0] not in RATIO_METRICS.values() or values is None:
                 self.dropped["malformed"] += 1
                 continue
-            field = row.pod.path
-            dated = self._dated(values, row.pod)
+            family, kind = MEASURES[METRICS[metric][0]].of("pod"), kind_of(metric)
+            field = family.path
+            dated = self._dated(values, family)
             if not dated:  # a device kind that is not there is all -1: nothing is missing then
                 continue
             if field in taken:
@@ -282,7 +285,7 @@ class Arrays:
                 continue
             taken.add(field)
             if field == "values.accelerator_utilization":
-                self._kind = row.kind
+                self._kind = kind
             sums = self._sums.setdefault(field, {})
             for at, value in dated.items():
                 total, count = sums.get(at, (0.0, 0))
@@ -293,7 +296,7 @@ class Arrays:
                 (job_id, task),
                 array("q", dated),
                 array("d", dated.values()),
-                accelerator=row.kind,
+                accelerator=kind,
                 source=TASK_METRICS.name,
             )
         if not taken:

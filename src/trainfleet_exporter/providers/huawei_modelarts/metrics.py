@@ -18,6 +18,8 @@ from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Fami
 from trainfleet_exporter.model import Accelerator
 from trainfleet_exporter.providers.usage.quantities import UNITS as UNITS_OF
 
+DEFAULT_INSTANCE = "0"
+"""The id of Prometheus_AOM_Default, which paths need not contain."""
 JOB_LABEL = "service_id"
 POD_LABELS = ("pod_name", "task_id", "task_name", "pod_id", "pod")
 CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(

@@ -1,0 +1,133 @@
+"""Which source serves the usage of a job, so that the page never shows it twice: one rule for all clouds.
+
+A source that reads all jobs at once serves those that it may have. A source with calls for each job serves the rest,
+and what the first one was not found to have in two polls:
+
+    the new answer in bulk has a job   ► hold: the other source lets go of it at once  ► the parts are published
+    the new answer in bulk lacks a job ► the parts are published without it, and hold  ► the other one may have it
+
+What the parts in bulk show counts, not what was asked: a part that failed shows its last good answer for a while, and
+the jobs in it stay its own for as long. If the first source refuses, the other one takes over when these have expired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import Job, Status
+from trainfleet_exporter.polling import Topic
+
+_POLLS_WAITED = 2
+"""Polls in which a job is waited for in bulk, where readings are late: a new job needs no call of its own."""
+
+
+class JobSources:
+    """`in_bulk` returns whether the bulk source may have a job: None, it has to be found out. A job keeps the first
+    answer, whatever a later row lacks. `measured` are the states in which jobs use something. `interval` is that of
+    the bulk source, in seconds.
+    """
+
+    def __init__(
+        self,
+        fleet: Workspaces,
+        *,
+        in_bulk: Callable[[Job], bool | None],
+        measured: Collection[Status],
+        interval: float,
+    ) -> None:
+        self.polled: Topic[None] = Topic("usage", None)
+        """Published after each poll of a bulk source whose jobs have to be found out."""
+        self.left_out = 0
+        """How many jobs the other source leaves out because of its limit."""
+        self.is_refused = False
+        """Whether the bulk source has nothing for any job."""
+        self._fleet, self._in_bulk, self._measured, self._interval = fleet, in_bulk, measured, interval
+        self._known: dict[str, bool | None] = {}
+        """By job, what `in_bulk` said first."""
+        self._held: frozenset[str] = frozenset()
+        self._missed: dict[str, int] = {}
+        """How many polls in bulk did not find a job."""
+        self._answered: dict[str, bool] = {}
+        """The jobs that the other source answered for, and whether with any usage."""
+        self._lost: set[str] = set()
+        """The jobs that are held no longer, and that the other source has not answered for since."""
+        self._news = asyncio.Event()
+        self._watchers: list[Callable[[], None]] = []
+        fleet.watchers.append(self._forget)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever the bulk source takes jobs over."""
+        self._watchers.append(callback)
+
+    def may_be_in_bulk(self, job: Job) -> bool:
+        """Return whether the bulk source is to show the job if it has it."""
+        return job.status in self._measured and self._first_answer(job) is not False
+
+    def is_one_by_one(self, job: Job) -> bool:
+        """Return whether the job is the other source's."""
+        if job.status not in self._measured or (answer := self._first_answer(job)) is True:
+            return False
+        return answer is False or (not self.holds(job.job_id) and self.is_missed(job))
+
+    def is_missed(self, job: Job) -> bool:
+        """Return whether the job has been waited for long enough."""
+        polls = self._missed.get(job.job_id, 0)
+        ran = 0.0 if job.started is None else self._fleet.clock.now() - job.started
+        return self.is_refused or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
+
+    def holds(self, job_id: str) -> bool:
+        """Return whether parts in bulk show the job, or are about to."""
+        return job_id in self._held
+
+    def hold(self, job_ids: Collection[str]) -> None:
+        """Note the jobs that parts in bulk show, or are about to: from here on no other source shows them."""
+        before, self._held = self._held, frozenset(job_ids)
+        self._lost = (self._lost | before) - self._held
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self._held}
+        if not self._held <= before:
+            for callback in self._watchers:
+                callback()
+
+    def end_poll(self, running: Mapping[str, Job] | None, found: Collection[str], *, is_refused: bool) -> None:
+        """Note the end of a poll in bulk, good or bad: what it found of the `running` jobs. None: these are not known,
+        and nothing was learned."""
+        if running is not None:
+            self.is_refused = is_refused
+            self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in found}
+            self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
+            self._lost.intersection_update(running)
+        self.polled.publish(None)
+
+    def answered(self, job_id: str, *, with_usage: bool) -> None:
+        """Note an answer of the other source."""
+        if not self.holds(job_id):
+            self._answered[job_id] = with_usage
+            self._lost.discard(job_id)
+            self._news.set()
+
+    async def wait_until_replaced(self, running: Collection[str], *, with_usage: bool, deadline: float) -> None:
+        """Wait until `is_replaced`, at most until `deadline` (loop time), unless it cannot be."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._is_free(running) and not self.is_replaced(running, with_usage=with_usage):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def is_replaced(self, running: Collection[str], *, with_usage: bool) -> bool:
+        """Return whether the other source serves all running jobs: it answered, `with_usage` if need be."""
+        answers = [self._answered[job_id] for job_id in running if job_id in self._answered]
+        has_begun = any(answers) if with_usage else bool(answers)
+        return has_begun and self._is_free(running) and self._lost.isdisjoint(running)
+
+    def _is_free(self, running: Collection[str]) -> bool:
+        return not self.left_out and self._held.isdisjoint(running)
+
+    def _first_answer(self, job: Job) -> bool | None:
+        return self._known.setdefault(job.job_id, self._in_bulk(job))
+
+    def _forget(self) -> None:
+        self._known = {job_id: answer for job_id, answer in self._known.items() if job_id in self._fleet.live}

@@ -1,1 +1,0 @@
-"""ModelArts' collectors, one module each, over what they share of one provider."""

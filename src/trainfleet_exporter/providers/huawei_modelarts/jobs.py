@@ -1,0 +1,563 @@
+"""Jobs of ModelArts' v2 API: workspaces, live jobs and their ends, counts of finished jobs, the quota of jobs.
+
+Cost of a poll and workspace: one search for each 50 live jobs, and one for each ten jobs that are no longer live. How a
+job ended is looked up by its id: a search has no filter for the time of an end. A job that began and ended between two
+polls is therefore seen in the counts of finished jobs only: four searches for one row each.
+
+Times count milliseconds and 0 is "never", unless a docstring says otherwise. Every field may be absent or null.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from sys import intern
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
+from trainfleet_exporter.model import (
+    FINISHED,
+    Accelerator,
+    Accelerators,
+    Job,
+    JobCount,
+    JobPods,
+    Pod,
+    ProviderQuota,
+    Status,
+    Workspace,
+)
+from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.providers.huawei_modelarts.client import Api
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
+from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, RunningRecord, records
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole
+from trainfleet_exporter.transport import PAGE
+from trainfleet_exporter.transport.json_fields import iso_time, unusable
+
+# The answers, with the fields that are read.
+
+
+class WorkspaceRow(Struct, gc=False):
+    id: str | None = None
+    name: str | None = None
+
+
+class WorkspacesPage(Struct, gc=False):
+    total_count: float | None = None
+    workspaces: list[WorkspaceRow | None] | None = None
+
+
+class Tag(Struct, gc=False):
+    key: str | None = None
+    value: str | None = None
+
+
+class JobMetadata(Struct, gc=False):
+    """The identity of a job. Annotations are texts."""
+
+    id: str | None = None
+    name: str | None = None
+    workspace_id: str | None = None
+    create_time: float | None = None
+    user_name: str | None = None
+    annotations: dict[str, str | float | None] | None = None
+    tags: list[Tag] | None = None
+
+
+class CpuInfo(Struct, gc=False):
+    core_num: float | None = None
+
+
+class DeviceInfo(Struct, gc=False):
+    """The accelerators of one node."""
+
+    unit_num: float | None = None
+    product_name: str | None = None
+
+
+class MemoryInfo(Struct, gc=False):
+    """An amount of `unit`."""
+
+    size: float | None = None
+    unit: str | None = None
+
+
+class FlavorInfo(Struct, gc=False):
+    """The resources of one node."""
+
+    cpu: CpuInfo | None = None
+    gpu: DeviceInfo | None = None
+    npu: DeviceInfo | None = None
+    memory: MemoryInfo | None = None
+
+
+class AllocatedResources(Struct, gc=False):
+    """The resources of the main container on one node. `mem_size` counts GiB."""
+
+    cpu_core_num: float | None = None
+    mem_size: float | None = None
+    accelerator_num: float | None = None
+    accelerator_type: str | None = None
+
+
+class Flavor(Struct, gc=False):
+    """A kind of node: the flavor of a job, or what one role of a job asks for."""
+
+    flavor_type: str | None = None
+    flavor_info: FlavorInfo | None = None
+    main_container_allocated_resources: AllocatedResources | None = None
+
+
+class Resource(Struct, gc=False):
+    """The requested resources of a job. `flavor_detail` is that of public pools, `pool_id` of dedicated ones."""
+
+    policy: str | None = None
+    node_count: float | None = None
+    pool_id: str | None = None
+    flavor_detail: Flavor | None = None
+    main_container_allocated_resources: AllocatedResources | None = None
+
+
+class SchedulePolicy(Struct, gc=False):
+    """Priority 0 to 3."""
+
+    priority: float | None = None
+
+
+class JobSpec(Struct, gc=False):
+    resource: Resource | None = None
+    schedule_policy: SchedulePolicy | None = None
+    tags: list[Tag] | None = None
+
+
+class JobRole(Struct, gc=False):
+    """One role of a heterogeneous job."""
+
+    role: str | None = None
+    task_resource: Flavor | None = None
+
+
+class JobRow(Struct, gc=False):
+    """A row of ListTrainingJobs."""
+
+    kind: str | None = None
+    metadata: JobMetadata | None = None
+    status: JobStatus | None = None
+    spec: JobSpec | None = None
+    tasks: list[JobRole | None] | None = None
+    tags: list[Tag] | None = None
+
+    @property
+    def id(self) -> str:
+        """Empty if the row has none."""
+        return (self.metadata and self.metadata.id) or ""
+
+
+class JobsPage(Struct, gc=False):
+    """`total` is how many jobs match in all."""
+
+    total: float | None = None
+    items: list[JobRow | None] | None = None
+
+
+class Quota(Struct, gc=False):
+    """The limit and the number of a resource. A quota of -1 is none."""
+
+    resource: str | None = None
+    quota: float | None = None
+    used: float | None = None
+
+
+class Quotas(Struct, gc=False):
+    quotas: list[Quota] | None = None
+
+
+NO_METADATA: Final = JobMetadata()
+NO_STATUS: Final = JobStatus()
+NO_SPEC: Final = JobSpec()
+NO_RESOURCE: Final = Resource()
+NO_FLAVOR: Final = Flavor()
+NOT_ALLOCATED: Final = AllocatedResources()
+
+# Words.
+
+JOB_STATUS = {
+    "Creating": Status.CREATING,
+    "Pending": Status.QUEUED,
+    "Running": Status.RUNNING,
+    "Terminating": Status.STOPPING,
+    "Completed": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Abnormal": Status.FAILED,
+    "Terminated": Status.STOPPED,
+}
+LIVE = tuple(phase for phase, status in JOB_STATUS.items() if status not in FINISHED)
+TERMINAL = tuple(phase for phase, status in JOB_STATUS.items() if status in FINISHED)
+STATES = tuple((JOB_STATUS[phase], phase) for phase in LIVE)
+HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
+RETRIES = "fault-tolerance/job-retry-num"
+"""The annotation with the number of restarts that a job is allowed."""
+DEFAULT_WORKSPACE = "0"
+"""The only one in a region that does not serve workspaces."""
+
+# From answers to the model.
+
+
+def job_status(phase: str) -> Status:
+    """The common word for a job's phase."""
+    return JOB_STATUS.get(phase, Status.UNKNOWN)
+
+
+def job(row: JobRow, workspace_id: str = "") -> Job | None:
+    """A job, in this workspace unless its row names one; None without an id."""
+    metadata, state, spec = row.metadata or NO_METADATA, row.status or NO_STATUS, row.spec or NO_SPEC
+    if not metadata.id:
+        return None
+    resource, phase, runs = spec.resource or NO_RESOURCE, state.phase or "", state.running_records
+    status = job_status(phase)
+    has_ended = status in FINISHED
+    roles = [] if has_ended else list(_roles(row))
+    return Job(
+        job_id=metadata.id,
+        name=metadata.name or "",
+        job_type=row.kind or "",
+        workspace_id=metadata.workspace_id or workspace_id,
+        pool_id=resource.pool_id or "",
+        user_name=metadata.user_name or "",
+        resource_type=(resource.flavor_detail and resource.flavor_detail.flavor_type) or "",
+        payment_type=resource.policy or "",
+        status=status,
+        platform_status=phase,
+        reason=(last.end_reason or "") if runs and (last := runs[-1]) is not None else "",
+        holds_resources=None if status is Status.UNKNOWN else status in HOLDING,
+        priority=whole(spec.schedule_policy.priority) if spec.schedule_policy else None,
+        created=unix_time(metadata.create_time, per_second=1000),
+        started=unix_time(state.start_time, per_second=1000),
+        finished=last_end(runs) if has_ended else None,
+        duration=seconds(state.duration),
+        # Runs after the first. start_type does not mark them: a run on another node has that of a first one.
+        restarts=len(runs) - 1 if runs else None,
+        cpu_cores=_total((role.nodes, role.cpu) for role in roles),
+        memory_bytes=gibibytes(_total((role.nodes, role.memory_gib) for role in roles)),  # by habit (unproven)
+        nodes=None if has_ended else amount(resource.node_count),
+        accelerators=_accelerators(roles),
+        tags=_tags(row, metadata, spec),
+    )
+
+
+def seconds(milliseconds: float | None) -> float | None:
+    """The seconds of a duration; 0 is "never"."""
+    given = amount(milliseconds)
+    return given / 1000 if given else None
+
+
+def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
+    """The end of the last run (Unix seconds); jobs have no field for their own end."""
+    return max((end for run in runs or () if run is not None and (end := unix_time(run.end_at))), default=None)
+
+
+class JobTasks(Struct, frozen=True, gc=False):
+    """The names of a job's tasks, and how often the job may be restarted after a failure."""
+
+    names: tuple[str, ...] = ()
+    restarts_allowed: int | None = None
+
+
+def tasks(row: JobRow) -> JobTasks:
+    """The tasks of a job."""
+    annotations = (row.metadata or NO_METADATA).annotations or {}
+    return JobTasks(_task_names(row), whole(number(annotations.get(RETRIES))))
+
+
+def _task_names(row: JobRow) -> tuple[str, ...]:
+    """Each once. They are the same few in most jobs, and so are the objects."""
+    names = (row.status or NO_STATUS).tasks or ()
+    return tuple(dict.fromkeys(intern(name) for name in names if isinstance(name, str) and name))
+
+
+def details(job_id: str, tasks: JobTasks) -> list[object]:
+    """A job's tasks, each as a pod: their names and roles, and not their states. And how it may be restarted."""
+    found: list[object] = [Pod(job_id=job_id, pod_id=task, role=intern(role_of(task))) for task in tasks.names]
+    if tasks.restarts_allowed is not None:
+        found.append(JobPods(job_id=job_id, restarts_allowed=tasks.restarts_allowed))
+    return found
+
+
+def role_of(task: str) -> str:
+    """The role in a task's name: `worker` of `worker-0`."""
+    return task.rpartition("-")[0] or task
+
+
+def accelerator_kind(name: str) -> Accelerator | None:
+    """Return the kind that a resource key or a flavor's word means: `huawei.com/ascend-1980`, `nvidia.com/gpu`,
+    `tnt004`, `GPU`."""
+    word = name.lower()
+    if "ascend" in word or "npu" in word or "snt" in word:
+        return "npu"
+    # tnt004 is the documented example of a GPU's key (Tesla T4); flavors name others in the same way.
+    return "gpu" if "gpu" in word or "nvidia" in word or word.startswith(("tnt", "vnt", "pnt")) else None
+
+
+class Role(Struct, gc=False):
+    """The requested resources of each of several nodes."""
+
+    nodes: float | None = None
+    cpu: float | None = None
+    memory_gib: float | None = None
+    devices: Accelerators | None = None
+
+
+def _roles(row: JobRow) -> Iterator[Role]:
+    """The roles of a job. Heterogeneous jobs list theirs; the names of its tasks say how many nodes each has.
+
+    An unreadable role has an unknown number of nodes, and if the name of a task is unreadable, so has every role.
+    """
+    if not row.tasks:
+        resource = (row.spec or NO_SPEC).resource or NO_RESOURCE
+        container = resource.main_container_allocated_resources or NOT_ALLOCATED
+        yield _role(container, resource.flavor_detail or NO_FLAVOR, amount(resource.node_count))
+        return
+    is_complete = None not in ((row.status or NO_STATUS).tasks or ())
+    counts = Counter(role_of(task) for task in _task_names(row)) if is_complete else Counter[str]()
+    for role in row.tasks:
+        if role is None:
+            unusable({}, "malformed")
+            yield Role()
+            continue
+        flavor = role.task_resource or NO_FLAVOR
+        container = flavor.main_container_allocated_resources or NOT_ALLOCATED
+        yield _role(container, flavor, counts.get(role.role or ""))
+
+
+def _role(container: AllocatedResources, flavor: Flavor, nodes: float | None) -> Role:
+    info = flavor.flavor_info or FlavorInfo()
+    cpu, memory = amount(container.cpu_core_num), amount(container.mem_size)
+    if cpu is None and info.cpu is not None:
+        cpu = amount(info.cpu.core_num)
+    if memory is None and info.memory is not None and (info.memory.unit or "").upper() in {"GB", "GIB", ""}:
+        memory = amount(info.memory.size)
+    return Role(nodes, cpu, memory, _devices_of(container, flavor, info))
+
+
+def _devices_of(container: AllocatedResources, flavor: Flavor, info: FlavorInfo) -> Accelerators | None:
+    """The accelerators of one node; None if the answer does not say."""
+    each, flavor_type = amount(container.accelerator_num), flavor.flavor_type or ""
+    if each is not None:
+        model = container.accelerator_type or ""
+        kind = accelerator_kind(model) or accelerator_kind(flavor_type)
+        return Accelerators(kind or "gpu", model if each else "", each) if kind or not each else None
+    kinds: Sequence[tuple[Accelerator, DeviceInfo | None]] = (("npu", info.npu), ("gpu", info.gpu))
+    for kind, devices in kinds:
+        if devices is not None and (units := amount(devices.unit_num)):
+            return Accelerators(kind, devices.product_name or "", units)
+    return Accelerators("gpu", "", 0.0) if flavor_type.upper() == "CPU" else None
+
+
+def _total(amounts: Iterable[tuple[float | None, float | None]]) -> float | None:
+    """The sum over roles of nodes times what each has; None if it is not known of every role."""
+    found = []
+    for nodes, each in amounts:
+        if nodes is None or each is None:
+            return None
+        found.append(nodes * each)
+    return math.fsum(found) if found else None
+
+
+def _accelerators(roles: Iterable[Role]) -> tuple[Accelerators, ...]:
+    """By kind and model, over all roles; none where it is not known of every role."""
+    counts: defaultdict[tuple[Accelerator, str], float] = defaultdict(float)
+    for role in roles:
+        if role.nodes is None or role.devices is None:
+            return ()
+        counts[role.devices.kind, role.devices.model] += role.nodes * role.devices.count
+    real = {key: count for key, count in counts.items() if count} or counts
+    return tuple(Accelerators(kind, model, count) for (kind, model), count in real.items())
+
+
+def _tags(row: JobRow, metadata: JobMetadata, spec: JobSpec) -> tuple[tuple[str, str], ...]:
+    found = {key: value for key, value in (metadata.annotations or {}).items() if isinstance(value, str)}
+    for tags in (row.tags, metadata.tags, spec.tags):
+        found.update((tag.key, tag.value or "") for tag in tags or () if tag.key)
+    return tuple(found.items())
+
+
+def quota(answer: Quotas) -> ProviderQuota | None:
+    """The quota of training jobs; None if the answer does not have it. -1 is "no limit", of which there is none."""
+    found = [row for row in answer.quotas or () if row.resource == "job-num"]
+    return ProviderQuota(limit=whole(found[0].quota), used=whole(found[0].used)) if found else None
+
+
+# The calls.
+
+Filter: TypeAlias = tuple[str, str, Sequence[str]]
+"""(key, operator, values) of a search."""
+JOBS_PAGE, WORKSPACES_PAGE = 50, 1000
+_SEARCH = "ListTrainingJobs"
+
+
+async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
+    """GET /v1/{project}/workspaces: those that the identity may enter. `offset` is a page's number."""
+
+    async def read_page(number: int) -> Page[WorkspaceRow]:
+        query = {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}
+        page = await api.get("ListWorkspaces", "workspaces", WorkspacesPage, query, version=1, deadline=deadline)
+        return Page(whole(page.total_count), page.workspaces)
+
+    return await read_whole_list(read_page, id_of=attrgetter("id"), operation="ListWorkspaces")
+
+
+async def search_jobs(api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float) -> Listing[JobRow]:
+    """POST /v2/{project}/training-job-searches: all pages, oldest first. `offset` is a page's number."""
+
+    async def read_page(number: int) -> Page[JobRow]:
+        page = await _search(api, workspace_id, filters, offset=number, limit=JOBS_PAGE, deadline=deadline)
+        return Page(whole(page.total), page.items)
+
+    return await read_whole_list(read_page, id_of=attrgetter("id"), operation=_SEARCH)
+
+
+async def _search(
+    api: Api, workspace_id: str, filters: Sequence[Filter], *, offset: int, limit: int, deadline: float
+) -> JobsPage:
+    body = {
+        "offset": offset,
+        "limit": limit,
+        "sort_by": "create_time",
+        "order": "asc",
+        "workspace_id": workspace_id,
+        "filters": [{"key": key, "operator": how, "value": list(values)} for key, how, values in filters],
+    }
+    given: Mapping[str, Any] = {"method": "POST", "body": json.dumps(body).encode(), "limits": PAGE}
+    return await api.get(_SEARCH, "training-job-searches", JobsPage, deadline=deadline, **given)
+
+
+# The collectors.
+
+_BY_ID_AT_ONCE = 10
+"""The number of values in one filter."""
+_LONGEST_WINDOW = 30 * 86400.0
+"""Seconds. A search by creation time spans 31 days at most."""
+_QUOTA = "quota"
+"""The part of the project's quota; the other parts of the counts are workspaces."""
+
+
+class Jobs:
+    """The collectors of workspaces and jobs."""
+
+    def __init__(self, api: Api, config: HuaweiModelArtsConfig, fleet: Workspaces) -> None:
+        self._api, self._fleet = api, fleet
+        self._tasks: dict[str, JobTasks] = {}
+        """Those of each live job by its latest row."""
+        self._window = min(config.job_window, _LONGEST_WINDOW)
+        self._count_turns = FairQueue()
+        self._served: set[str] = set()
+        """Operations that regions may lack and that were answered here."""
+        fleet.watchers.append(self._forget_tasks)
+
+    def tasks_of(self, job_id: str) -> tuple[str, ...]:
+        """Return the names of the tasks of a live job."""
+        return self._tasks[job_id].names if job_id in self._tasks else ()
+
+    @collector("workspaces")
+    async def workspaces(self, poll: Poll) -> None:
+        """Those that the identity may enter; the default one in a region that does not serve workspaces."""
+
+        async def read(deadline: float) -> Listing[WorkspaceRow]:
+            try:
+                listing = await list_workspaces(self._api, deadline)
+            except (RequestRefused, NotFound) as error:
+                self._raise_if_served(error, "workspaces")
+                return Listing({DEFAULT_WORKSPACE: WorkspaceRow(DEFAULT_WORKSPACE, "default")})
+            self._served.add("workspaces")
+            return listing
+
+        await self._fleet.read_list(poll, read, lambda row: Workspace(row.id, row.name or "") if row.id else None)
+
+    @collector("jobs")
+    async def jobs(self, poll: Poll) -> None:
+        """One search for all live phases; then those that are in it no longer."""
+        await self._fleet.poll_jobs(poll, self._read_live, self._read_ends, self._details)
+
+    def jobs_expired(self, key: str) -> None:
+        """Forget a workspace."""
+        self._fleet.expired(key)
+
+    async def _read_live(self, read: WorkspaceRead) -> None:
+        await self._read(read, "phase", LIVE, read.part.deadline)
+
+    async def _read_ends(self, read: WorkspaceRead) -> bool:
+        for start in range(0, len(read.pending), _BY_ID_AT_ONCE):
+            asked = read.pending[start : start + _BY_ID_AT_ONCE]
+            try:
+                await self._read(read, "id", asked, read.until)
+            except CloudError as error:
+                read.part.failed(read.ends, error)
+                read.lost += asked
+        return False
+
+    async def _read(self, read: WorkspaceRead, key: str, values: Sequence[str], deadline: float) -> None:
+        listing = await search_jobs(self._api, read.part.key, [(key, "in", values)], deadline=deadline)
+        read.part.dropped("malformed", listing.malformed)
+        for job_id, row in listing.rows.items():
+            found = job(row, read.part.key) if key != "id" or job_id in values else None
+            if found is not None:
+                self._tasks[job_id] = tasks(row)
+                read.found[job_id] = found, records(row.status or NO_STATUS, found.created)
+
+    def _details(self, job: Job) -> Iterable[object]:
+        known = self._tasks.get(job.job_id)
+        return () if known is None else details(job.job_id, known)
+
+    def _forget_tasks(self) -> None:
+        self._tasks = {job_id: tasks for job_id, tasks in self._tasks.items() if job_id in self._fleet.live}
+
+    @collector("job_counts")
+    async def job_counts(self, poll: Poll) -> None:
+        """Finished jobs by phase, of those that were created within the window; and the quota of the project."""
+
+        async def read(part: Part) -> None:
+            if part.key == _QUOTA:
+                await self._read_quota(part)
+                return
+            now = self._fleet.clock.now()
+            created = iso_time(now - self._window), iso_time(now)
+            counts = []
+            for phase in TERMINAL:
+                filters = [("phase", "in", (phase,)), ("create_time", "between", created)]
+                page = await _search(self._api, part.key, filters, offset=0, limit=1, deadline=part.deadline)
+                if (count := whole(page.total)) is None:
+                    raise BadAnswer("the answer has no total", operation=_SEARCH)
+                counts.append(JobCount(part.key, job_status(phase), phase, count))
+            await part.publish(counts)
+
+        keys = [*await self._fleet.ids.get(), _QUOTA]
+        poll.keep_only(keys)
+        await self._count_turns.read_each(poll, keys, read, at_once=self._fleet.at_once)
+
+    async def _read_quota(self, part: Part) -> None:
+        operation, query = "ShowTrainingQuotas", {"resource": "job-num"}
+        try:
+            answer = await self._api.get(operation, "training-quotas", Quotas, query, deadline=part.deadline)
+        except (RequestRefused, NotFound) as error:
+            self._raise_if_served(error, operation)
+            await part.publish([])
+            return
+        if (found := quota(answer)) is None:
+            raise BadAnswer("the answer has no quota of jobs", operation=operation)
+        self._served.add(operation)
+        await part.publish([found])
+
+    def _raise_if_served(self, error: CloudError, what: str) -> None:
+        if error.status != 404 or what in self._served:
+            raise error

@@ -1,0 +1,669 @@
+"""Dedicated pools: what they are and have, their workloads and queues, who holds their accelerators, their nodes.
+
+Cost of a poll: one call for each workspace and one for the amounts of all pools; and for each pool one for its
+workloads, one for each 500 that are queued, one for each 500 that run (`pool_users`), one for each 500 nodes. Announced
+work on nodes: one for each workspace and 100 events, ended ones included.
+
+Every field may be absent or null. Amounts are Kubernetes quantities under keys such as `cpu`, `memory` or
+`huawei.com/ascend-1980`; those of workloads have units: `2 Cores`, `6.52 GiB`, `8`.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and its sister pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+from msgspec import Struct, UnsetType, field
+
+from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.fleet.lists import pages_by_token
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import (
+    Accelerator,
+    Accelerators,
+    MaintenanceState,
+    Node,
+    NodeCondition,
+    NodeCount,
+    NodeMaintenance,
+    Pool,
+    PoolAmounts,
+    PoolQueue,
+    PoolStatus,
+    PoolUser,
+    PoolWorkloads,
+    QueuePlace,
+    Status,
+)
+from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
+from trainfleet_exporter.providers.collectors import distinct
+from trainfleet_exporter.providers.huawei_modelarts.client import NO_ROWS, Api, Rows, rows_of, segment
+from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
+from trainfleet_exporter.providers.huawei_modelarts.jobs import accelerator_kind
+from trainfleet_exporter.providers.jobs.history import checked_code
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list, with_unread
+from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, utc_time, whole
+from trainfleet_exporter.transport import PAGE
+from trainfleet_exporter.transport.json_fields import unusable
+
+# The answers, with the fields that are read.
+
+Amounts: TypeAlias = dict[str, str | float | None]
+
+
+class PoolLabels(Struct, gc=False):
+    name: str | None = field(name="os.modelarts/name", default=None)
+
+
+class PoolMetadata(Struct, gc=False):
+    """`name` is the id of a pool; people know it by its label."""
+
+    name: str | None = None
+    labels: PoolLabels | None = None
+
+
+class PoolSpec(Struct, gc=False):
+    """`Dedicate` or `Logical`."""
+
+    type: str | None = None
+
+
+class FlavorCount(Struct, gc=False):
+    """How many nodes of one flavor."""
+
+    count: float | None = None
+
+
+NodesOfCondition: TypeAlias = list[FlavorCount | None] | FlavorCount | str | float | bool | None
+"""The API page and its examples have a list, the SDK one object. Nothing but a list is taken."""
+
+
+class PoolNodes(Struct, gc=False):
+    """The nodes of a pool by their condition. A condition that no node is in is left out."""
+
+    available: NodesOfCondition = None
+    abnormal: NodesOfCondition = None
+    creating: NodesOfCondition = None
+    deleting: NodesOfCondition = None
+
+
+class PoolState(Struct, gc=False):
+    """`parent` and `root` are ids of pools."""
+
+    phase: str | None = None
+    resources: PoolNodes | None = None
+    parent: str | None = None
+    root: str | None = None
+
+
+class PoolRow(Struct, gc=False):
+    metadata: PoolMetadata | None = None
+    spec: PoolSpec | None = None
+    status: PoolState | None = None
+
+
+class PoolsAnswer(Struct, gc=False):
+    items: Rows[PoolRow] = NO_ROWS
+
+
+class AmountsTable(Struct, gc=False):
+    value: Amounts | None = None
+
+
+class PoolTable(Struct, gc=False):
+    capacity: AmountsTable | None = None
+    allocated: AmountsTable | None = None
+
+
+class RuntimeRow(Struct, gc=False):
+    """What a pool has, and what of it is allocated."""
+
+    metadata: PoolMetadata | None = None
+    table: PoolTable | None = None
+
+
+class RuntimeAnswer(Struct, gc=False):
+    items: Rows[RuntimeRow] = NO_ROWS
+
+
+class WorkloadCounts(Struct, gc=False):
+    """The workloads of one type by status. A status that is left out has none."""
+
+    type: str | None = None
+    status: dict[str, float | None] | None = None
+
+
+class WorkloadStatistics(Struct, gc=False):
+    """The workloads of a pool, by type; one that is left out has none."""
+
+    items: Rows[WorkloadCounts] = NO_ROWS
+
+
+class StatisticsAnswer(Struct, gc=False):
+    """The table of the API page calls it `statics`, the example `statistics`."""
+
+    statistics: WorkloadStatistics | None = None
+    statics: WorkloadStatistics | None = None
+
+
+class WorkloadRow(Struct, gc=False, rename="camel"):
+    """A position of -1 is none."""
+
+    uid: str | None = None
+    name: str | None = None
+    job_uuid: str | None = field(name="jobUUID", default=None)
+    type: str | None = None
+    user_name: str | None = None
+    pending_position: float | None = None
+    resource_requirement: Amounts | None = None
+
+    @property
+    def id(self) -> str:
+        """What tells it apart from others; empty without any of its names."""
+        return self.uid or self.name or self.job_uuid or ""
+
+
+class WorkloadsPage(Struct, gc=False):
+    """Whether `total` is there is contradicted."""
+
+    total: float | None = None
+    items: Rows[WorkloadRow] = NO_ROWS
+
+
+class NodeMetadata(Struct, gc=False):
+    name: str | None = None
+
+
+class NodeSpec(Struct, gc=False):
+    flavor: str | None = None
+
+
+class NodeState(Struct, gc=False, rename="camel"):
+    """Resources that are not available are allocated."""
+
+    phase: str | None = None
+    private_ip: str | None = None
+    resources: Amounts | None = None
+    available_resources: Amounts | None = None
+
+
+class NodeRow(Struct, gc=False):
+    metadata: NodeMetadata | None = None
+    spec: NodeSpec | None = None
+    status: NodeState | None = None
+
+
+class NodesMetadata(Struct, gc=False):
+    """The token for the next page; without it there is none."""
+
+    next_page: str | None = field(name="continue", default=None)
+
+
+class NodesPage(Struct, gc=False):
+    metadata: NodesMetadata | None = None
+    items: Rows[NodeRow] = NO_ROWS
+
+
+class EventRow(Struct, gc=False, rename="camel"):
+    """Work on a node. Times such as `2025-09-15T07:02:30Z`. Without `not_before`, it begins at once."""
+
+    id: str | None = None
+    type: str | None = None
+    state: str | None = None
+    node_name: str | None = None
+    pool_name: str | None = None
+    publish_time: str | None = None
+    start_time: str | None = None
+    not_before: str | None = None
+
+
+class EventsPage(Struct, gc=False):
+    count: float | None = None
+    events: list[EventRow | None] | None = None
+
+
+NO_STATE: Final = PoolState()
+NO_TABLE: Final = PoolTable()
+NO_NODE: Final = NodeState()
+
+# Words.
+
+WORKLOAD_STATUS = {
+    "Queue": Status.QUEUED,
+    "Pending": Status.STARTING,
+    "Creating": Status.CREATING,
+    "Running": Status.RUNNING,
+    "Terminating": Status.STOPPING,
+    "Completed": Status.SUCCEEDED,
+    "Failed": Status.FAILED,
+    "Abnormal": Status.FAILED,
+    "Terminated": Status.STOPPED,
+}
+WORKLOAD_TYPES = ("train", "infer", "notebook")
+KINDS = {"train": "training", "notebook": "notebook", "infer": "service", "x-infer": "service"}
+CONDITIONS: Sequence[NodeCondition] = ("available", "abnormal", "creating", "deleting")
+MAINTENANCE_STATE = {
+    "inquiring": MaintenanceState.INQUIRING,
+    "scheduled": MaintenanceState.SCHEDULED,
+    "executing": MaintenanceState.EXECUTING,
+}
+MAINTENANCE_ENDED = frozenset({"completed", "failed", "canceled"})
+_UNIT = re.compile(r"(?<=[0-9])\s*(?:cores?|cards?|units?)\s*\Z", re.ASCII | re.IGNORECASE)
+
+# From answers to the model.
+
+
+def pool(row: PoolRow) -> Pool | None:
+    """A row of the pools' list; None without an id."""
+    metadata, state = row.metadata, row.status or NO_STATE
+    if metadata is None or not metadata.name:
+        return None
+    root = state.root or ""
+    return Pool(
+        pool_id=metadata.name,
+        name=(metadata.labels and metadata.labels.name) or "",
+        resource_type=(row.spec and row.spec.type) or "",
+        parent_pool_id=state.parent or (root if root != metadata.name else ""),
+        status=POOL_STATUS.get(state.phase or "", PoolStatus.UNKNOWN),
+        nodes=tuple(_node_counts(state.resources)) if state.resources else (),
+    )
+
+
+def _node_counts(nodes: PoolNodes) -> Iterator[NodeCount]:
+    """The conditions of which every flavor's count can be read. `available` nodes are healthy ones, not free ones."""
+    for condition in CONDITIONS:
+        flavors = getattr(nodes, condition) or []  # a condition that is absent in a given answer has no nodes
+        if isinstance(flavors, list):
+            counts = [None if flavor is None else whole(flavor.count) for flavor in flavors]
+            known = [count for count in counts if count is not None]
+            if len(known) == len(counts):
+                yield NodeCount(condition, sum(known))
+
+
+def pool_amounts(row: RuntimeRow) -> PoolAmounts | None:
+    """What a pool has, and what of it is allocated; None without an id."""
+    if row.metadata is None or not row.metadata.name:
+        return None
+    table = row.table or NO_TABLE
+    capacity = (table.capacity and table.capacity.value) or {}
+    allocated = (table.allocated and table.allocated.value) or {}
+    return PoolAmounts(
+        pool_id=row.metadata.name,
+        capacity_cpu_cores=quantity(capacity.get("cpu")),
+        capacity_memory_bytes=quantity(capacity.get("memory")),
+        capacity_accelerators=devices(capacity),
+        allocated_cpu_cores=quantity(allocated.get("cpu")),
+        allocated_memory_bytes=quantity(allocated.get("memory")),
+        allocated_accelerators=devices(allocated),
+    )
+
+
+def devices(amounts: Amounts) -> tuple[Accelerators, ...]:
+    """Every accelerator key of the resources of a pool or node, by its raw name."""
+    return tuple(
+        Accelerators(kind, key, count)
+        for key, given in amounts.items()
+        if (kind := accelerator_kind(key)) is not None and (count := quantity(given)) is not None
+    )
+
+
+def workloads(pool_id: str, answer: StatisticsAnswer) -> tuple[list[PoolWorkloads], Counter[str]]:
+    """The workload statistics of a pool, and what was dropped, by reason. BadAnswer if the answer has none at all.
+
+    Types and states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it
+    is not even known of what, neither are the zeros.
+    """
+    given = answer.statistics or answer.statics
+    if given is None or isinstance(given.items, UnsetType):
+        raise BadAnswer("the answer has no statistics", operation="ShowWorkloadStatistics")
+    dropped, counts = Counter[str](), dict[tuple[str, str], int | None]()
+    seen, zeros_are_known = set[str](), True
+    for item in given.items or ():
+        if item is None or not item.type or item.status is None:
+            dropped["malformed"] += 1
+            zeros_are_known = False
+        elif item.type in seen:
+            dropped["duplicate"] += 1
+        else:
+            seen.add(item.type)
+            for word, value in (dict.fromkeys(WORKLOAD_STATUS, 0.0) | item.status).items():
+                count = counts[item.type, word] = whole(value)
+                dropped["malformed"] += count is None
+    if zeros_are_known:
+        counts = {**dict.fromkeys(product(WORKLOAD_TYPES, WORKLOAD_STATUS), 0), **counts}
+    rows = [
+        PoolWorkloads(pool_id, kind, WORKLOAD_STATUS.get(word, Status.UNKNOWN), word, count)
+        for (kind, word), count in counts.items()
+        if count is not None
+    ]
+    return rows, dropped
+
+
+def queue_places(rows: Iterable[WorkloadRow], jobs: Collection[str]) -> list[QueuePlace]:
+    """The places of `jobs` in a pool's queue, given all of its rows.
+
+    Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
+    """
+    given = [(row.job_uuid or "", whole(row.pending_position)) for row in rows]  # -1, "none", is no whole number
+    places = {job_id: position for job_id, position in given if job_id and position is not None}
+    first = min((position for _, position in given if position is not None), default=1)
+    return [QueuePlace(job_id, position + (first == 0)) for job_id, position in places.items() if job_id in jobs]
+
+
+def pool_queue(
+    pool_id: str, rows: Collection[WorkloadRow], kinds: Collection[Accelerator], *, unreadable: int = 0
+) -> PoolQueue:
+    """Return the sum of the requests in a pool's queue; 0 for `kinds` of the pool that no row requests.
+
+    If one row's amount of a kind cannot be read, that kind is left out, because the sum would be too low. All kinds are
+    left out if a row has no request, or if rows were `unreadable` as a whole.
+    """
+    if unreadable or not all(row.resource_requirement for row in rows):
+        return PoolQueue(pool_id, ())
+    counts: dict[Accelerator, float] = dict.fromkeys(sorted(kinds), 0.0)
+    unknown: set[Accelerator] = set()
+    for row in rows:
+        for kind, count in _requests(row):
+            if count is None:
+                unknown.add(kind)
+            else:
+                counts[kind] = counts.get(kind, 0.0) + count
+    return PoolQueue(
+        pool_id, tuple(Accelerators(kind, "", count) for kind, count in counts.items() if kind not in unknown)
+    )
+
+
+def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
+    """Return the number of accelerators of a pool that each user holds, by type of workload, from the running
+    workloads.
+
+    The rows have names of users, but no user ids. A row with unreadable amounts adds nothing, and counts as malformed.
+    """
+    held: defaultdict[tuple[str, str, Accelerator], float] = defaultdict(float)
+    for row in rows:
+        if not row.resource_requirement:
+            unusable(row.resource_requirement, "no_data")
+        for kind, count in _requests(row):
+            held[row.user_name or "", KINDS.get(row.type or "", row.type or ""), kind] += count or 0.0
+    found: defaultdict[tuple[str, str], list[Accelerators]] = defaultdict(list)
+    for (user, work, kind), count in held.items():
+        if count:
+            found[user, work].append(Accelerators(kind, "", count))
+    return [PoolUser(pool_id, "", user, work, tuple(counts)) for (user, work), counts in found.items()]
+
+
+def _requests(row: WorkloadRow) -> Iterator[tuple[Accelerator, float | None]]:
+    """The requested accelerators of a workload: `16`, `"16"`, `"2 Cards"`; None if the amount cannot be read."""
+    for key, given in (row.resource_requirement or {}).items():
+        if (kind := accelerator_kind(key)) is not None:
+            yield kind, quantity(_UNIT.sub("", given)) if isinstance(given, str) else amount(given)
+
+
+def node(pool_id: str, row: NodeRow) -> Node | None:
+    """A row of a pool's nodes; None without a name. What is not available is allocated."""
+    if row.metadata is None or not row.metadata.name:
+        return None
+    state = row.status or NO_NODE
+    capacity, free = state.resources or {}, state.available_resources or {}
+    cpu, memory, cards = quantity(capacity.get("cpu")), quantity(capacity.get("memory")), devices(capacity)
+    taken = [(card, _taken(card.count, free.get(card.model))) for card in cards]
+    return Node(
+        pool_id=pool_id,
+        node_name=row.metadata.name,
+        node_type=(row.spec and row.spec.flavor) or "",
+        node_ip=state.private_ip or "",
+        status=POOL_STATUS.get(state.phase or "", PoolStatus.UNKNOWN),
+        capacity_cpu_cores=cpu,
+        capacity_memory_bytes=memory,
+        capacity_accelerators=cards,
+        allocated_cpu_cores=_taken(cpu, free.get("cpu")),
+        allocated_memory_bytes=_taken(memory, free.get("memory")),
+        allocated_accelerators=tuple(
+            Accelerators(card.kind, card.model, count) for card, count in taken if count is not None
+        ),
+    )
+
+
+def _taken(capacity: float | None, free: str | float | None) -> float | None:
+    left = quantity(free)
+    return None if capacity is None or left is None else max(0.0, capacity - left)
+
+
+def maintenance(row: EventRow) -> NodeMaintenance | None:
+    """Announced work on a node; None if it has ended or has no id.
+
+    Work without a planned time begins when it starts, or else when it was announced.
+    """
+    if not row.id or row.state in MAINTENANCE_ENDED:
+        return None
+    return NodeMaintenance(
+        pool_id=row.pool_name or "",
+        node_name=row.node_name or "",
+        event_id=row.id,
+        kind=checked_code(row.type),
+        state=MAINTENANCE_STATE.get(row.state or "", MaintenanceState.UNKNOWN),
+        begins=utc_time(row.not_before or row.start_time or row.publish_time),
+    )
+
+
+# The collectors.
+
+POOL_PAGE, EVENTS_PAGE = 500, 100
+"""Rows of a page: nodes and workloads of a pool; announced work."""
+_AMOUNTS = "runtime metrics"
+_QUEUE = "queue of "
+"""The prefix of the part of a pool's queue; the part of its counts is its id."""
+
+
+class Owned:
+    """What each workspace lists, so that each thing is shown by one of them: the first that listed it."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, tuple[str, ...]] = {}
+        """By workspace, of the latest list that could be read."""
+        self._stale: set[str] = set()
+        """Workspaces whose last good list was kept long enough: others may show what is in it."""
+
+    def keep_only(self, workspace_ids: Collection[str]) -> None:
+        """Forget other workspaces."""
+        self.ids = {key: ids for key, ids in self.ids.items() if key in workspace_ids}
+
+    def expired(self, workspace_id: str) -> None:
+        """Let other workspaces show what this one lists."""
+        self._stale.add(workspace_id)
+
+    def elsewhere(self, workspace_id: str) -> set[str]:
+        """Return the ids that other workspaces show. No await may follow until `own`."""
+        return {one for key in self.ids.keys() - {workspace_id} - self._stale for one in self.ids[key]}
+
+    def own(self, workspace_id: str, ids: Iterable[str], *, malformed: int = 0) -> None:
+        """Note a list. As many known ids stay as there were malformed rows, which may be about them."""
+        self._stale.discard(workspace_id)
+        self.ids[workspace_id] = with_unread(ids, self.ids.get(workspace_id, ()), malformed=malformed)
+
+
+class Pools:
+    """The collectors of pools. `listed` has the kinds of accelerators of each pool, by its id."""
+
+    def __init__(self, api: Api, config: HuaweiModelArtsConfig, fleet: Workspaces) -> None:
+        self.listed: Topic[Mapping[str, frozenset[Accelerator]]] = Topic("pools", {})
+        self._api, self._fleet = api, fleet
+        self._has_jobs = config.collectors.jobs.enabled
+        self._turns: defaultdict[str, FairQueue] = defaultdict(FairQueue)
+        self._pools, self._events = Owned(), Owned()
+        self._kinds: Mapping[str, frozenset[Accelerator]] = {}
+        self._queued: dict[str, int] = {}
+        """By pool, how many workloads its latest counts have in the queue."""
+
+    @collector("pools")
+    async def pools(self, poll: Poll) -> None:
+        """A part for each workspace's pools; then one for the amounts of all, which are shown for listed pools only."""
+        is_known = False
+        with self.listed.polling():
+            try:
+                workspace_ids = await self._fleet.ids.get()
+                poll.keep_only([*workspace_ids, _AMOUNTS])
+                self._pools.keep_only(workspace_ids)
+                read = await self._read_each(poll, "pools", workspace_ids, self._read_pools)
+                is_known = bool(read) or not workspace_ids
+                await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
+            finally:
+                ids = [pool_id for ids in self._pools.ids.values() for pool_id in ids]
+                self.listed.publish({key: self._kinds.get(key, frozenset()) for key in ids}, known=is_known)
+
+    def pools_expired(self, key: str) -> None:
+        """Its pools are polled still, and may have moved to another workspace."""
+        self._pools.expired(key)
+
+    async def _read_pools(self, part: Part) -> None:
+        query = {"workspaceId": part.key, "status": "created"}
+        answer = await self._api.get("ListPools", "pools", PoolsAnswer, query, deadline=part.deadline, limits=PAGE)
+        rows = [None if row is None else pool(row) for row in rows_of(answer.items, "ListPools")]
+        found, malformed = distinct(part, rows, attrgetter("pool_id"), self._pools.elsewhere(part.key))
+        self._pools.own(part.key, found, malformed=malformed)
+        await part.publish(list(found.values()))
+
+    async def _read_amounts(self, part: Part) -> None:
+        operation, path = "ShowPoolRuntimeMetrics", "metrics/runtime/pools"
+        answer = await self._api.get(operation, path, RuntimeAnswer, deadline=part.deadline, limits=PAGE)
+        rows = [None if row is None else pool_amounts(row) for row in rows_of(answer.items, operation)]
+        listed = {pool_id for ids in self._pools.ids.values() for pool_id in ids}
+        shown = [row for row in rows if row is None or row.pool_id in listed]
+        part.dropped("unlisted", len(rows) - len(shown))
+        found, _ = distinct(part, shown, attrgetter("pool_id"))
+        self._kinds = {key: frozenset(item.kind for item in row.capacity_accelerators) for key, row in found.items()}
+        await part.publish(list(found.values()))
+
+    @collector("pool_workloads")
+    async def pool_workloads(self, poll: Poll) -> None:
+        """Two parts for each pool: its counts; then its queue with the places of jobs, if something is queued."""
+        pool_ids = list(await self.listed.get())
+        poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
+        self._queued.clear()
+        await self._read_each(poll, "pool_workloads", pool_ids, unless_deleted(self._read_counts))
+        if self._has_jobs and any(self._queued.values()):
+            await self._fleet.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
+        counted = [_QUEUE + pool_id for pool_id in pool_ids if pool_id in self._queued]
+        await self._read_each(poll, "queues", counted, unless_deleted(self._read_queue))
+
+    async def _read_counts(self, part: Part) -> None:
+        path = f"statistics/pools/{segment(part.key)}/workloads"
+        answer = await self._api.get("ShowWorkloadStatistics", path, StatisticsAnswer, deadline=part.deadline)
+        rows, dropped = workloads(part.key, answer)
+        for reason, count in dropped.items():
+            part.dropped(reason, count)
+        # If a count could not be read, the queue itself is asked for.
+        self._queued[part.key] = sum(row.count for row in rows if row.status is Status.QUEUED) or dropped["malformed"]
+        await part.publish(rows)
+
+    async def _read_queue(self, part: Part) -> None:
+        pool_id = part.key.removeprefix(_QUEUE)
+        listing: Listing[WorkloadRow] = Listing({})
+        if self._queued[pool_id]:
+            listing = await self._workloads(pool_id, "Queue", part)
+        rows, kinds = listing.rows.values(), self.listed.value.get(pool_id, ())
+        # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
+        own = {job.job_id for job in self._fleet.live.values() if job.pool_id == pool_id}
+        queue = pool_queue(pool_id, rows, kinds, unreadable=listing.malformed)
+        await part.publish([queue, *queue_places(rows, own)])
+
+    @collector("pool_users")
+    async def pool_users(self, poll: Poll) -> None:
+        """A part for each pool: what runs in it, training jobs, notebooks and services."""
+
+        async def read(part: Part) -> None:
+            listing = await self._workloads(part.key, "Running", part)
+            await part.publish(users(part.key, listing.rows.values()))
+
+        await self._read_each_pool(poll, "pool_users", read)
+
+    async def _workloads(self, pool_id: str, status: str, part: Part) -> Listing[WorkloadRow]:
+        """ListWorkloads, oldest first. `offset` counts records. Without a total, a full page is not the last."""
+        operation, path = "ListWorkloads", f"pools/{segment(pool_id)}/workloads"
+
+        async def read_page(offset: int) -> Page[WorkloadRow]:
+            query = {"status": status, "sort": "create_time", "ascend": "true"}
+            query |= {"offset": str(offset), "limit": str(POOL_PAGE)}
+            page = await self._api.get(operation, path, WorkloadsPage, query, deadline=part.deadline, limits=PAGE)
+            rows, total = rows_of(page.items, operation), whole(page.total)
+            return Page(offset + len(rows) + (len(rows) >= POOL_PAGE) if total is None else total, rows)
+
+        listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
+        part.dropped("malformed", listing.malformed)
+        return listing
+
+    @collector("nodes")
+    async def nodes(self, poll: Poll) -> None:
+        """A part for each pool."""
+
+        async def read(part: Part) -> None:
+            operation, path = "ListPoolNodes", f"pools/{segment(part.key)}/nodes"
+
+            async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str | None]:
+                query = {"limit": str(POOL_PAGE), **({"continue": token} if token else {})}
+                page = await self._api.get(operation, path, NodesPage, query, deadline=part.deadline, limits=PAGE)
+                return rows_of(page.items, operation), page.metadata.next_page if page.metadata else None
+
+            rows = [row async for page in pages_by_token(read_page, operation) for row in page]
+            nodes = (None if row is None else node(part.key, row) for row in rows)
+            await part.publish(list(distinct(part, nodes, attrgetter("node_name"))[0].values()))
+
+        await self._read_each_pool(poll, "nodes", read)
+
+    @collector("maintenance")
+    async def maintenance(self, poll: Poll) -> None:
+        """A part for each workspace. An event that two of them list is the first one's."""
+        workspace_ids = await self._fleet.ids.get()
+        poll.keep_only(workspace_ids)
+        self._events.keep_only(workspace_ids)
+        await self._read_each(poll, "maintenance", workspace_ids, self._read_events)
+
+    def maintenance_expired(self, key: str) -> None:
+        """Let other workspaces show its events."""
+        self._events.expired(key)
+
+    async def _read_events(self, part: Part) -> None:
+        operation = "ListScheduledEvents"
+
+        async def read_page(offset: int) -> Page[EventRow]:
+            query = {"workspaceId": part.key, "offset": str(offset), "limit": str(EVENTS_PAGE)}
+            page = await self._api.get(
+                operation, "scheduled-events", EventsPage, query, version=1, deadline=part.deadline, limits=PAGE
+            )
+            return Page(whole(page.count), page.events)
+
+        listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
+        part.dropped("malformed", listing.malformed)
+        works = [work for row in listing.rows.values() if (work := maintenance(row)) is not None]
+        found, _ = distinct(part, works, attrgetter("event_id"), self._events.elsewhere(part.key))
+        self._events.own(part.key, found)
+        await part.publish(list(found.values()))
+
+    async def _read_each_pool(self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]]) -> None:
+        pool_ids = list(await self.listed.get())
+        poll.keep_only(pool_ids)
+        await self._read_each(poll, name, pool_ids, unless_deleted(read))
+
+    async def _read_each(
+        self, poll: Poll, name: str, keys: Iterable[str], read: Callable[[Part], Awaitable[None]]
+    ) -> set[str]:
+        return await self._turns[name].read_each(poll, keys, read, at_once=self._fleet.at_once)
+
+
+def unless_deleted(read: Callable[[Part], Awaitable[None]]) -> Callable[[Part], Awaitable[None]]:
+    """Return what reads a part, and empties it if its pool was deleted meanwhile."""
+
+    async def read_if_there(part: Part) -> None:
+        try:
+            await read(part)
+        except NotFound as error:
+            await part.not_found(error)
+
+    return read_if_there

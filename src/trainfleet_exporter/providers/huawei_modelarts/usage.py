@@ -1,0 +1,648 @@
+"""Usage by AOM: one query a metric for all jobs of the project, and the metrics' names once a day.
+
+A poll makes no calls if no running job has series, or for families that are not exposed. Each reading is a part. All
+are read before any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM
+rejects the calls, the poll fails until task metrics serve the jobs.
+
+AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. A sample is of one card, or
+of a pod if there are no cards, or of a whole job if pods cannot be distinguished. The labels of pods and cards in
+samples are unproven (metrics); the names of a job's tasks are proven. Samples have the time of the query, so nothing
+here is dated.
+
+https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from trainfleet_exporter.config import Global
+from trainfleet_exporter.errors import (
+    AccessDenied,
+    BadAnswer,
+    CloudError,
+    NotFound,
+    NotReady,
+    RequestRefused,
+)
+from trainfleet_exporter.families.usage import LEVELS, Level
+from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.fleet.sources import JobSources
+from trainfleet_exporter.fleet.usage import UNDATED, FamilyReadings, Key, Subjects, publish_fresh
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import Accelerator, Job, UsageSource
+from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, QUERY, RANGE, Api
+from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
+from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
+from trainfleet_exporter.providers.huawei_modelarts.metrics import (
+    ACCELERATORS,
+    CARD_LABELS,
+    POD_LABELS,
+    Plan,
+    Query,
+    Reading,
+    is_complete,
+    plans,
+)
+from trainfleet_exporter.providers.usage.quantities import convert, mean
+from trainfleet_exporter.transport import HISTORY, BodyLimits
+from trainfleet_exporter.transport.payload import decode_value
+
+log = logging.getLogger(__name__)
+
+# The answers, with the fields that are read.
+
+
+class MetricNames(Struct, gc=False):
+    """`data` is UNSET where the answer has no list."""
+
+    data: list[str] | UnsetType | None = UNSET
+
+
+class QueryData(Struct, gc=False, rename="camel"):
+    """The result of a query: of an instant (`vector`) its samples, of a range (`matrix`) its series.
+
+    There may be 80,000, so they are decoded one by one. `result` is UNSET where the answer has no list.
+    """
+
+    result_type: str | None = None
+    result: list[Raw] | UnsetType | None = UNSET
+
+
+class QueryAnswer(Struct, gc=False):
+    data: QueryData | None = None
+
+
+class Labels(Struct, gc=False):
+    """The labels of the job, the pod and the card of a series (metrics). Empty: the series has no such label."""
+
+    service_id: str = ""
+    pod_name: str = ""
+    task_id: str = ""
+    task_name: str = ""
+    pod_id: str = ""
+    pod: str = ""
+    npu_id: str = ""
+    gpu_id: str = ""
+    npu_index: str = ""
+    gpu_index: str = ""
+    gpu_uuid: str = ""
+    device_id: str = ""
+    card_id: str = ""
+
+
+class Value(Struct, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A value and its time, as `[1767595140.123, "97.5"]`: Unix seconds, and the unit of the metric."""
+
+    time: float | None = None
+    value: str | float | None = None
+    """A text that is kept as it is, NaN among others; some encoders write a number."""
+
+
+class Sample(Struct, gc=False):
+    """One sample of a vector. Its time is that of the query."""
+
+    metric: Labels | None = None
+    value: Value | None = None
+
+
+class Series(Struct, gc=False):
+    """One series of a matrix."""
+
+    metric: Labels | None = None
+    values: list[Value | None] | None = None
+
+
+# From answers to readings.
+
+_LONGEST_NUMBER = 40
+"""Characters of a number that is believed to be one."""
+_pod_texts = attrgetter(*POD_LABELS)
+_card_texts = attrgetter(*CARD_LABELS)
+
+
+class RunningJob:
+    """What a job consists of, and which of its pods and cards samples are of."""
+
+    def __init__(self, job: Job, tasks: Collection[str]) -> None:
+        kinds = {item.kind for item in job.accelerators}
+        self.job_id = job.job_id
+        self.pods = len(tasks) or (int(job.nodes) if job.nodes else None)
+        """None: not known."""
+        self.cards = math.fsum(item.count for item in job.accelerators) if job.accelerators else None
+        """How many accelerators all of its pods have together; None: not known."""
+        self.is_uniform = len({role_of(task) for task in tasks}) == 1
+        """Whether every pod has as many cards as any other."""
+        self._tasks, self._kind = frozenset(tasks), kinds.pop() if len(kinds) == 1 else None
+        self._pods: dict[tuple[str, ...], str] = {}
+        """The pods by the texts of their labels."""
+
+    def key(self, labels: Labels, query: Query, *, of_cards: bool) -> Key:
+        """Return the subject of a sample: a card, which may have no name (an empty text), or, without `of_cards`, a
+        pod.
+
+        A pod also has no name if the pods of a job cannot be distinguished.
+        """
+        texts = _pod_texts(labels)
+        pod_id = self._pods.get(texts)
+        if pod_id is None:
+            pod_id = self._pods[texts] = self._pod_id(texts)
+        otherwise = self._kind or ("npu" if "npu" in query.promql.lower() else "gpu")
+        for card, kind_of_label in zip(_card_texts(labels), CARD_LABELS.values(), strict=True):
+            if card:
+                return self.job_id, pod_id, card, query.accelerator or kind_of_label or otherwise
+        return (self.job_id, pod_id, "", query.accelerator or otherwise) if of_cards else (self.job_id, pod_id)
+
+    def _pod_id(self, texts: tuple[str, ...]) -> str:
+        """The name of a task, where a label is one or ends with one; else the first label's text."""
+        given = [label for label in texts if label]
+        for label in given:
+            words = label.split("-")
+            for start in range(len(words)):
+                task = "-".join(words[start:])
+                if task in self._tasks:
+                    return task
+        if not given and len(self._tasks) == 1:
+            return next(iter(self._tasks))
+        return given[0] if given else ""
+
+
+@dataclass(slots=True)
+class Samples:
+    """The samples of queries that are together those of a job, such as those of GPUs and of NPUs.
+
+    `is_chosen`: by a query of the config, which is believed to be of a whole where it names something less finely.
+    """
+
+    levels: Collection[Level]
+    is_chosen: bool
+    by_cards: bool = False
+    """Whether a reading without a card's name may be one card's all the same, and not a whole pod's."""
+    values: dict[str, dict[Key, float]] = field(default_factory=dict)
+    """By job."""
+    twice: set[Key] = field(default_factory=set)
+    """What has several values, of which none can be believed."""
+
+
+class Readings:
+    """What the queries of one plan answer. `jobs` are those that run, `listed` all that the provider shows or showed.
+
+    `dropped` counts samples that are not shown, by reason.
+    """
+
+    def __init__(self, plan: Plan, jobs: Mapping[str, RunningJob], listed: Collection[str]) -> None:
+        self.dropped: Counter[str] = Counter()
+        self._plan, self._jobs, self._listed = plan, jobs, listed
+        self._groups: dict[str, Samples] = {}
+
+    def add(self, query: Query, samples: Iterable[Sample | None]) -> None:
+        """Add the samples of a query's response. None is a row that is not an object."""
+        of_cards, quantity = self._plan.reading.of_cards, self._plan.reading.measure.quantity
+        name = query.metric if query.promql else ""
+        group = self._groups.setdefault(name, Samples(query.levels, bool(query.promql)))
+        group.by_cards = group.by_cards or query.accelerator is not None
+        for sample in samples:
+            labels = sample.metric if sample is not None else None
+            if sample is None or labels is None or not labels.service_id:
+                self.dropped["malformed"] += 1
+            elif (job := self._jobs.get(labels.service_id)) is None:
+                # A listed job does not run any more: its last sample is from its end.
+                self.dropped["unlisted"] += labels.service_id not in self._listed
+            elif (raw := self._number(sample.value.value if sample.value is not None else None)) is not None:
+                value = convert(raw, query.factor, quantity)
+                if value is None:
+                    self.dropped["out_of_range"] += 1
+                else:
+                    self._put(group, job.key(labels, query, of_cards=of_cards), value)
+
+    def columns(self, job_ids: Collection[str] | None = None) -> list[FamilyReadings]:
+        """Return the values of all levels, the coarsest first; of these jobs, or all."""
+        rows: defaultdict[tuple[Level, Accelerator], dict[Key, tuple[float, float, float]]] = defaultdict(dict)
+        for group in self._groups.values():
+            for job_id, job in self._jobs.items():
+                if not (values := group.values.get(job_id)) or (job_ids is not None and job_id not in job_ids):
+                    continue
+                for level, kind, key, value in SizedJob(job, values, group).levels(self._plan.reading):
+                    if level in group.levels:
+                        rows[level, kind][key] = value, UNDATED, UNDATED
+        return [
+            FamilyReadings(family, found, kind)
+            for family in self._plan.reading.families()
+            for (level, kind), found in rows.items()
+            if level == family.level
+        ]
+
+    @property
+    def job_ids(self) -> frozenset[str]:
+        """The jobs that have a value."""
+        return frozenset(job_id for group in self._groups.values() for job_id, found in group.values.items() if found)
+
+    def _put(self, group: Samples, key: Key, value: float) -> None:
+        values = group.values.setdefault(key[0], {})
+        if key not in values and key not in group.twice:
+            values[key] = value
+            return
+        self.dropped["duplicate"] += 1
+        if values.get(key, value) != value:
+            self.dropped["duplicate"] += 1
+            group.twice.add(key)
+            del values[key]
+
+    def _number(self, given: str | float | None) -> float | None:
+        """A sample's value; None, and counted, where it is none."""
+        try:
+            number = float(given) if isinstance(given, float) or (given and len(given) <= _LONGEST_NUMBER) else None
+        except ValueError:
+            number = None
+        if number is None:
+            self.dropped["malformed"] += 1
+        elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
+            self.dropped["no_data"] += 1
+            return None
+        return number
+
+
+class SizedJob:
+    """The readings of one job whose size is known: what is missing of it is noticed, so that a sum is of the whole or
+    absent. A ratio is the mean of what is there, by kind of accelerator.
+    """
+
+    def __init__(self, job: RunningJob, values: Mapping[Key, float], samples: Samples) -> None:
+        self._job, self._values, self._samples = job, values, samples
+        self._pods: defaultdict[str, list[Key]] = defaultdict(list)
+        """The parts by pod; an empty text in place of a pod: they cannot be distinguished."""
+        for key in values:
+            self._pods[key[1]].append(key)
+        # More pods than there should be: some were replaced, and it is not known which.
+        self._has_replaced = job.pods is not None and len(self._pods) > job.pods
+        self._has_all_cards = job.cards is not None and len(values) >= job.cards and not self._has_replaced
+
+    def levels(self, reading: Reading) -> Iterator[tuple[Level, Accelerator, Key, float]]:
+        """Yield the values of the job, its pods and its cards."""
+        if not self._has_replaced:
+            key: Key = (self._job.job_id,)
+            yield from self._whole("job", key, list(self._values), reading=reading, is_whole=self._is_whole())
+        for pod_id, parts in self._pods.items():
+            if pod_id:
+                key, is_whole = (self._job.job_id, pod_id), self._is_whole_pod(parts)
+                yield from self._whole("pod", key, parts, reading=reading, is_whole=is_whole)
+                for part in filter(_is_card, parts):
+                    yield "device", _kind(part), part, self._values[part]
+
+    def _whole(
+        self, level: Level, key: Key, parts: Sequence[Key], *, reading: Reading, is_whole: bool
+    ) -> Iterator[tuple[Level, Accelerator, Key, float]]:
+        groups: defaultdict[Accelerator, list[float]] = defaultdict(list)
+        is_ratio, by_kind = reading.measure.is_ratio, reading.measure.is_ratio and reading.of_cards
+        for part in parts:
+            groups[_kind(part) if by_kind else "gpu"].append(self._values[part])
+        for kind, values in groups.items():
+            value = mean(values) if is_ratio else math.fsum(values) if is_whole else None
+            if value is not None:
+                yield level, kind, key, value
+
+    def _is_whole(self) -> bool:
+        """Return whether the readings are those of all parts of the job."""
+        if "" in self._pods:
+            return self._samples.is_chosen and len(self._pods) == 1
+        return len(self._pods) == self._job.pods and all(map(self._is_whole_pod, self._pods.values()))
+
+    def _is_whole_pod(self, parts: Sequence[Key]) -> bool:
+        """Return whether the readings of a pod are those of all of its cards."""
+        job, has_unnamed = self._job, not all(map(_is_card, parts))
+        if self._has_all_cards or (has_unnamed and not self._samples.by_cards):
+            return True  # what has no name is of the pod as one
+        if job.cards is None:
+            return not has_unnamed
+        return job.is_uniform and job.pods is not None and len(parts) * job.pods >= job.cards
+
+
+def _is_card(part: Key) -> bool:
+    return len(part) > 2 and part[2] != ""
+
+
+def _kind(part: Key) -> Accelerator:
+    return "npu" if part[-1] == "npu" and len(part) > 2 else "gpu"
+
+
+# The calls.
+
+_VECTOR = BodyLimits(wire=32 * 2**20, decoded=32 * 2**20, values=3_000_000, tolerated=250_000)
+"""80,000 cards are 20 MB and 1.2 million values. Where NaN makes decoding one by one impossible, 250,000 values take
+half a second."""
+_MOST_ROWS = 250_000
+"""Samples of an answer: undecoded, each takes 64 bytes besides the body."""
+
+
+async def metric_names(api: Api, *, deadline: float) -> frozenset[str]:
+    """GET .../label/__name__/values: the names of all metrics that have series."""
+    path = "label/__name__/values"
+    answer = await api.aom(
+        NAMES, path, MetricNames, {}, deadline=deadline, no_data=lambda answer: answer.data in ([], None)
+    )
+    if isinstance(answer.data, UnsetType):
+        raise BadAnswer("the answer has no list of values", operation=NAMES)
+    return frozenset(answer.data or ())
+
+
+async def query_samples(api: Api, promql: str, *, deadline: float) -> Iterator[Sample | None]:
+    """POST .../query: the current samples of an instant vector, by the service's own clock.
+
+    They are decoded one by one on demand. None is a sample that is not an object.
+    """
+    rows = await _rows(api, QUERY, "query", {"query": promql}, kind="vector", deadline=deadline, limits=_VECTOR)
+    if len(rows) > _MOST_ROWS:
+        raise BadAnswer(f"the answer is over the limit of {_MOST_ROWS:,} samples", operation=QUERY)
+    return (decode_value(row, Sample) for row in rows)
+
+
+async def query_range(
+    api: Api, promql: str, *, start: int, end: int, step: int, deadline: float
+) -> Iterator[Series | None]:
+    """POST .../query_range: the series of a query at every `step` seconds from `start` to `end` (Unix seconds, both
+    included), as query_samples.
+
+    https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
+    """
+    query = {"query": promql, "start": str(start), "end": str(end), "step": str(step)}
+    rows = await _rows(api, RANGE, "query_range", query, kind="matrix", deadline=deadline, limits=HISTORY)
+    return (decode_value(row, Series) for row in rows)
+
+
+async def _rows(
+    api: Api, operation: str, path: str, query: Mapping[str, str], *, kind: str, deadline: float, limits: BodyLimits
+) -> Sequence[Raw]:
+    """The undecoded rows of a result of this kind. BadAnswer for anything else."""
+    options: Mapping[str, Any] = {"method": "POST", "limits": limits, "no_data": _is_empty}
+    data = (await api.aom(operation, path, QueryAnswer, query, deadline=deadline, **options)).data
+    if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
+        raise BadAnswer(f"the answer is not a {kind}", operation=operation)
+    return data.result or ()
+
+
+def _is_empty(answer: QueryAnswer) -> bool:
+    return answer.data is not None and answer.data.result in ([], None)
+
+
+def is_refusal(error: CloudError) -> bool:
+    """Return whether AOM rejects this identity, or is not served here, for every query."""
+    return isinstance(error, AccessDenied | NotFound) or (isinstance(error, RequestRefused) and error.status == 404)
+
+
+def is_too_large(error: CloudError) -> bool:
+    """Return whether a response was rejected for its size (transport.body)."""
+    return isinstance(error, BadAnswer) and "over the limit" in error.message
+
+
+# The collector.
+
+SOURCE = "aom"
+_SOURCES = "sources"
+"""The part with the source of each job's usage; other parts are readings."""
+_LONGEST = 600.0
+"""Seconds back in which a query looks for a sample. Samples are a minute apart, and some are minutes late."""
+_READING = 0.9
+"""The share of a poll's time in which answers are read; the rest is for showing them."""
+_DAY, _HOUR = 86400.0, 3600.0
+Answers: TypeAlias = dict[str, Readings | CloudError]
+TasksOf: TypeAlias = Callable[[str], Collection[str]]
+
+
+class Usage:
+    """The collector of the running jobs of the project. `tasks_of` returns the names of a job's tasks."""
+
+    def __init__(
+        self,
+        api: Api,
+        config: UsageConfig,
+        settings: Global,
+        fleet: Workspaces,
+        *,
+        sources: JobSources,
+        tasks_of: TasksOf,
+    ) -> None:
+        self._api, self._fleet, self._sources, self._tasks_of = api, fleet, sources, tasks_of
+        self._chosen = config.metrics.choices(), settings.metrics.deny, config.profiling
+        self._everything = plans(None, *self._chosen)
+        """The queries if AOM has a metric for every exposed family."""
+        self._is_alone = config.source == SOURCE
+        self._plans: list[Plan] | None = None
+        self._renew_at = 0.0
+        """The loop time at which the metrics' names are asked for again."""
+        self._coarse: dict[str, tuple[Level, float]] = {}
+        """Metrics whose answer was too large at a finer level: at which they are read, and until when (loop time)."""
+        self._turns, self._subjects = FairQueue(), Subjects()
+        self._shown: dict[str, frozenset[str]] = {}
+        """By part, the jobs of its last good answer."""
+        self._seen: dict[str, float] = {}
+        """The jobs that lived lately, with the loop time when: AOM reports them for a while after their end."""
+        self._is_replaced = False
+        """Whether the log says that task metrics have taken over."""
+
+    @collector("usage")
+    async def usage(self, poll: Poll) -> None:
+        """A part for each reading, and one for the source of each job's usage."""
+        was_refused = self._sources.is_refused
+        running: Mapping[str, Job] | None = None
+        refusal: CloudError | NotReady | None = None
+        found: Collection[str] = ()
+        try:
+            await self._fleet.listed.wait(poll.deadline)
+            running = {job.job_id: job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)}
+            if not running or not self._everything:
+                poll.keep_only(())
+                self._hold({})
+                found = running  # task metrics of these are not worth a call either
+                return
+            found = await self._poll(poll, running)
+        except (CloudError, NotReady) as error:
+            if running is not None and (isinstance(error, NotReady) or is_refusal(error)):
+                refusal = error
+            if self._is_alone or refusal is None:
+                raise
+        finally:
+            is_refused = was_refused if found is running else refusal is not None
+            self._sources.end_poll(running, found, is_refused=is_refused)
+        if refusal is not None:
+            await self._leave_to_tasks(poll, running or {}, refusal, was_refused)
+
+    def usage_expired(self, key: str) -> None:
+        """A part's last good answer was kept long enough."""
+        self._hold({part: job_ids for part, job_ids in self._shown.items() if part != key})
+
+    def _hold(self, shown: dict[str, frozenset[str]]) -> None:
+        self._shown = shown
+        self._sources.hold(_union(shown.values()))
+
+    async def _leave_to_tasks(
+        self, poll: Poll, running: Mapping[str, Job], error: CloudError | NotReady, was_refused: bool
+    ) -> None:
+        """An API that is not served here leaves usage to task metrics; one that denies it, to those that have some."""
+        with_usage = isinstance(error, AccessDenied)
+        if isinstance(error, CloudError):
+            if not was_refused:
+                until = _read_by(poll)
+                await self._sources.wait_until_replaced(running, with_usage=with_usage, deadline=until)
+            if not self._sources.is_replaced(running, with_usage=with_usage):
+                raise error
+            poll.lacks("AOM", error)
+        if not self._is_replaced:
+            poll.warn("AOM is not available; usage comes from task metrics", error=error)
+        self._is_replaced = True
+
+    async def _poll(self, poll: Poll, running: Mapping[str, Job]) -> Collection[str]:
+        """Read AOM and show its answer. Returns the jobs that it has. Raises what closes AOM as such."""
+        deadline = _read_by(poll)
+        wanted = await self._read_plans(poll, deadline)
+        jobs = {job_id: RunningJob(job, self._tasks_of(job_id)) for job_id, job in running.items()}
+        answers = await self._read(poll, wanted, jobs, deadline)
+        if self._is_replaced:
+            log.info("usage comes from AOM again")
+        self._is_replaced = False
+        found = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Readings))
+        lacking = set[str]() if self._is_alone else self._without_accelerators(found, answers, jobs)
+        withheld = frozenset(job_id for job_id in lacking if self._sources.is_missed(running[job_id]))
+        await self._show(poll, [plan.key for plan in wanted], answers, withheld)
+        return found - lacking
+
+    async def _read_plans(self, poll: Poll, deadline: float) -> list[Plan]:
+        """The queries. Raises CloudError, and NotReady if AOM has no metric of training jobs."""
+        now = asyncio.get_running_loop().time()
+        if self._plans is None or now >= self._renew_at:
+            try:
+                names: Collection[str] | None = await metric_names(self._api, deadline=deadline)
+            except (RequestRefused, NotFound):
+                names = None  # lists of names are not served here; queries may be
+            except CloudError as error:
+                if self._plans is None or is_refusal(error):
+                    raise
+                poll.lacks("names of metrics", error)
+                return self._plans
+            self._plans = plans(names, *self._chosen) or None
+            if self._plans is None:
+                raise NotReady("AOM has no metric of training jobs")
+            # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
+            is_all = names is not None and is_complete(self._plans, self._everything)
+            self._renew_at = now + (_DAY if is_all else _HOUR)
+        return self._plans
+
+    async def _read(
+        self, poll: Poll, wanted: Sequence[Plan], jobs: Mapping[str, RunningJob], deadline: float
+    ) -> Answers:
+        """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
+        now = asyncio.get_running_loop().time()
+        self._seen |= dict.fromkeys(self._fleet.live, now)
+        self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
+        window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
+        slots, answers = asyncio.Semaphore(self._fleet.at_once), Answers()
+
+        async def read(plan: Plan) -> None:
+            readings = Readings(plan, jobs, self._seen)
+            async with slots:
+                try:
+                    for query in plan.queries:
+                        readings.add(query, await self._samples(plan, query, window, deadline))
+                    answers[plan.key] = readings
+                except CloudError as error:
+                    answers[plan.key] = error.with_traceback(None)  # which holds the answer
+
+        by_key = {plan.key: plan for plan in wanted}
+        first, *others = self._turns.order(by_key)
+        await read(by_key[first])  # it shows whether AOM answers at all
+        answer = answers[first]
+        if isinstance(answer, CloudError) and is_refusal(answer):
+            raise answer
+        async with asyncio.TaskGroup() as group:
+            for key in others:
+                group.create_task(read(by_key[key]))
+        self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Readings))
+        return answers
+
+    async def _samples(self, plan: Plan, query: Query, window: float, deadline: float) -> Iterator[Sample | None]:
+        """The samples of one query, as finely as they fit into an answer. `window` is how old they may be (seconds)."""
+        now = asyncio.get_running_loop().time()
+        fineness, until = self._coarse.get(query.metric, ("job", 0.0))
+        if now >= until:  # the fleet may have shrunk since, or the answer was not AOM's
+            fineness = "device" if query.accelerator else "pod"
+        while True:
+            try:
+                return await query_samples(self._api, query.text(fineness, window), deadline=deadline)
+            except CloudError as error:
+                # Only the mean of a ratio can be left to AOM: it would add up amounts that are incomplete.
+                if not is_too_large(error) or query.promql or not plan.reading.measure.is_ratio or fineness == "job":
+                    raise
+                fineness = LEVELS[LEVELS.index(fineness) - 1]
+                self._coarse[query.metric] = fineness, now + _HOUR
+                facts = fields(metric=query.metric, level=fineness, seconds=_HOUR)
+                log.warning("AOM response too large; reading a coarser level for a while", extra=facts)
+
+    def _without_accelerators(
+        self, found: Collection[str], answers: Answers, jobs: Mapping[str, RunningJob]
+    ) -> set[str]:
+        """The jobs whose accelerators AOM does not know: task metrics serve them, though not before AOM was waited
+        for."""
+        answer = answers.get(ACCELERATORS)
+        if isinstance(answer, Readings):
+            known: Collection[str] = answer.job_ids
+        elif answer is not None:  # unknown this time: keep the earlier answer
+            known = [job_id for job_id in found if self._sources.holds(job_id)]
+        elif any(plan.key == ACCELERATORS for plan in self._everything):
+            known = ()
+        else:  # it is not exposed, and not asked for
+            known = found
+        return {job_id for job_id in found if jobs[job_id].cards and job_id not in known}
+
+    async def _show(self, poll: Poll, keys: Sequence[str], answers: Answers, withheld: frozenset[str]) -> None:
+        """Claim the jobs of the answers, then show them. A part that failed keeps its last good answer."""
+        poll.keep_only([*keys, _SOURCES])
+        new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}
+        before = {key: job_ids for key, job_ids in self._shown.items() if key in (*keys, _SOURCES)}
+        self._sources.hold(_union([*before.values(), *new.values()]))
+        for key in keys:
+            async with poll.part(key) as part:
+                answer = answers[key]
+                if isinstance(answer, CloudError):
+                    raise answer
+                for reason, count in answer.dropped.items():
+                    part.dropped(reason, count)
+                columns = answer.columns(new[key])
+                await publish_fresh(
+                    part,
+                    columns,
+                    self._subjects.readings,
+                    begun=lambda: dict.fromkeys(self._fleet.live, 0.0),
+                    max_data_age=self._fleet.max_data_age,
+                    clock=self._fleet.clock,
+                )
+        now_shown = {key: new.get(key, before.get(key, frozenset())) for key in keys}
+        async with poll.part(_SOURCES) as part:
+            await self._publish_sources(part, sorted(_union(now_shown.values())))
+        self._hold(now_shown | {_SOURCES: _union(now_shown.values())})
+
+    async def _publish_sources(self, part: Part, job_ids: Sequence[str]) -> None:
+        async def build(_: float) -> tuple[Sequence[object], float | None]:
+            return [UsageSource(job_id, SOURCE, None) for job_id in job_ids if job_id in self._fleet.live], None
+
+        objects, _ = await build(0.0)
+        await part.publish(objects, rebuild=build)
+
+
+def _read_by(poll: Poll) -> float:
+    """The loop time until which answers are read."""
+    now = asyncio.get_running_loop().time()
+    return now + _READING * (poll.deadline - now)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)

@@ -1,0 +1,339 @@
+"""The v1 training API, off by default: jobs, their newest version, its pods, and what each pod and card uses.
+
+Cost a cycle: one call for each 1,000 jobs of a workspace, two for each live job, and up to two for each of its pods.
+
+A job is shown as `<job_id>/<version_id>`; ids are numbers. Its status is an integer, whose JOBSTAT_ word is the
+platform's own. Its log files have the names of its pods, whose states the API does not report. Times count
+milliseconds and 0 is "never". Every field may be absent or null.
+
+https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0044.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from trainfleet_exporter.config import ProviderConfig
+from trainfleet_exporter.errors import CloudError, NotFound
+from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
+from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
+from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.huawei_modelarts.jobs import DeviceInfo, accelerator_kind, seconds
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobReadings, Metrics
+from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.providers.values import amount, number, unix_time, whole
+from trainfleet_exporter.transport import BULK, PAGE
+from trainfleet_exporter.transport.json_fields import counting_unusable
+
+T = TypeVar("T")
+
+# The answers, with the fields that are read.
+
+
+class JobRow(Struct, gc=False):
+    """A row of the list of jobs, about the newest version of each."""
+
+    job_id: str | int | None = None
+    job_name: str | None = None
+    version_id: str | int | None = None
+    status: str | float | None = None
+    create_time: float | None = None
+    duration: float | None = None
+
+    @property
+    def shown_id(self) -> str:
+        """The id under which the version is shown."""
+        return f"{id_text(self.job_id)}/{id_text(self.version_id)}"
+
+
+class JobsPage(Struct, gc=False):
+    job_total_count: float | None = None
+    jobs: list[JobRow | None] | None = None
+
+
+class Version(Struct, gc=False):
+    """A version of a job. `gpu_num` and `npu_info` are of one of its `worker_server_num` nodes."""
+
+    version_id: str | int | None = None
+    status: str | float | None = None
+    create_time: float | None = None
+    start_time: float | None = None
+    duration: float | None = None
+    worker_server_num: float | None = None
+    gpu_num: float | None = None
+    gpu_type: str | None = None
+    npu_info: DeviceInfo | None = None
+    pool_id: str | None = None
+    user_name: str | None = None
+
+
+class Versions(Struct, gc=False):
+    versions: list[Version] | None = None
+
+
+class LogFileNames(Struct, gc=False):
+    """A list of names. Anything else in its place is malformed."""
+
+    log_file_list: list[str | float | None] | str | float | None = None
+
+
+# Words.
+
+JOB_STATUS = {
+    0: ("UNKNOWN", Status.UNKNOWN),
+    1: ("INIT", Status.CREATING),
+    2: ("IMAGE_CREATING", Status.STARTING),
+    3: ("IMAGE_FAILED", Status.FAILED),
+    4: ("SUBMIT_TRYING", Status.STARTING),
+    5: ("SUBMIT_FAILED", Status.FAILED),
+    6: ("DELETE_FAILED", Status.UNKNOWN),
+    7: ("WAITING", Status.QUEUED),
+    8: ("RUNNING", Status.RUNNING),
+    9: ("KILLING", Status.STOPPING),
+    10: ("COMPLETED", Status.SUCCEEDED),
+    11: ("FAILED", Status.FAILED),
+    12: ("KILLED", Status.STOPPED),
+    13: ("CANCELED", Status.STOPPED),
+    14: ("LOST", Status.FAILED),
+    15: ("SCALING", Status.RUNNING),
+    16: ("SUBMIT_MODEL_FAILED", Status.FAILED),
+    17: ("DEPLOY_SERVICE_FAILED", Status.FAILED),
+    18: ("CHECK_INIT", Status.CREATING),
+    19: ("CHECK_RUNNING", Status.STARTING),
+    20: ("CHECK_RUNNING_COMPLETED", Status.STARTING),
+    21: ("CHECK_FAILED", Status.FAILED),
+}
+DELETE_FAILED = "JOBSTAT_DELETE_FAILED"
+HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
+
+# From answers to the model.
+
+
+def job_status(given: str | float | None) -> tuple[Status, str]:
+    """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
+    code = whole(number(given))
+    if code is None:
+        if isinstance(given, str):
+            return Status.UNKNOWN, given
+        return Status.UNKNOWN, f"{given:.0f}" if given is not None and given.is_integer() else ""
+    word, common = JOB_STATUS.get(code, (str(code), Status.UNKNOWN))
+    return common, f"JOBSTAT_{word}"
+
+
+def is_live(row: JobRow) -> bool:
+    """Return whether a job may still change: all that is not known to be over."""
+    common, word = job_status(row.status)
+    return common not in FINISHED and word != DELETE_FAILED  # what could not be deleted has ended before
+
+
+def counts(workspace_id: str, rows: Iterable[JobRow], *, since: float) -> list[JobCount]:
+    """The jobs of a workspace tallied by status, each status that the platform knows included.
+
+    Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
+    """
+    tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in JOB_STATUS.values()})
+    tally.update(_counted(row) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
+    return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
+
+
+def _counted(row: JobRow) -> tuple[Status, str]:
+    # The jobs of both APIs are counted in one family, and a word of neither would be one series of both.
+    common, word = job_status(row.status)
+    return common, word if word.startswith("JOBSTAT_") else f"JOBSTAT_{word or 'UNKNOWN'}"
+
+
+def id_text(given: str | int | None) -> str:
+    """An id as text; empty if it is absent."""
+    return "" if given is None else str(given)
+
+
+def job(row: JobRow, version: Version, *, workspace_id: str) -> Job:
+    """One version of a job, from the jobs' row and the version's."""
+    common, word = job_status(row.status if version.status is None else version.status)
+    has_ended, nodes = common in FINISHED, amount(version.worker_server_num)
+    return Job(
+        job_id=row.shown_id,
+        name=row.job_name or "",
+        job_type="v1",
+        workspace_id=workspace_id,
+        pool_id=version.pool_id or "",
+        user_name=version.user_name or "",
+        status=common,
+        platform_status=word,
+        holds_resources=None if common is Status.UNKNOWN else common in HOLDING,
+        created=_time(version.create_time) or _time(row.create_time),
+        started=_time(version.start_time),
+        duration=seconds(version.duration) or seconds(row.duration),
+        nodes=None if has_ended else nodes,
+        accelerators=() if has_ended else _accelerators(version, nodes),
+    )
+
+
+def _accelerators(version: Version, nodes: float | None) -> tuple[Accelerators, ...]:
+    if nodes is None:
+        return ()
+    npus = version.npu_info
+    if npus is not None and (units := amount(npus.unit_num)):
+        return (Accelerators("npu", npus.product_name or "", units * nodes),)
+    each, model = amount(version.gpu_num), version.gpu_type or ""
+    if each is None:
+        return ()
+    return (Accelerators(accelerator_kind(model) or "gpu", model if each else "", each * nodes),)
+
+
+def _time(milliseconds: float | None) -> float | None:
+    return unix_time(milliseconds, per_second=1000)
+
+
+def pods(shown_id: str, answer: LogFileNames) -> tuple[list[Pod], Counter[str]]:
+    """The pods of a version, and what was dropped, by reason."""
+    dropped, found, names = Counter[str](), dict[str, Pod](), answer.log_file_list
+    if not isinstance(names, list):
+        dropped["no_data" if names is None else "malformed"] += 1
+        names = []
+    for name in names:
+        if not isinstance(name, str) or not name:
+            dropped["malformed"] += 1
+        elif name in found:
+            dropped["duplicate"] += 1
+        else:
+            found[name] = Pod(job_id=shown_id, pod_id=name)
+    return list(found.values()), dropped
+
+
+# The collector.
+
+V1_PAGE = 1000
+SOURCE = "metric_statistic"
+_CALLS_OF_A_JOB = 200
+"""The expected calls for one job. Its number of pods is not known before the read: enough time for a hundred."""
+_LIST = "list of "
+"""The prefix of the parts that count a workspace's jobs; a job's part is its id."""
+
+
+class JobsV1(PerObjectCollector):
+    """The objects are the list of each workspace, for its counts, and the live jobs."""
+
+    def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
+        super().__init__("jobs_v1", interval, workers=fleet.at_once)
+        self._api, self._fleet, self._window = api, fleet, config.job_window
+        self._lists: dict[str, list[JobRow]] = {}
+        self._live: dict[str, tuple[str, JobRow]] = {}
+        self._unread: dict[str, CloudError] = {}
+        """Lists that could not be read in this cycle, and why."""
+
+    def objects(self) -> Sequence[str]:
+        """Lists first."""
+        return [*self._lists, *self._live]
+
+    def is_current(self, object_id: str) -> bool:
+        """Return whether it was found in this cycle."""
+        return object_id in self._lists or object_id in self._live
+
+    def calls(self, object_id: str) -> int:
+        """A list was read when the cycle began."""
+        return 1 if object_id in self._lists else _CALLS_OF_A_JOB
+
+    async def begin(self, poll: Poll) -> None:
+        """Read the lists. What the last list had is asked about all the same if it cannot be read now."""
+        lists: dict[str, list[JobRow]] = {}
+        live: dict[str, tuple[str, JobRow]] = {}
+        for workspace_id in await self._fleet.ids.get():
+            key = _LIST + workspace_id
+            try:
+                with counting_unusable() as lost:
+                    listing = await self._list(workspace_id, poll.deadline)
+            except CloudError as error:
+                lists[key] = self._lists.get(key, [])
+                self._unread[key] = error.with_traceback(None)  # which holds the answer
+            else:
+                _count(poll, lost + Counter(malformed=listing.malformed))
+                lists[key] = list(listing.rows.values())
+                self._unread.pop(key, None)
+            for row in filter(is_live, lists[key]):
+                live.setdefault(row.shown_id, (workspace_id, row))
+        self._lists, self._live = lists, live
+
+    async def poll(self, part: Part) -> None:
+        """Publish the counts of a list, or read one job."""
+        if part.key in self._unread:
+            raise self._unread[part.key]
+        if part.key in self._lists:
+            since = self._fleet.clock.now() - self._window
+            await part.publish(counts(part.key.removeprefix(_LIST), self._lists[part.key], since=since))
+            return
+        workspace_id, row = self._live[part.key]
+        try:
+            path = f"training-jobs/{segment(id_text(row.job_id))}/versions"
+            newest = await self._version(path, id_text(row.version_id), part)
+            shown = job(row, newest, workspace_id=workspace_id)
+            wanted = self._fleet.wanted(shown)
+            path += f"/{segment(id_text(row.version_id))}"
+            await part.publish([shown, *await self._pods(path, part, shown)] if wanted else [])
+        except NotFound as error:
+            await part.not_found(error)
+
+    async def _list(self, workspace_id: str, deadline: float) -> Listing[JobRow]:
+        operation = "ListTrainingJobsV1"
+
+        async def read_page(number: int) -> Page[JobRow]:
+            query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
+            page = await self._get(operation, "training-jobs", JobsPage, deadline, query=query, limits=PAGE)
+            return Page(whole(page.job_total_count), page.jobs)
+
+        return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
+
+    async def _version(self, path: str, version_id: str, part: Part) -> Version:
+        """The version that a job's row names; one that says nothing if the answer does not have it."""
+        answer = await self._get("ListTrainingJobVersions", path, Versions, part.deadline, limits=BULK)
+        found = [each for each in answer.versions or () if id_text(each.version_id) == version_id]
+        part.dropped("no_data", 0 if found else 1)
+        return found[-1] if found else Version()
+
+    async def _pods(self, path: str, part: Part, shown: Job) -> list[object]:
+        """The pods of a version, and what they use if it runs."""
+        answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, part.deadline)
+        found, dropped = pods(shown.job_id, answer)
+        _count(part, dropped)
+        if shown.status is not Status.RUNNING:
+            return list(found)
+        readings, used = JobReadings(shown.job_id), 0
+        with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
+        for pod in found:
+            try:
+                used += readings.add_pod(pod.pod_id, await self._metrics(path, pod.pod_id, "all", part))
+                if with_cards:
+                    readings.add_cards(pod.pod_id, await self._metrics(path, pod.pod_id, "each", part))
+            except NotFound as error:
+                part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
+        usage = readings.shown(SOURCE, has_all_pods=not dropped["malformed"] and used == len(found))
+        _count(part, readings.dropped)
+        return [*found, *usage]
+
+    async def _metrics(self, path: str, pod: str, of: str, part: Part) -> Metrics:
+        """The metric statistic of a pod (`all`), or of each of its cards (`each`)."""
+        path, query = f"{path}/pod/{segment(pod)}/metric-statistic", {"statistic_type": of}
+        options: Mapping[str, Any] = {"may_be_empty": True, "limits": BULK}
+        return await self._get("ShowPodMetricStatistic", path, Metrics, part.deadline, query=query, **options)
+
+    async def _get(
+        self,
+        operation: str,
+        path: str,
+        into: type[T],
+        deadline: float,
+        *,
+        query: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> T:
+        return await self._api.get(operation, path, into, query, version=1, deadline=deadline, **options)
+
+
+def _count(where: Part | Poll, dropped: Mapping[str, int]) -> None:
+    for reason, times in dropped.items():
+        where.dropped(reason, times)
