@@ -127,8 +127,9 @@ def test_good_answers_and_redirects_are_no_errors() -> None:
     assert judge(_answer(302, NOT_JSON)) is None
 
 
-@pytest.mark.parametrize("hours", [-3, 2])
-@pytest.mark.parametrize("code", ["RequestTimeTooSkewed", "InvalidSignatureException", "RequestExpired"])
+@pytest.mark.parametrize(
+    ("hours", "code"), [(-3, "RequestTimeTooSkewed"), (2, "InvalidSignatureException"), (2, "RequestExpired")]
+)
 def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
@@ -155,6 +156,23 @@ def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) ->
         assert sum("clock of this machine is off" in line for line in fleet.log) == 1
 
     run(by_clock, steps)
+
+
+def test_wrong_date_of_accepted_calls_moves_no_clock(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a")]
+
+    def dated(request: httpx.Request) -> httpx.Response:
+        answer = cloud(request)
+        answer.headers["date"] = format_datetime(datetime.fromtimestamp(time.time() + 7200, UTC), usegmt=True)
+        return answer
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(RUNNING) == 1
+        assert not [line for line in fleet.log if "clock of this machine" in line]
+
+    run(dated, steps)
 
 
 def test_a_wrong_secret_is_not_tried_again(run: Run) -> None:
