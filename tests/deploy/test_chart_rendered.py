@@ -235,21 +235,6 @@ def test_unprotected_or_unreachable_setups_are_rejected(values: dict[str, Any], 
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("values", ["demo", "sharded"])
-def test_names_differ_however_long_the_release_is_called(values: str, tmp_path: Path) -> None:
-    change = tmp_path / "change.yaml"
-    change.write_text(yaml.safe_dump({"nameOverride": "a-chart-" + "x" * 60}), encoding="utf-8")
-    done = template(_values(values), change, name="a-release-with-the-longest-name-that-helm-allows-here")
-    assert done.returncode == 0, done.stderr
-    objects = [each for each in documents(done.stdout) if each]
-    labels = [value for each in objects for value in each["metadata"]["labels"].values()]
-    assert max(map(len, labels)) <= 63
-    found = [(each["kind"], each["metadata"]["name"]) for each in objects]
-    assert len(found) == len(set(found))
-    assert max(len(name) for kind, name in found if kind != "ConfigMap") <= 63
-    assert all(len(name) <= 253 for _, name in found)
-
-
 def test_a_changed_config_rolls_the_pod(tmp_path: Path) -> None:
     def annotations(*values: Path) -> Any:
         return _rendered(*values)["Deployment"][0]["spec"]["template"]["metadata"]["annotations"]
@@ -300,12 +285,6 @@ def test_the_rules_are_the_shipped_ones_and_can_be_tuned(tmp_path: Path) -> None
     text = path.read_text(encoding="utf-8")
     assert 'a "quoted" model' in text
     assert "7200" in text
-
-
-def test_the_job_of_the_scrapes_is_the_one_that_the_rules_know() -> None:
-    (monitor,) = _rendered(_values("everything"))["ServiceMonitor"]
-    first = monitor["spec"]["endpoints"][0]["relabelings"][0]
-    assert first == {"targetLabel": "job", "replacement": "trainfleet-exporter"}
 
 
 def test_dashboards_come_as_they_are() -> None:

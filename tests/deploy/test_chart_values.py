@@ -204,19 +204,6 @@ def test_two_pods_share_each_lease_and_may_change_no_other(shards: int, tmp_path
     assert {443, 5443, 5444, 6443} <= {*ports}
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_a_second_replica_changes_no_pod(tmp_path: Path, shards: int) -> None:
-    """So a second replica can join a running release that has a lease."""
-    path, found = tmp_path / "values.yaml", []
-    for replicas in (1, 2):
-        sharding = {"enabled": shards > 1, "totalShards": shards}
-        values = merged(_ci("standby"), {"replicaCount": replicas, "sharding": sharding})
-        path.write_text(yaml.safe_dump(values), encoding="utf-8")
-        workloads = [each for each in _objects(template(path).stdout).values() if "template" in each.get("spec", {})]
-        found += [(each["spec"]["template"], each["spec"]["replicas"]) for each in workloads]
-    assert found == [(found[0][0], shards), (found[0][0], 2 * shards)]
-
-
 def test_the_test_pod_asks_the_service_and_is_not_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(merged(_ci("manifests"), {"helmTest": {"enabled": True}})), encoding="utf-8")
@@ -233,18 +220,3 @@ def test_the_test_pod_asks_the_service_and_is_not_behind_it(tmp_path: Path) -> N
         each["podSelector"]["matchLabels"] for each in policy["spec"]["ingress"][0]["from"] if "podSelector" in each
     ]
     assert [each.items() <= labels.items() for each in allowed] == [True]
-
-
-def test_spread_pods_are_those_of_the_release(tmp_path: Path) -> None:
-    own = {
-        "topologyKey": "zone",
-        "maxSkew": 1,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"a": "b"}},
-    }
-    entries = [own, {key: value for key, value in own.items() if key != "labelSelector"}]
-    path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(merged(_ci("default"), {"topologySpreadConstraints": entries})), encoding="utf-8")
-    (deployment,) = [each for each in _objects(template(path).stdout).values() if each["kind"] == "Deployment"]
-    spec = deployment["spec"]
-    assert spec["template"]["spec"]["topologySpreadConstraints"] == [own, {**own, "labelSelector": spec["selector"]}]

@@ -6,16 +6,11 @@ import json
 import re
 import shutil
 import subprocess
-import sys
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
-from deploy.compose import receiver
 
 from tests.support.programs import need
 from trainfleet_exporter.cli import demo
@@ -35,18 +30,6 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 def _mounts(service: str) -> dict[str, str]:
     """Return the sources of a service's mounts by target."""
     return {target: source for source, target, *_ in (each.split(":") for each in SERVICES[service].get("volumes", []))}
-
-
-def test_it_is_a_compose_file() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*command, FOLDER / "compose.yaml"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_what_is_mounted_is_there(service: str) -> None:
-    for source in _mounts(service).values():
-        assert (FOLDER / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], source
 
 
 def test_the_mounts_are_those_of_this_repository() -> None:
@@ -110,26 +93,3 @@ def test_grafana_finds_its_dashboards_and_its_prometheus() -> None:
     variable = re.fullmatch(r"\$\{(\w+)\}", source["datasources"][0]["url"])
     assert variable
     assert environment[variable[1]].removeprefix("http://").partition(":")[0] in SERVICES
-
-
-def test_receiver_listens_where_alertmanager_sends(capsys: pytest.CaptureFixture[str]) -> None:
-    config = _load(DEPLOY / "alertmanager" / "alertmanager.yml")
-    urls = [hook["url"] for each in config["receivers"] for hook in each.get("webhook_configs", [])]
-    assert urls
-    service = SERVICES["notifications"]
-    assert service["network_mode"] == "service:alertmanager"
-    assert {httpx.URL(url).netloc.decode() for url in urls} == {f"localhost:{service['command'][0]}"}
-
-    alert = {"status": "firing", "labels": {"alertname": "A", "severity": "info"}, "annotations": {"summary": "it is"}}
-    with ThreadingHTTPServer(("127.0.0.1", 0), receiver.Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{server.server_port}{httpx.URL(urls[0]).path}"
-            with httpx.Client(trust_env=False) as client:
-                answers = [client.post(url, json={"alerts": [alert]}), client.post(url, json={}), client.post(url)]
-        finally:
-            server.shutdown()
-            thread.join()
-    assert [answer.status_code for answer in answers] == [200, 400, 413]
-    assert capsys.readouterr().out == f"{httpx.URL(urls[0]).path[1:]}: FIRING info A: it is\n"

@@ -49,32 +49,6 @@ _RANGE = re.compile(r"\b(rate|irate|increase)\([^[]*\[([^]]+)\]")
 
 
 @each_board
-def test_the_data_source_is_a_variable(board: Board) -> None:
-    source = board.variables["datasource"]
-    assert (source["type"], source["query"], source["label"]) == ("datasource", "prometheus", "Data source")
-    assert next(iter(board.variables)) == "datasource"
-    for panel, target in board.targets():
-        for where in (panel, target):
-            assert where["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
-    for variable in board.variables.values():
-        if variable["type"] == "query":
-            assert variable["datasource"]["uid"] == "${datasource}"
-
-
-@each_board
-def test_job_and_instance_or_else_the_provider_can_be_chosen(board: Board) -> None:
-    wanted = {"job", "instance", "provider"} if board.name in BY_TARGET else {"provider"}
-    assert wanted <= board.variables.keys()
-    for name in wanted:
-        variable = board.variables[name]
-        assert (variable["type"], variable["multi"], variable["includeAll"]) == ("query", True, True)
-        # All providers includes series without a provider. All jobs and instances are only those of exporters,
-        # because `up` is a series of every target.
-        assert variable["allValue"] == (".*" if name == "provider" else "")
-        assert variable["label"] == name.capitalize()
-
-
-@each_board
 def test_every_selector_keeps_to_the_choice(board: Board) -> None:
     for place, metric, matchers in _selectors(board):
         if board.name in BY_TARGET:
@@ -93,73 +67,12 @@ def test_no_metric_is_asked_for_without_matchers(board: Board) -> None:
 
 
 @each_board
-def test_variables_are_asked_for_again_when_the_time_changes(board: Board) -> None:
-    assert {v["refresh"] for v in board.variables.values() if v["type"] == "query"} == {2}
-
-
-@each_board
-def test_panels_have_titles_and_descriptions(board: Board) -> None:
-    for panel in board.json["panels"]:
-        assert panel["title"].strip()
-        if panel["type"] != "row":
-            assert panel["description"].strip().endswith("."), panel["title"]
-            assert panel["targets"], panel["title"]
-            assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
-
-
-@each_board
-def test_titles_are_found_once(board: Board) -> None:
-    titles = [(panel["type"], panel["title"]) for panel in board.panels]
-    assert len(set(titles)) == len(titles)
-
-
-@each_board
 def test_units_are_known(board: Board) -> None:
     for panel in board.panels:
         units = [panel["fieldConfig"]["defaults"]["unit"]]
         for override in panel["fieldConfig"]["overrides"]:
             units += [found["value"] for found in override["properties"] if found["id"] == "unit"]
         assert set(units) <= UNITS, panel["title"]
-
-
-@each_board
-def test_the_unit_is_that_of_the_metric(board: Board) -> None:
-    """The name of a family contains its unit."""
-    wanted = {
-        "_ratio": "percentunit",
-        "_bytes": "bytes",
-        "_bytes_per_second": "Bps",
-        "_watts": "watt",
-        "_celsius": "celsius",
-    }
-    for panel in board.panels:
-        if panel["type"] == "table":
-            continue
-        for target in panel["targets"]:
-            names = {name for name, _ in _SELECTOR.findall(target["expr"]) if not name.endswith("_info")}
-            suffix = next((s for s in sorted(wanted, key=len, reverse=True) if names and min(names).endswith(s)), "")
-            if len(names) == 1 and suffix:
-                assert panel["fieldConfig"]["defaults"]["unit"] == wanted[suffix], panel["title"]
-
-
-@each_board
-def test_shares_are_drawn_from_0_to_1(board: Board) -> None:
-    for panel in board.panels:
-        defaults = panel["fieldConfig"]["defaults"]
-        if (
-            panel["type"] == "timeseries"
-            and defaults["unit"] == "percentunit"
-            and not panel["title"].startswith(("Calls", "Power and traffic"))
-        ):
-            assert (defaults["min"], defaults["max"]) == (0, 1), panel["title"]
-
-
-@each_board
-def test_series_have_legends(board: Board) -> None:
-    for panel, target in board.targets():
-        assert bool(target["legendFormat"]) == (panel["type"] != "table"), panel["title"]
-        if panel["type"] in {"timeseries", "state-timeline"}:
-            assert panel["options"]["legend"]["showLegend"] is True
 
 
 @each_board
@@ -179,13 +92,6 @@ def test_counters_are_taken_as_rates(board: Board) -> None:
             if counter not in totals_so_far:
                 assert call in {"rate", "increase"}, f"{panel['title']}: {counter}"
                 assert window
-
-
-@each_board
-def test_histograms_keep_their_buckets(board: Board) -> None:
-    for panel, target in board.targets():
-        for labels in re.findall(r"histogram_quantile\([\d.]+, sum by \(([^)]*)\)", target["expr"]):
-            assert "le" in labels.split(", "), panel["title"]
 
 
 def test_the_selectors_are_found() -> None:

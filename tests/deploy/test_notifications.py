@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.alerting import Notice, Receiver, running_alertmanager, running_prometheus, serving, troubles
+from tests.deploy.alerting import Receiver, running_alertmanager, running_prometheus, serving, troubles
 from tests.deploy.notifications import FAILED, Counted
 from tests.e2e.processes import eventually
 from tests.support.programs import need
@@ -90,18 +90,3 @@ def test_each_failed_job_is_notified_once_and_never_resolved(tmp_path: Path) -> 
         assert {each.job_id: each.path for each in counted.notices} == {job: path for job, (*_, path) in JOBS.items()}
         assert {each.job_id for each in counted.notices if each.name == "TrainfleetJobPlatformFault"} == {"e"}
         assert troubles(tmp_path) == []
-
-
-def test_counts_name_what_is_wrong() -> None:
-    def notice(job: str, status: str) -> Notice:
-        labels = {"alertname": "TrainfleetJobFailed", "job_id": job}
-        return Notice(0, "/users", {"labels": labels, "status": status})
-
-    sent = (notice("a", "firing"), notice("a", "firing"), notice("a", "resolved"), notice("z", "firing"))
-    assert Counted(frozenset("ab"), frozenset(), sent, 4).faults == [
-        "job b failed and is not notified",
-        "job z is notified and did not fail",
-        "job a is notified 2 times",
-        "TrainfleetJobFailed of a is resolved",
-        "4 messages are more than 4",
-    ]

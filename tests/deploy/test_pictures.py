@@ -7,7 +7,6 @@ from xml.sax.saxutils import escape
 import pytest
 
 from tests.deploy.boards import Board, boards
-from tests.deploy.picture_values import shown
 from tests.deploy.pictures import path_of
 from tests.docs.pages import ROOT
 
@@ -27,20 +26,3 @@ def test_picture_shows_every_panel(board: Board) -> None:
 def test_picture_is_on_the_page(board: Board) -> None:
     page = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
     assert f"(images/{path_of(board).name})" in page
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0.5, "percentunit", "50%"),
-        (90, "s", "1.50 mins"),
-        (36, "h", "1.50 days"),
-        (3 * 1024**3, "bytes", "3 GiB"),
-        (1234, "short", "1.23 K"),
-        (0, "short", "0"),
-        (61.5, "celsius", "61.5 \N{DEGREE SIGN}C"),
-        (7.25, "none", "7.25"),
-    ],
-)
-def test_values_have_units(value: float, unit: str, text: str) -> None:
-    assert shown(value, unit) == text

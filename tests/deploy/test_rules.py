@@ -150,22 +150,6 @@ def test_a_rule_is_well_made(rule: Record | Alert) -> None:
     }
 
 
-def test_alerts_of_jobs_name_the_owner() -> None:
-    expected = [
-        (test["alertname"], alert["exp_labels"])
-        for file in TESTS
-        for row in _rows(file)
-        for test in row.get("alert_rule_test", [])
-        for alert in test["exp_alerts"]
-    ]
-    about_jobs = {name for name, labels in expected if "job_id" in labels}
-    assert about_jobs == {alert.name for alert in rules.alerts() if "job_name" in alert.expr}
-    seen: defaultdict[str, set[str]] = defaultdict(set)
-    for name, labels in expected:
-        seen[name] |= set(labels)
-    assert [name for name in about_jobs if not seen[name] >= JOB_LABELS] == []
-
-
 def test_platform_reasons_agree_with_the_causes_of_modelarts() -> None:
     reasons = re.compile(str(rules.shipped().thresholds["platform_reasons"]))
     of_platform = {code for code in CAUSES if reasons.fullmatch(code)}
@@ -225,56 +209,3 @@ def test_groups_of_records_can_be_switched_off(tmp_path: Path) -> None:
     everything = groups()
     assert everything - groups(pods=False) == {"trainfleet-stragglers"}
     assert everything - groups(goodput=False) == {"trainfleet-goodput"}
-
-
-def test_empty_tables_make_no_cost_and_no_peak(tmp_path: Path) -> None:
-    file = tmp_path / "rules.yaml"
-    file.write_text(rules.render(rules.shipped().thresholds, {}, {}), encoding="utf-8")
-    _promtool("check", "rules", file)
-    assert "vector(" not in file.read_text(encoding="utf-8")
-    assert f"record: {PEAK}" not in file.read_text(encoding="utf-8")
-    assert f"record: {PRICE}" not in file.read_text(encoding="utf-8")
-
-
-def test_the_helm_template_has_the_same_rules() -> None:
-    """The template is rendered here without Helm: filled in and unescaped, it is the shipped rules."""
-    tuning = rules.shipped()
-    text = rules.helm_template()
-    assert all(f"{{{{ .Values.prometheusRule.thresholds.{name} }}}}" in text for name in tuning.thresholds)
-    prices, peaks = (
-        re.compile(
-            rf" *{{{{- range \$model, \${each} := \.Values\.prometheusRule\.{table} }}}}\n(.*?) *{{{{- end }}}}\n",
-            re.DOTALL,
-        )
-        for each, table in (("price", "prices"), ("each", "models"))
-    )
-    of_price, of_peak = prices.search(text), peaks.search(text)
-    assert of_price is not None
-    assert of_peak is not None
-    each_price = [
-        of_price[1]
-        .replace("{{ $model | quote }}", f'"{model}"')
-        .replace("{{ $price }}", str(price))
-        .replace("{{ $.Values.prometheusRule.currency | quote }}", f'"{tuning.currency}"')
-        for model, price in tuning.prices.items()
-    ]
-    each_peak = [
-        of_peak[1]
-        .replace("{{ $model | quote }}", f'"{model}"')
-        .replace("{{ $each.name | quote }}", f'"{each["name"]}"')
-        .replace("{{ $each.peak_tflops }}", str(each["peak_tflops"]))
-        for model, each in tuning.models.items()
-    ]
-    text = prices.sub(lambda _: "".join(each_price), text)
-    text = peaks.sub(lambda _: "".join(each_peak), text)
-    for name in tuning.records:
-        switched = re.compile(
-            rf"  {{{{- if \.Values\.prometheusRule\.records\.{name} }}}}\n(.*?)  {{{{- end }}}}\n", re.DOTALL
-        )
-        assert switched.search(text) is not None
-        text = switched.sub(lambda found: found[1], text)
-    text = re.sub(
-        r"\{\{ \.Values\.prometheusRule\.thresholds\.(\w+) \}\}", lambda found: str(tuning.thresholds[found[1]]), text
-    )
-    text = text.replace('{{ "{{" }}', "{{")
-    assert yaml.safe_load(text) == yaml.safe_load(rules.render(tuning.thresholds, tuning.prices, tuning.models))

@@ -44,20 +44,6 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
     assert "WatchdocSec" in subprocess.run([analyze, "verify", copy], capture_output=True, text=True).stderr
 
 
-def test_systemd_takes_the_drop_in_that_follows_keys(tmp_path: Path) -> None:
-    analyze = need("systemd-analyze")
-    (command,) = _settings("ExecStart")
-    unit = tmp_path / UNIT.name
-    unit.write_text(UNIT.read_text(encoding="utf-8").replace(command, f'"{sys.executable}"'), encoding="utf-8")
-    drop_in = tmp_path / f"{UNIT.name}.d" / "follow-keys.conf"
-    drop_in.parent.mkdir()
-    text = (FOLDER / drop_in.name).read_text(encoding="utf-8")
-    for given, known in ((text, True), (text.replace("SupplementaryGroups", "SupplementaryGroup"), False)):
-        drop_in.write_text(given, encoding="utf-8")
-        done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True)
-        assert ("follow-keys.conf" not in done.stderr) == known, done.stderr
-
-
 def test_it_is_hardened() -> None:
     analyze = need("systemd-analyze")
     done = subprocess.run([analyze, "security", "--offline=true", "--no-pager", UNIT], capture_output=True, text=True)
