@@ -18,6 +18,7 @@ from deploy.generator import DEPLOY, kubernetes, out_of_step
 from deploy.generator.kubernetes import RETIRED
 from deploy.generator.kubernetes_manifests import DIGEST
 
+import trainfleet_exporter
 from trainfleet_exporter.cli import main
 
 CHART = DEPLOY / kubernetes.CHART
@@ -119,6 +120,11 @@ def test_the_default_image_has_no_free_name() -> None:
     assert VALUES["image"]["repository"] == ""
     images = re.findall(r"image: (.*)", (MANIFESTS / "exporter.yaml").read_text(encoding="utf-8"))
     assert images == [f'"registry.example.com/trainfleet-exporter:{trainfleet_exporter.__version__}"']
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = _load(CHART / "Chart.yaml")
+    assert chart["appVersion"] == chart["version"] == trainfleet_exporter.__version__
 
 
 WRONG: dict[str, dict[str, Any]] = {
