@@ -105,8 +105,8 @@ def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
     details: dict[str, Any] = {
         "DesiredMinQuota": amount(asked, with_type=True),
         "ActualMinQuota": amount(actual),
-        "AllocatableQuota": amount(whole("allocatable")),
-        "SystemReservedQuota": amount(actual - whole("allocatable")),
+        "AllocatableQuota": amount(whole("free") + allocated),
+        "SystemReservedQuota": amount(actual - whole("free") - allocated),
         "AllocatedQuota": in_mib,
         "UsedQuota": in_mib,
         "RequestedQuota": in_mib,
