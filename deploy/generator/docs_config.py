@@ -63,7 +63,6 @@ _HEADS = ("key", "kind", "default", "meaning")
 
 def reference() -> str:
     """Return all tables of the page."""
-    common = set(ProviderConfig.model_fields)
     return "\n\n".join(
         (
             "## `global`\n\n" + _table(Global, without=("metrics",)),
@@ -76,21 +75,13 @@ def reference() -> str:
             + "\n\nBoth have these keys. `user_id`, `job_type` and `pool_id` are labels of `trainfleet_job_info`:\n\n"
             + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
-            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, pai_keys.Oidc, common),
+            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, pai_keys.Oidc),
             _cloudmonitor_metrics(),
             *_platform(
-                "aws_sagemaker",
-                sagemaker.AwsSageMakerConfig,
-                sagemaker_keys.Credentials,
-                sagemaker_keys.WebIdentity,
-                common,
+                "aws_sagemaker", sagemaker.AwsSageMakerConfig, sagemaker_keys.Credentials, sagemaker_keys.WebIdentity
             ),
             *_platform(
-                "huawei_modelarts",
-                modelarts.HuaweiModelArtsConfig,
-                modelarts_keys.Credentials,
-                modelarts_keys.Oidc,
-                common,
+                "huawei_modelarts", modelarts.HuaweiModelArtsConfig, modelarts_keys.Credentials, modelarts_keys.Oidc
             ),
             _aom_metrics(),
         )
@@ -105,24 +96,23 @@ def _section_of(hint: Any) -> type[Section] | None:
 
 
 def _platform(
-    name: str, config: type[ProviderConfig], credentials: type[Section], oidc: type[Section], common: set[str]
+    name: str, config: type[ProviderConfig], credentials: type[Section], oidc: type[Section]
 ) -> Iterator[str]:
-    at = f"providers[] of {name}"
-    own = set(config.model_fields) - common - {"credentials", "endpoints", "collectors"}
+    own = set(config.model_fields) - set(ProviderConfig.model_fields) - {"credentials", "endpoints", "collectors"}
     yield f"## Platform `{name}`\n\nThe APIs in `limits.monthly_calls` are {', '.join(map(code, config.apis))}."
     if own:
         yield _table(config, without=tuple(set(config.model_fields) - own))
     yield f"### `credentials` ({name})\n\n" + _table(credentials, nested=oidc, without_default=True)
     endpoints = config.model_fields["endpoints"].default
-    yield f"### `endpoints` ({name})\n\n" + _endpoints(config, type(endpoints), at)
+    yield f"### `endpoints` ({name})\n\n" + _endpoints(config, type(endpoints))
     yield f"### `collectors` ({name})\n\n" + _collectors(type(config.model_fields["collectors"].default))
 
 
-def _endpoints(config: type[ProviderConfig], endpoints: type[Section], at: str) -> str:
+def _endpoints(config: type[ProviderConfig], endpoints: type[Section]) -> str:
     """Return the table of endpoints. Their defaults contain the region."""
     example: Any = config.model_construct(region="REGION", endpoints=endpoints())
     said = meanings(endpoints)
-    assert said.keys() >= endpoints.model_fields.keys(), at
+    assert said.keys() >= endpoints.model_fields.keys()
     return table(
         ("key", "default", "meaning"),
         ((code(key), code(example.endpoint(key)), said[key]) for key in endpoints.model_fields),

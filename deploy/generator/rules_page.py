@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from deploy.generator.rules_accelerators import PEAK, PEAK_LABELS, PEAK_MEANING, PRICE, PRICE_LABELS, PRICE_MEANING
@@ -13,27 +13,24 @@ from deploy.generator.rules_yaml import Thresholds
 _HEAD = """\
 # Rules and alerts
 
-`python -m deploy.generator` generates this page from the rules. [alerts.md](alerts.md) shows how to load and tune
-them.
+[alerts.md](alerts.md) shows how to load and tune the rules.
 
-- Load `deploy/prometheus/rules/*.yaml` into Prometheus 2.42 or later.
-- Name the scrape job `trainfleet-exporter`, or set `exporter_job` in `deploy/prometheus/thresholds.yaml`.
 - Prometheus evaluates every group every minute. So `sum_over_time(RECORD[R]) / 60` returns accelerator-hours for
   `user:trainfleet_held_accelerators:sum`, and money for `user:trainfleet_held_cost:per_hour`.
-- Prometheus evaluates the group `trainfleet-baselines` every ten minutes. Its records are medians and usual values of
-  power and network. Query them with `last_over_time(RECORD[20m])`.
-- A minute without a scrape has no sample and does not count.
-- If `global.metrics.deny` contains a family, the rules that read it get no data.
-  [The last table](#what-the-rules-read) shows which rules read it.
+- Prometheus evaluates the group `trainfleet-baselines` every ten minutes. Query it with `last_over_time(RECORD[20m])`.
 - To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times with the same
   `--start` and `--end`. Records build on records, and a run does not see its own output.
 
-A record's name is `level:metric:operations`. The level names the labels that the record groups
-by. A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
+A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
 
 ## Records
 
-| record | labels | meaning |
+A record's name is `level:metric:operations`. The level names the labels, except where the table of records has others:
+
+| level | labels |
+|---|---|
+{levels}
+| record | other labels | meaning |
 |---|---|---|
 """
 _ALERTS = """
@@ -41,11 +38,8 @@ _ALERTS = """
 
 Alerts about a job have the labels `provider, job_id, job_name, workspace_id, pool_id, user_id, user_name`.
 
-These alerts bridge gaps of up to `bridge`, such as missed scrapes or a restart of the exporter. An alert ends
-immediately if the cloud reports the end of the job, except `TrainfleetJobRestartStorm`. If the job's series only
-disappear, the alert ends after `bridge`.
-`bridge` is longer than `exporter_down_for` and `provider_down_for`, so `deploy/alertmanager/` can mute alerts whose
-state is unknown. A failed poll does not end an alert, because the exporter shows the last good values for a few polls.
+These alerts bridge gaps of up to `bridge`, such as missed scrapes. An alert ends at once if the cloud reports the end
+of the job, except `TrainfleetJobRestartStorm`. A failed poll does not end an alert.
 
 An `event` fires immediately and has the label `event="true"`. Its alert ends after a fixed time. Ignore this end.
 
@@ -55,15 +49,8 @@ An `event` fires immediately and has the label `event="true"`. Its alert ends af
 _READ = """
 ## What the rules read
 
-A family is absent in these cases:
-
-- `global.metrics.deny` contains the family.
-- The collector of the family is off.
-- The cloud does not report the family.
-
-Records
-that read it are then absent or less exact. Most alerts that read it do not fire. Records appear without level and
-prefix here. The exporter's own families are not listed, because they cannot be denied.
+A family is absent if `global.metrics.deny` contains it, if its collector is off, or on some clouds. Most alerts that
+read it then do not fire. Records, here without level and prefix, are absent or less exact.
 
 | family | alerts | records |
 |---|---|---|
@@ -78,13 +65,36 @@ def page(recording: Sequence[Group], alerting: Sequence[Group], thresholds: Thre
     records += [rule for group in recording for rule in group.rules if isinstance(rule, Record)]
     alerts = [rule for group in alerting for rule in group.rules if isinstance(rule, Alert)]
     return (
-        _HEAD.format(depth=depth)
-        + "".join(f"| `{one.name}` | `{', '.join(one.labels)}` | {one.meaning} |\n" for one in records)
+        _HEAD.format(
+            depth=depth,
+            levels="".join(f"| `{level}` | `{', '.join(usual)}` |\n" for level, usual in _levels(records).items()),
+        )
+        + "".join(_records(records))
         + _ALERTS
         + "".join(_row(alert, thresholds) for alert in alerts)
         + _READ
         + "".join(_readers(records, alerts))
     )
+
+
+def _levels(records: Sequence[Record]) -> dict[str, tuple[str, ...]]:
+    """Return the usual labels of each level."""
+    found: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for record in records:
+        found[record.name.partition(":")[0]][record.labels] += 1
+    return {level: labels.most_common(1)[0][0] for level, labels in found.items()}
+
+
+def _records(records: Sequence[Record]) -> Iterator[str]:
+    """Yield a row for all records of one meaning that differ from the usual labels in the same way."""
+    levels, rows = _levels(records), defaultdict[tuple[str, str], list[str]](list)
+    for record in records:
+        usual = levels[record.name.partition(":")[0]]
+        more, less = (", ".join(sorted(set(a) - set(b))) for a, b in ((record.labels, usual), (usual, record.labels)))
+        other = " ".join(filter(None, (more and f"also `{more}`", less and f"not `{less}`")))
+        rows[other, record.meaning].append(f"`{record.name}`")
+    for (other, meaning), names in rows.items():
+        yield f"| {'<br>'.join(names)} | {other} | {meaning} |\n"
 
 
 def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from tests.conformance.deliberate import EXAMPLE, MISTAKES
+from tests.conformance.deliberate import EXAMPLE
 from tests.docs.pages import ROOT, blocks
 from trainfleet_conformance.public_api import PUBLIC
 
@@ -31,11 +31,6 @@ def test_the_lines_of_its_files() -> None:
         for path in SOURCES.glob("*.py")
         if path.name != "__init__.py"
     }
-
-
-def test_the_table_of_mistakes() -> None:
-    rows = [f"| {mistake.name} | `{mistake.check}` |" for mistake in MISTAKES]
-    _check_table("mistakes", "| mistake | caught by |", rows)
 
 
 def test_the_table_of_public_modules() -> None:

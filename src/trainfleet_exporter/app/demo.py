@@ -53,8 +53,9 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
                 address=_reachable(daemon.server.addresses[0]), metrics=web.telemetry_path, cloud=cloud
             )
             print(screen, flush=True)
-            await _report_first_polls(daemon, stopped)
+            reporting = asyncio.create_task(_report_first_polls(daemon))
             await stopped.wait()
+            reporting.cancel()
             print("\nstopping", flush=True)
         finally:
             await daemon.stop()
@@ -97,18 +98,12 @@ def _config(text: str) -> Config:
         os.close(reading)
 
 
-async def _report_first_polls(daemon: Daemon, stopped: asyncio.Event) -> None:
+async def _report_first_polls(daemon: Daemon) -> None:
     """Print a line when all collectors have polled. Before that, pages may be empty."""
     loop = asyncio.get_running_loop()
     started = loop.time()
-    while waiting := [runner for runner in daemon.exporter.runners if not runner.first_poll_done.is_set()]:
-        first = asyncio.create_task(waiting[0].first_poll_done.wait())
-        end = asyncio.create_task(stopped.wait())
-        await asyncio.wait((first, end), return_when=asyncio.FIRST_COMPLETED)
-        first.cancel()
-        end.cancel()
-        if stopped.is_set():
-            return
+    for runner in daemon.exporter.runners:
+        await runner.first_poll_done.wait()
     series = sum(runner.state.series for runner in daemon.exporter.runners)
     print(
         f"Every collector has polled ({loop.time() - started:.1f} s): {series} series. Press Ctrl-C to stop.",

@@ -48,14 +48,6 @@ _STOPPING = ReloadOutcome(success=False, text="not reloaded: the exporter is sto
 _HALF_WAY = "reload failed half way: internal error; the exporter exits"
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """The loaded config, with all checks that need no providers."""
-
-    config: Config
-    bases: list[Basis]
-
-
 class Reloader:
     """Replaces the exporter's config by the one that `load` returns.
 
@@ -84,7 +76,7 @@ class Reloader:
         self._reloads: set[asyncio.Task[ReloadOutcome]] = set()
         self._late: set[asyncio.Task[None]] = set()
         """Tasks without waiters."""
-        self._reading: asyncio.Future[_Draft] | None = None
+        self._reading: asyncio.Future[tuple[Config, list[Basis]]] | None = None
         self._stopped = False
 
     def request(self) -> asyncio.Task[ReloadOutcome] | None:
@@ -128,8 +120,7 @@ class Reloader:
                 return self._failed(["internal error; see the log"])
 
     async def _reload(self) -> ReloadOutcome:
-        draft = await self._draft()
-        plan = await self._exporter.prepare(draft.config, draft.bases)
+        plan = await self._exporter.prepare(*await self._read_in_time())
         try:
             await self._end_polls(plan)
         except BaseException:
@@ -149,7 +140,7 @@ class Reloader:
         await self._wait(ends, _CLOSE_SECONDS)
         return outcome
 
-    async def _draft(self) -> _Draft:
+    async def _read_in_time(self) -> tuple[Config, list[Basis]]:
         if self._reading is not None and not self._reading.done():  # its thread cannot be ended
             raise StartError("an earlier reload is still reading the config; try again later")
         reading = self._reading = asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), self._read)
@@ -159,11 +150,12 @@ class Reloader:
         except TimeoutError:
             raise StartError(f"the config could not be read within {_READ_SECONDS:.0f} s") from None
 
-    def _read(self) -> _Draft:
+    def _read(self) -> tuple[Config, list[Basis]]:
+        """Load the config, with all checks that need no providers."""
         config = self._load()
         if config.global_.ledger_file != self._exporter.config.global_.ledger_file:
             check_writable(config.global_.ledger_file)
-        return _Draft(config, bases(config))
+        return config, bases(config)
 
     async def _end_polls(self, plan: Plan) -> None:
         runners = [runner for member in plan.gone for runner in member.runners]
@@ -182,11 +174,8 @@ class Reloader:
         self._exporter.page_store.build()
 
     def _half_way(self) -> ReloadOutcome:
-        """End the process in good order with exit code 1, because a swap failed.
-
-        The state belongs to neither config: some providers are not polled, and nothing shows it. The next reload would
-        rebuild everything, but it may come late, and no code expects such a state. An exit is noticed, and the service
-        manager restarts the process.
+        """End the process in good order with exit code 1: after half a swap, some providers are not polled, and nothing
+        shows it.
         """
         self._stopped = True
         self._exporter.telemetry.reloaded(success=False)
@@ -215,11 +204,8 @@ class Reloader:
         found = {"added": plan.added, "removed": plan.removed, "changed": plan.changed, "kept": plan.kept}
         changes = {what: ",".join(names) for what, names in found.items() if names}
         log.info("reloaded", extra=fields(**changes))
-        return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in ["reloaded", *_lines(changes)]))
-
-
-def _lines(changes: dict[str, str]) -> list[str]:
-    return [f"{what}: {names}" for what, names in changes.items()]
+        lines = ["reloaded", *(f"{what}: {names}" for what, names in changes.items())]
+        return ReloadOutcome(success=True, text="".join(f"{line}\n" for line in lines))
 
 
 def _faults(error: OperatorError | ExceptionGroup[Exception]) -> list[str]:
