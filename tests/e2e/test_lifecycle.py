@@ -43,16 +43,19 @@ sys.exit(main())
 
 
 BROKEN_POLLS = """
-import signal, sys, time
+import os, sys, threading, time
 from trainfleet_exporter.polling.poll_thread import PollThread
 def die():
     raise SystemExit("Authorization: Bearer abcdefgh12345678abcd")
 def hang():
     time.sleep(60)
+def wait(polls):
+    while not os.path.exists(sys.argv[1].partition("=")[2] + ".trouble"):
+        time.sleep(0.02)
+    polls.post({trouble})
 def begin(polls, died, real=PollThread.__init__):
     real(polls, died)
-    signal.signal(signal.SIGUSR1, lambda *_: polls.post(die))
-    signal.signal(signal.SIGUSR2, lambda *_: polls.post(hang))
+    threading.Thread(target=wait, args=[polls], daemon=True).start()
 PollThread.__init__ = begin
 from trainfleet_exporter.__main__ import main
 sys.exit(main())
@@ -214,17 +217,17 @@ def test_a_name_server_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> No
 
 
 @contextmanager
-def _broken_polls(folder: Path, url: str, number: int) -> Iterator[ExporterProcess]:
+def _broken_polls(folder: Path, url: str, trouble: str) -> Iterator[ExporterProcess]:
     """An exporter that has polled, and whose poll thread then gets into trouble."""
-    command = [sys.executable, "-c", BROKEN_POLLS]
+    command = [sys.executable, "-c", BROKEN_POLLS.format(trouble=trouble)]
     with running_exporter([_config(folder, url)], folder / "log", command=command) as exporter:
         exporter.wait_until_ready()
-        exporter.process.send_signal(number)
+        (folder / "config.yaml.trouble").touch()
         yield exporter
 
 
 def test_poll_thread_that_dies_ends_the_process(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
-    with _broken_polls(tmp_path, cloud[1], signal.SIGUSR1) as exporter:
+    with _broken_polls(tmp_path, cloud[1], "die") as exporter:
         assert exporter.process.wait(2 * WITHIN) == 1
         assert "the poll thread died; the exporter exits" in exporter.log
         assert "Traceback" in exporter.log
@@ -232,7 +235,8 @@ def test_poll_thread_that_dies_ends_the_process(tmp_path: Path, cloud: tuple[Sim
 
 
 def test_poll_thread_that_hangs_delays_no_exit(tmp_path: Path, cloud: tuple[Simulator, str]) -> None:
-    with _broken_polls(tmp_path, cloud[1], signal.SIGUSR2) as exporter:
+    with _broken_polls(tmp_path, cloud[1], "hang") as exporter:
+        time.sleep(0.5)  # until it hangs
         assert exporter.metrics().status_code == 200
         began = time.monotonic()
         assert exporter.end(signal=signal.SIGTERM, within=2 * WITHIN) == 0
