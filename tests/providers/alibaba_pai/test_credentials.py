@@ -268,8 +268,9 @@ def test_requests_of_roles_say_role_session_and_external_id(tmp_path: Path) -> N
         requests.append(request)
         return answer(request)
 
-    use(Env(), tmp_path, SECTIONS["role"][0], note)
+    use(Env(), tmp_path, SECTIONS["role"][0].model_copy(update={"security_token": S("planted-t")}), note)
     asked = dict(requests[0].url.params)
+    assert requests[0].headers["x-acs-security-token"] == "planted-t"
     assert asked == {
         "RoleArn": ROLE,
         "RoleSessionName": "trainfleet-exporter",

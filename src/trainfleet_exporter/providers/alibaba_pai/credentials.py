@@ -263,7 +263,7 @@ async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
     name = _PREFIX + "CREDENTIALS_URI"
     try:
         url = yarl.URL(uri)
-        base_url, target = parse_endpoint(str(url.origin())), url.raw_path_qs
+        base_url, target = parse_endpoint(f"{url.scheme}://{url.raw_authority}"), url.raw_path_qs
     except ValueError:
         raise AccessDenied(f"{name} is not an http or https address") from None
     if url.scheme == "http" and not is_loopback(base_url):
