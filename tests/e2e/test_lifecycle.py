@@ -216,6 +216,15 @@ def test_a_name_server_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> No
         _ends_well(exporter)
 
 
+def test_a_signal_of_a_library_harms_no_stop(tmp_path: Path, hole: str) -> None:
+    library = "import signal\nsignal.signal(signal.SIGUSR2, lambda *_: None)\n"
+    command = [sys.executable, "-c", library + HANGING_RESOLVER]
+    with running_exporter([_config(tmp_path, hole)], tmp_path / "log", command=command) as exporter:
+        exporter.process.send_signal(signal.SIGUSR2)
+        time.sleep(0.2)  # else both numbers may come at once
+        _ends_well(exporter)
+
+
 @contextmanager
 def _broken_polls(folder: Path, url: str, trouble: str) -> Iterator[ExporterProcess]:
     """An exporter that has polled, and whose poll thread then gets into trouble."""

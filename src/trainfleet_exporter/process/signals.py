@@ -26,7 +26,7 @@ STOP_SECONDS = 4.0
 """Seconds from a signal to the end of the process, even if something hangs. The docs promise five seconds, which leaves
 time on a busy machine."""
 
-_HANDLED = {signal.SIGTERM: signal.SIGTERM, signal.SIGINT: signal.SIGTERM, signal.SIGHUP: signal.SIGHUP}
+_HANDLED: dict[int, int] = {signal.SIGTERM: signal.SIGTERM, signal.SIGINT: signal.SIGTERM, signal.SIGHUP: signal.SIGHUP}
 """The signals that are handled; both ways to stop are one."""
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Signals:
         """Handle the numbers of signals, in a thread, until the other end is closed."""
         try:
             while received := numbers.recv(1):
-                number = _HANDLED[signal.Signals(received[0])]
+                number = _HANDLED.get(received[0], received[0])  # a library may handle others
                 if number == signal.SIGTERM:
                     if number in self._came:
                         os._exit(1)
