@@ -143,12 +143,15 @@ REFUSALS = [
     ),
     ("sagemaker", Fault({"operation": "Search"}, kind="denied"), True),  # 400
     ("sagemaker", Fault({"operation": "Search"}, kind="expired_credentials"), False),
+    ("pai", Fault({"operation": "ListQuotas"}, status=403, body={"Code": "InvalidSecurityToken.Expired"}), False),
     ("modelarts", Fault({"operation": "ListPools"}, kind="denied"), True),
     ("modelarts", Fault({"operation": "ListPools"}, kind="revoked_credentials"), False),
 ]
 
 
-@pytest.mark.parametrize(("cloud", "fault", "missing"), REFUSALS, ids=["200", "400", "expired", "403", "unknown key"])
+@pytest.mark.parametrize(
+    ("cloud", "fault", "missing"), REFUSALS, ids=["200", "400", "expired", "403 expired", "403", "unknown key"]
+)
 def test_codes_decide_whether_a_permission_is_missing(tmp_path: Path, cloud: str, fault: Fault, missing: bool) -> None:
     (report,) = diagnosed(tmp_path, fault, clouds=(cloud,))
     operation = fault.match["operation"]
