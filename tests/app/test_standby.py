@@ -275,3 +275,23 @@ def test_a_provider_that_cannot_be_built_at_a_takeover_ends_the_exporter(
     with pytest.raises(SystemExit):
         run_stepped(main)
     assert "cannot poll with the lease; the exporter exits" in [record.getMessage() for record in caplog.records]
+
+
+def test_a_lease_lost_while_providers_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with site(tmp_path, config("name: a"), 1) as (only,):
+            prepare = only.daemon.exporter.prepare
+
+            async def slowly(*arguments: Any) -> Any:
+                monkeypatch.setattr(only.daemon.exporter, "prepare", prepare)
+                plan = await prepare(*arguments)
+                await only.usurp()
+                await asyncio.sleep(2.5)
+                return plan
+
+            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
+            await asyncio.sleep(15)
+            assert (only.leads, only.calls, only.world.closed) == (0, 0, {"a": 1})
+            assert await only.cloud_lines() == []
+
+    run_stepped(main)
