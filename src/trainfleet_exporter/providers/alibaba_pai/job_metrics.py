@@ -73,9 +73,9 @@ class MetricType(Struct, frozen=True):
 
     @property
     def targets(self) -> dict[Family, float]:
-        """The family of pods, and how many base units a value counts."""
+        """The families of pods and jobs, and how many base units a value counts."""
         measure = MEASURES[self.suffix]
-        return {measure.of("pod"): 0.01 if measure.is_ratio else 1e6}
+        return {measure.of(level): 0.01 if measure.is_ratio else 1e6 for level in ("pod", "job")}
 
 
 METRIC_TYPES = (
@@ -146,7 +146,7 @@ def job_columns(found: Mapping[str, NewestReadings]) -> list[FamilyReadings]:
         if newest is not None and newest.found:
             for key, (at, _) in newest.found.items():
                 pods[key] = max(at, pods.get(key, at))
-            columns += newest.of_families(metric.targets, period=0)
+            columns += newest.of_families(metric.targets, period=0)[:1]  # of the pods alone
             spoiled |= {columns[-1].family.path} if newest.spoiled else set()
     return [*columns, *of_jobs(columns, pods, spoiled=spoiled)]
 
