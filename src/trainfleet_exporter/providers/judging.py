@@ -9,6 +9,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Generic
@@ -54,6 +55,11 @@ def _ahead_of(date: str) -> float | None:
         return None
 
 
+_REFUSED: ContextVar[float | None] = ContextVar("date of a refusal", default=None)
+"""By how many seconds the date of a call's refusal is ahead. Its second try is signed by it. Others keep the clock."""
+_SIGNED: ContextVar[float | None] = ContextVar("date of a signature", default=None)
+
+
 @dataclass(slots=True)
 class ServerClock:
     """The clock of the cloud (BuildContext.clock), which all APIs and topics of a provider share.
@@ -94,21 +100,20 @@ class SignedDialect(ABC, Generic[K]):
         self._clock = clock
         self.is_dated = True
         """Whether the service checks the date of requests."""
-        self._refused_ahead: float | None = None
-        """By how many seconds the date of the latest refusal is ahead, until a request is accepted."""
 
     async def prepare(self, call: Call, deadline: float) -> object:
-        """Make the keys valid. The returned mark has the clock that signs the call."""
-        return self._ahead, await self.credential.keys(deadline)
+        """Make the keys valid. The second time, the call is signed by the date of its refusal, if there is one."""
+        refused, keys = _REFUSED.get(), await self.credential.keys(deadline)
+        _SIGNED.set(refused)  # after the calls for keys, which have their own
+        _REFUSED.set(None)
+        return keys
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
-        """Return whether the clock was corrected after the mark, or other keys can be tried."""
-        assert isinstance(mark, tuple)
-        ahead, keys = mark
-        if ahead != self._ahead and self._may_blame_clock(error):
+        """Return whether the date was the reason, or other keys than those of the mark can be tried."""
+        if _REFUSED.get() is not None:
             return True
         # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
-        return (error.status is None or self.blames_credential(error)) and self.credential.refused(keys)
+        return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """Return None for a good response (transport.Dialect)."""
@@ -117,10 +122,13 @@ class SignedDialect(ABC, Generic[K]):
             return error
         off = abs(ahead - self._ahead)
         if error is None:
-            if min(off, abs(ahead - self._clock.ahead)) <= _ACCEPTED or not self.is_dated:
-                self._correct(ahead)
-        elif off >= _SKEW and isinstance(error, AccessDenied) and self._may_blame_clock(error):
-            self._refused_ahead = ahead
+            known = abs(ahead - self._clock.ahead)
+            if known >= _SKEW and (min(off, known) <= _ACCEPTED or not self.is_dated):
+                self._clock.ahead = ahead
+                facts = fields(api=self.api, seconds=round(-ahead))
+                log.error("clock of this machine is off; the cloud's time is used", extra=facts)
+        elif off >= _SKEW and self.is_dated and isinstance(error, AccessDenied):
+            _REFUSED.set(ahead if error.code.startswith(self.clock_codes) else None)
         return error
 
     def now(self) -> float:
@@ -135,16 +143,7 @@ class SignedDialect(ABC, Generic[K]):
         """Return whether other keys might be accepted: not if a permission is missing or a clock is wrong."""
         return error.code.startswith(self.key_codes)
 
-    def _may_blame_clock(self, error: AccessDenied) -> bool:
-        return self.is_dated and error.code.startswith(self.clock_codes)
-
     @property
     def _ahead(self) -> float:
-        return self._clock.ahead if self._refused_ahead is None else self._refused_ahead
-
-    def _correct(self, ahead: float) -> None:
-        self._refused_ahead = None
-        if abs(ahead - self._clock.ahead) >= _SKEW:
-            self._clock.ahead = ahead
-            facts = fields(api=self.api, seconds=round(-ahead))
-            log.error("clock of this machine is off; the cloud's time is used", extra=facts)
+        refused = _SIGNED.get()
+        return self._clock.ahead if refused is None else refused

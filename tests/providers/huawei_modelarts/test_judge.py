@@ -65,5 +65,5 @@ class _Keys(GivenKeys):
 def test_only_a_refused_credential_is_replaced(error: AccessDenied, again: bool) -> None:
     identity = Identity(_Keys(Secret("ak"), Secret("sk")), region="cn-north-4", project_id="p")
     dialect = HuaweiDialect("modelarts", identity, ServerClock())
-    assert dialect.refused(error, (0.0, 1)) is again
-    assert dialect.refused(error, (0.0, 2)) is False
+    assert dialect.refused(error, 1) is again
+    assert dialect.refused(error, 2) is False
