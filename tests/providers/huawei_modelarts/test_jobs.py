@@ -20,6 +20,7 @@ from trainfleet_exporter.polling import Part
 
 Check = Callable[[Cloud, Fleet], Awaitable[None]]
 Run = Callable[[Check], None]
+POOL = {"pool_id": "pool-1"}
 
 
 @pytest.fixture
@@ -169,5 +170,77 @@ def test_hanging_look_ups_take_no_live_job_of_any_workspace(run: Run, monkeypatc
             shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_info")]
             assert sorted(shown) == sorted(f"{poll}-{one}" for one in ids)
             assert fleet.own("collector_success", collector="jobs") == 0
+
+    run(check)
+
+
+def test_an_id_that_is_used_again_is_a_new_job(run: Run) -> None:
+    """Nothing of the earlier job is shown with it: no fault, no restart, no end."""
+    hang = {"recover_start_at": ms(-200) // 1000, "fault_scenario": "job_hanged", "recover_result": "success"}
+    first = {"start_at": ms(-300) // 1000, "end_at": ms(-200) // 1000, "recover_records": [hang]}
+    faults = 'job_faults_total{job_id="a",cause="hang",platform_cause="job_hanged"}'
+    waited = 'job_queue_wait_seconds_count{pool_id="pool-1"}'
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        await fleet.runner("workspaces").tick()
+        cloud.jobs = [job("a", "Pending", resource=POOL, start_time=0)]
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="queued"}') == 1
+        assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(600, abs=1)
+        hang["recover_start_at"] = ms(10) // 1000
+        first.update(start_at=ms(5) // 1000, end_at=ms(10) // 1000)
+        cloud.jobs = [job("a", resource=POOL, running_records=[first, {"start_at": ms(30) // 1000}])]
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value(faults) == 1
+        assert await fleet.value('job_restarts_total{job_id="a"}') == 1
+        assert await fleet.value(waited) == 1
+        cloud.jobs = [job("a", "Completed", resource=POOL, running_records=[first, {"start_at": ms(30) // 1000}])]
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('jobs_finished_total{workspace_id="0",status="succeeded"}') == 1
+        cloud.jobs = [job("a", resource=POOL, running_records=[{"start_at": ms(150) // 1000}])]
+        cloud.jobs[0]["metadata"]["create_time"] = ms(140)
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="running"}') == 1
+        assert not await fleet.value(faults)
+        assert await fleet.value('job_restarts_total{job_id="a"}') == 0
+        assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(10, abs=1)
+        assert await fleet.value(waited) == 2
+        cloud.jobs = []
+        await asyncio.sleep(60)
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="running"}') is None
+
+    run(check)
+
+
+def test_a_job_in_a_new_phase_is_unknown_and_has_series(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        await fleet.runner("workspaces").tick()
+        cloud.jobs = [job("a")]
+        await fleet.runner("jobs").tick()
+        cloud.jobs = [job("a", "Suspended")]
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
+        assert await fleet.value('job_platform_status{job_id="a",platform_status="Suspended"}') == 1
+        assert await fleet.value('job_holds_resources{job_id="a"}') is None
+
+    run(check)
+
+
+def test_calls_do_not_grow_with_jobs_that_ended(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.slow = 0
+        cloud.jobs = [job(f"job-{number}") for number in range(10)]
+        await fleet.exporter.poll_once()
+        before, most = len(cloud.calls), []
+        for _ in range(2):
+            await fleet.exporter.poll_once()
+            most.append(len(cloud.calls) - before)
+            before = len(cloud.calls)
+            cloud.jobs += [job(f"old-{number}", "Completed") for number in range(5000)]
+        assert most[0] == most[1]
 
     run(check)
