@@ -409,3 +409,17 @@ def test_counts_of_workloads_that_cannot_be_read_are_no_zeros(run: Run) -> None:
         assert await fleet.value(row.format("infer", "queued", "Queue")) is None
 
     run(check)
+
+
+def test_a_malformed_row_does_not_drop_a_known_pool(run: Run) -> None:
+    """The row may be that of the pool: what it uses is asked for until a complete list lacks it."""
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        for rows, asked in (([{"metadata": {}}], 2), ([], 2)):
+            cloud.pools = rows
+            await fleet.runner("pools").tick()
+            await fleet.runner("pool_usage").tick()
+            assert len(cloud.called("/pool-1/monitor")) == asked
+
+    run(check)
