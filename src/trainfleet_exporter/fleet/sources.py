@@ -63,11 +63,13 @@ class JobSources:
 
     def may_be_in_bulk(self, job: Job) -> bool:
         """Return whether the bulk source is to show the job if it has it."""
-        return job.status in self._measured and self._first_answer(job) is not False
+        answer = self._first_answer(job)  # also of a job that waits: a later row may lack what decides
+        return job.status in self._measured and answer is not False
 
     def is_one_by_one(self, job: Job) -> bool:
         """Return whether the job is the other source's."""
-        if job.status not in self._measured or (answer := self._first_answer(job)) is True:
+        answer = self._first_answer(job)
+        if job.status not in self._measured or answer is True:
             return False
         return answer is False or (not self.holds(job.job_id) and self.is_missed(job))
 

@@ -416,7 +416,8 @@ def test_a_malformed_row_does_not_drop_a_known_pool(run: Run) -> None:
 
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         await fleet.exporter.poll_once()
-        for rows, asked in (([{"metadata": {}}], 2), ([], 2)):
+        malformed: list[Row] = [{"metadata": {}}]
+        for rows, asked in ((malformed, 2), (malformed[:0], 2)):
             cloud.pools = rows
             await fleet.runner("pools").tick()
             await fleet.runner("pool_usage").tick()

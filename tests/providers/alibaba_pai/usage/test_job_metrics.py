@@ -36,6 +36,23 @@ def test_usage_asks_only_for_what_can_be_had(run: Run) -> None:
     run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
 
 
+def test_a_job_keeps_the_source_of_its_first_row(run: Run) -> None:
+    """A later row may lack what decides, and no job is read from two sources."""
+    cloud = Cloud()
+    cloud.jobs = [job("a", "Queuing")]
+
+    async def steps(fleet: Fleet) -> None:
+        for collector in ("workspaces", "jobs", "job_metrics"):
+            await fleet.runner(collector).tick()
+        cloud.jobs = [job("a", ResourceId="", ResourceType="ECS")]
+        await asyncio.sleep(600)
+        for collector in ("jobs", "job_metrics"):
+            await fleet.runner(collector).tick()
+        assert cloud.called("GetJobMetrics") == []
+
+    run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
+
+
 def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
     cloud = rich_cloud()
     memory = 'job_memory_utilization_ratio{job_id="run1"}'
