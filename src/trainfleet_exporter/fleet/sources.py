@@ -80,7 +80,6 @@ class JobSources:
         return self.is_refused or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
 
     def holds(self, job_id: str) -> bool:
-        """Return whether parts in bulk show the job, or are about to."""
         return job_id in self._held
 
     def hold(self, job_ids: Collection[str]) -> None:
@@ -103,7 +102,6 @@ class JobSources:
         self.polled.publish(None)
 
     def answered(self, job_id: str, *, with_usage: bool) -> None:
-        """Note an answer of the other source."""
         if not self.holds(job_id):
             self._answered[job_id] = with_usage
             self._lost.discard(job_id)
@@ -122,8 +120,8 @@ class JobSources:
     def is_replaced(self, running: Collection[str], *, with_usage: bool) -> bool:
         """Return whether the other source serves all running jobs: it answered, `with_usage` if need be."""
         answers = [self._answered[job_id] for job_id in running if job_id in self._answered]
-        has_begun = any(answers) if with_usage else bool(answers)
-        return has_begun and self._is_free(running) and self._lost.isdisjoint(running)
+        has_begun = any(answers) if with_usage else answers
+        return bool(has_begun) and self._is_free(running) and self._lost.isdisjoint(running)
 
     def _is_free(self, running: Collection[str]) -> bool:
         return not self.left_out and self._held.isdisjoint(running)

@@ -197,19 +197,6 @@ def test_a_queue_that_cannot_be_read_leaves_the_counts(run: Run) -> None:
     run(check)
 
 
-def test_a_long_queue_comes_in_pages(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.workloads["pool-1"] = COUNTS
-        cloud.queued["pool-1"] = [queued(f"job-{number}", number + 1) for number in range(1001)]
-        cloud.jobs = [job("job-1000", "Pending", resource={"pool_id": "pool-1"})]
-        assert await fleet.exporter.poll_once()
-        offsets = [about["offset"] for about in cloud.called("/pools/pool-1/workloads") if about]
-        assert offsets == ["0", "500", "1000"]
-        assert await fleet.value('job_queue_position{job_id="job-1000"}') == 1001
-
-    run(check)
-
-
 @pytest.mark.parametrize("rows", [0, 499, 500, 501])
 def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
@@ -230,22 +217,6 @@ def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None
     run(check)
 
 
-def test_nodes_by_tokens(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.page = 2
-        cloud.nodes["pool-1"] = [
-            {"metadata": {"name": f"node-{number}"}, "status": {"phase": "Available"}} for number in range(5)
-        ]
-        cloud.nodes["pool-1"] += [{"metadata": {"name": "node-0"}}, {"metadata": {}}, "no node"]  # type: ignore[list-item]
-        assert await fleet.exporter.poll_once()
-        assert [about.get("continue") for about in cloud.called("/nodes")] == [None, "token-2", "token-4", "token-6"]
-        assert len(await fleet.lines("node_info")) == 5
-        assert fleet.own("dropped_readings_total", collector="nodes", reason="duplicate") == 1
-        assert fleet.own("dropped_readings_total", collector="nodes", reason="malformed") == 2
-
-    run(check, NODES)
-
-
 def test_nodes_that_never_end_are_a_bad_answer(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         again = httpx.Response(200, json={"metadata": {"continue": "same"}, "items": []})
@@ -255,14 +226,6 @@ def test_nodes_that_never_end_are_a_bad_answer(run: Run) -> None:
         assert fleet.own("collector_errors_total", collector="nodes", reason="bad_answer") == 1
 
     run(check, NODES)
-
-
-def test_nodes_are_off_unless_they_are_switched_on(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert cloud.called("/nodes") == []
-
-    run(check)
 
 
 def test_the_quota_of_jobs(run: Run) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import httpx
 import pytest
@@ -27,8 +25,6 @@ from tests.providers.huawei_modelarts.usage.usage_rig import (
     source,
 )
 from tests.support.fleet import Fleet
-from trainfleet_exporter.model import Readings, Subject
-from trainfleet_exporter.polling import Part
 
 
 def queries(cloud: Cloud) -> list[str]:
@@ -95,38 +91,6 @@ def test_a_sweep_takes_jobs_that_run_and_are_listed(run: Run) -> None:
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 5  # it should not by now
 
     run(check)
-
-
-def test_what_readings_are_of_is_the_same_from_poll_to_poll(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that its labels are written once."""
-    published: list[Sequence[object]] = []
-    publish = Part.publish
-
-    async def watched(part: Part, objects: Sequence[object], **given: Any) -> None:
-        published.append(objects)
-        await publish(part, objects, **given)
-
-    monkeypatch.setattr(Part, "publish", watched)
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.jobs = [job("a"), job("b")]
-        cloud.aom = {CPU: [series("a", 50), series("b", 60)]}
-        await fleet.exporter.poll_once()
-        first = _subjects(published)
-        assert [subject.keys for subject in first] == [("a",), ("b",), ("a", "worker-0"), ("b", "worker-0")]
-        published.clear()
-        cloud.aom = {CPU: [series("b", 61), series("a", 50)]}
-        await fleet.runner("jobs").tick()
-        await fleet.runner("usage").tick()
-        assert [one is other for one, other in zip(_subjects(published), first, strict=True)] == [True] * 4
-
-    run(check)
-
-
-def _subjects(published: list[Sequence[object]]) -> list[Subject]:
-    return [
-        subject for objects in published for one in objects if isinstance(one, Readings) for subject in one.subjects
-    ]
 
 
 def test_one_metric_that_fails_takes_no_other_along(run: Run) -> None:
