@@ -42,13 +42,13 @@ def set_up_logs(level: str, form: str, stream: TextIO | None = None) -> None:
     for library in LIBRARIES:
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     # A distribution's own hook would write a report with every variable.
-    sys.excepthook = lambda _, error, __: _uncaught("internal error; the program exits", error)
+    sys.excepthook = _uncaught
     # Hooks of threads and finalizers that are not Python's own belong to the program that runs us, such as pytest.
     if threading.excepthook is threading.__excepthook__:
-        threading.excepthook = lambda given: _uncaught("internal error in a thread", given.exc_value)
+        threading.excepthook = lambda given: log.error("internal error in a thread", exc_info=given.exc_value)
     if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = lambda given: _uncaught(
-            "internal error in a finalizer", given.exc_value, object=type(given.object).__qualname__
+        sys.unraisablehook = lambda given: log.error(
+            "internal error in a finalizer", exc_info=given.exc_value, extra=fields(object=type(given.object).__name__)
         )
     warnings.showwarning = _warned
 
@@ -147,11 +147,11 @@ def _logfmt_value(value: Any) -> str:
     return json.dumps(text)
 
 
-def _uncaught(message: str, error: BaseException | None, **facts: object) -> None:
-    if isinstance(error, KeyboardInterrupt):
+def _uncaught(kind: type[BaseException], error: BaseException, _: object) -> None:
+    if kind is KeyboardInterrupt:
         log.error("interrupted")
-    elif not isinstance(error, SystemExit):
-        log.error(message, exc_info=error, extra=fields(**facts))
+    else:
+        log.error("internal error; the program exits", exc_info=error)
 
 
 def _warned(

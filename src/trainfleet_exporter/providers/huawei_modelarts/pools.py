@@ -166,7 +166,7 @@ class WorkloadRow(Struct, gc=False, rename="camel"):
 
     @property
     def id(self) -> str:
-        """What tells it apart from others; empty without any of its names."""
+        """What distinguishes it from others; empty without any of its names."""
         return self.uid or self.name or self.job_uuid or ""
 
 
