@@ -18,6 +18,7 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.keys import Credential, K
 from trainfleet_exporter.transport import Call, HttpAnswer
+from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,10 @@ class SignedDialect(ABC, Generic[K]):
                 log.error("clock of this machine is off; the cloud's time is used", extra=facts)
         elif off >= _SKEW and self.is_dated and isinstance(error, AccessDenied):
             _REFUSED.set(ahead if error.code.startswith(self.clock_codes) else None)
+        elif isinstance(error, AccessDenied) and _SIGNED.get() is not None:  # by the service's own date
+            here = time.time()
+            times = f"here it is {iso_time(here)}, there it is {iso_time(here + ahead)}"
+            error.message += f" (the clock of this machine is off: {times})"
         return error
 
     def now(self) -> float:

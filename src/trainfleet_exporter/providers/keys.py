@@ -21,12 +21,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import unusable_secret
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    CloudError,
-    NotFound,
-    RequestRefused,
-)
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.redaction import HoldsSecrets, remember
 from trainfleet_exporter.transport.json_fields import iso_time

@@ -95,7 +95,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.answer = lambda *_: httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers=headers)
     await fleet.exporter.poll_once()
     text = " ".join(fleet.log)
-    assert "off by 36 minutes (behind): here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:40:05Z" in text
+    assert "clock of this machine is off: here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:40:05Z" in text
     assert fleet.own("collector_errors_total", collector="workspaces", reason="auth") == 1
 
 
