@@ -63,6 +63,9 @@ def test_a_folder_with_other_flags_is_refused(tmp_path: Path) -> None:
             await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 3600))
         with pytest.raises(StartError, match="another value of --job, --label"):
             await rig.backfill(tmp_path / "out", wanted, job_id="dlc1", labels={"instance": "a"})
+        next((tmp_path / "out").glob(".backfill-*.state")).unlink()
+        with pytest.raises(StartError, match="out has days of another backfill; choose another folder"):
+            await rig.backfill(tmp_path / "out", wanted)
 
     simulated("pai", work, tmp_path)
 

@@ -268,7 +268,7 @@ def test_a_folder_is_used_by_one_backfill(tmp_path: Path) -> None:
     with State(path, {}), pytest.raises(StartError, match="another backfill is running in this folder"):
         State(path, {})
     path.write_bytes(b"not a state" * 100)
-    with pytest.raises(StartError, match="damaged, or of another version of the exporter; choose another --out"):
+    with pytest.raises(StartError, match="damaged, or of another version; choose another --out"):
         State(path, {})
 
 

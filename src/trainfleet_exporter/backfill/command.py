@@ -137,6 +137,8 @@ async def _run(work: Work, state: State, wish: Wish, allowed: Mapping[str, int],
     past, order = work.past, work.order
     for line in past.limits(wish.wanted, now):
         say(line)
+    if state.lives is None and len(order.left()) < all_days:
+        raise StartError(f"--out: {order.out} has days of another backfill; choose another folder")
     try:
         if order.left() or state.lives is None:
             await work.learn()
@@ -144,10 +146,7 @@ async def _run(work: Work, state: State, wish: Wish, allowed: Mapping[str, int],
             state.save((await work.find(now, say)).values())
         lives = state.lives or ()
         if wish.job_id and not lives:
-            raise StartError(
-                f"--job: {wish.job_id!r} is unknown to provider {wish.provider}, or its config leaves it out,"
-                " or it did not run in that time; nothing is written"
-            )
+            raise StartError(f"--job: {wish.provider} had no {wish.job_id!r} in that time, or its config leaves it out")
         expected = work.expected(lives)
         say(_forecast(len(lives), len(order.left()), expected, allowed))
         outcome = await work.run(lives, sum(expected.values()))

@@ -63,9 +63,7 @@ class State:
         except OSError as error:
             raise StartError(f"{path}: cannot be used: {error.strerror}") from None
         except msgspec.MsgspecError:
-            raise StartError(
-                f"{path}: damaged, or of another version of the exporter; choose another --out to start again"
-            ) from None
+            raise StartError(f"{path}: damaged, or of another version; choose another --out to start again") from None
         if stored is None:
             return
         changed = sorted(name for name, value in self._facts.items() if stored.facts.get(name) != value)
@@ -85,8 +83,11 @@ class State:
     def save(self, lives: Iterable[Life]) -> None:
         """Store all jobs."""
         found = self.lives = sorted(lives, key=lambda life: life.job.job_id)
-        with _replacing(self._path) as file:
-            file.write(msgspec.msgpack.encode(_Stored(self._facts, found)))
+        try:
+            with _replacing(self._path) as file:
+                file.write(msgspec.msgpack.encode(_Stored(self._facts, found)))
+        except OSError as error:
+            raise StartError(f"{self._path}: cannot write: {error.strerror}; run the same command again") from None
 
 
 class _Samples(NamedTuple):

@@ -94,8 +94,8 @@ class ProviderReport:
 
     @property
     def missing_rights(self) -> tuple[Failure, ...]:
-        """The problems that a permission would solve."""
-        return tuple(found for found in self.problems if found.right)
+        """The problems that a permission would solve: the first of each operation."""
+        return tuple(reversed({found.operation: found for found in reversed(self.problems) if found.right}.values()))
 
     @property
     def success(self) -> bool:

@@ -73,7 +73,7 @@ def _read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]
                     continue
                 try:
                     job = decoder.decode(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     invalid.append(number)
                     continue
                 if job.end >= since:

@@ -113,15 +113,15 @@ class Schedule:
                 runs.began = now() - runs.runner.interval  # it outlasted its interval: the next one starts at once
         finally:
             runs.running = False
-            self._plan(runs)
+            self._plan(runs, tolerance=0.0)
 
-    def _plan(self, runs: _Runs) -> None:
+    def _plan(self, runs: _Runs, tolerance: float = _TOLERANCE) -> None:
         """Plan the next run, unless it is planned for about that time already."""
         if not self._scheduler.running or runs.running or runs.over or runs.job is None:
             return
         wait = max(0.0, runs.began + runs.runner.interval - asyncio.get_running_loop().time())
         planned = datetime.now(UTC) + timedelta(seconds=wait)
-        if abs((planned - runs.job.next_run_time).total_seconds()) > _TOLERANCE:
+        if abs((planned - runs.job.next_run_time).total_seconds()) > tolerance:
             runs.job.modify(next_run_time=planned)
 
     async def _expire_parts(self) -> None:

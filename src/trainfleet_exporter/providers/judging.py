@@ -18,7 +18,6 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.keys import Credential, K
 from trainfleet_exporter.transport import Call, HttpAnswer
-from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +103,10 @@ class SignedDialect(ABC, Generic[K]):
 
     async def prepare(self, call: Call, deadline: float) -> object:
         """Make the keys valid. The second time, the call is signed by the date of its refusal, if there is one."""
-        refused, keys = _REFUSED.get(), await self.credential.keys(deadline)
-        _SIGNED.set(refused)  # after the calls for keys, which have their own
+        refused = _REFUSED.get()
         _REFUSED.set(None)
+        keys = await self.credential.keys(deadline)
+        _SIGNED.set(refused)  # after the calls for keys, which have their own
         return keys
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
@@ -128,12 +128,10 @@ class SignedDialect(ABC, Generic[K]):
                 self._clock.ahead = ahead
                 facts = fields(api=self.api, seconds=round(-ahead))
                 log.error("clock of this machine is off; the cloud's time is used", extra=facts)
+        elif isinstance(error, AccessDenied) and _SIGNED.get() is not None:  # by the service's own date
+            error.message += f" (the clock of this machine is off by {round(abs(ahead) / 60)} minutes)"
         elif off >= _SKEW and self.is_dated and isinstance(error, AccessDenied):
             _REFUSED.set(ahead if error.code.startswith(self.clock_codes) else None)
-        elif isinstance(error, AccessDenied) and _SIGNED.get() is not None:  # by the service's own date
-            here = time.time()
-            times = f"here it is {iso_time(here)}, there it is {iso_time(here + ahead)}"
-            error.message += f" (the clock of this machine is off: {times})"
         return error
 
     def now(self) -> float:

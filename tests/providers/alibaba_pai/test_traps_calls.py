@@ -89,13 +89,13 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert len(set(nonces)) == len(nonces)
 
 
-@trap("6 a wrong clock is reported with both times")
+@trap("6 a wrong clock is reported with the difference")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     headers = {"date": "Fri, 02 Jan 2026 03:40:05 GMT"}
     cloud.answer = lambda *_: httpx.Response(400, json={"Code": "InvalidTimeStamp.Expired"}, headers=headers)
     await fleet.exporter.poll_once()
     text = " ".join(fleet.log)
-    assert "clock of this machine is off: here it is 2026-01-02T03:04:05Z, there it is 2026-01-02T03:40:05Z" in text
+    assert "clock of this machine is off by 36 minutes" in text
     assert fleet.own("collector_errors_total", collector="workspaces", reason="auth") == 1
 
 

@@ -50,13 +50,7 @@ from trainfleet_exporter.providers.key_search import (
     judge_metadata,
     known_origin,
 )
-from trainfleet_exporter.providers.keys import (
-    PROFILE,
-    Credential,
-    FetchedKeys,
-    GivenKeys,
-    Keys,
-)
+from trainfleet_exporter.providers.keys import PROFILE, Credential, FetchedKeys, GivenKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.transport import Call, Dialect, TextForm, Transport
 from trainfleet_exporter.transport.json_fields import printable, text
@@ -290,14 +284,14 @@ def _output_of(command: Sequence[str], seconds: float) -> bytes:
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
         raise AccessDenied(f"the program of credential_process: {reason}") from None
-    try:
-        written, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # with its children
-        process.communicate()
-        late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
-        raise RequestTimedOut(f"{late} and was killed") from None
+    with process:  # its end closes the pipe, which what the program started may keep open
+        try:
+            written, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with its children
+            late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
+            raise RequestTimedOut(f"{late} and was killed") from None
     if process.returncode:
         raise AccessDenied("the program of credential_process failed")
     return written
