@@ -30,7 +30,8 @@ def show_pool_monitor(call: Call) -> Answer:
     given = _TIME_RANGE.fullmatch(call.text("time_range", "-1.-1.60"))
     if given is None or int(given[3]) * 60 / period > 1440:
         raise refused("50004000", "The parameter time_range is startMs.endMs.minutes, of at most 1440 periods.")
-    end = world.present if given[2] == "-1" else min(int(given[2]) // 1000, world.present)
+    present = min(world.present, int(call.now))  # a clock that was set back is also the clock of the points
+    end = present if given[2] == "-1" else min(int(given[2]) // 1000, present)
     start = end - int(given[3]) * 60 if given[1] == "-1" else int(given[1]) // 1000
     times = range(-(-start // period) * period, end + 1, period)
     if len(times) > 1440:
@@ -40,7 +41,7 @@ def show_pool_monitor(call: Call) -> Answer:
     root = pool.spec.parent or pool.spec.pool_id
     cluster = [{"name": "clusterId", "value": f"83df17f1-d74c-11ec-a070-{root[5:9]}0000"}]
     metrics, newest = [], []
-    for name, (unit, values) in _series(call, root, statistic, times).items():
+    for name, (unit, values) in _series(call, root, statistic, times, present).items():
         points = [
             {"timestamp": at * 1000, "unit": unit, "statistics": [{"statistic": statistic, "value": value}]}
             for at, value in zip(times, values, strict=True)
@@ -51,9 +52,9 @@ def show_pool_monitor(call: Call) -> Answer:
     return Answer({"metrics": metrics}, rows=newest)
 
 
-def _series(call: Call, root: str, statistic: str, times: range) -> dict[str, tuple[str, list[float]]]:
+def _series(call: Call, root: str, statistic: str, times: range, present: int) -> dict[str, tuple[str, list[float]]]:
     """Return unit and values of every metric."""
-    there = [at for at in times if call.world.present - at >= _NOT_THERE_YET]
+    there = [at for at in times if present - at >= _NOT_THERE_YET]
     late: list[float] = [_NO_DATA] * (len(times) - len(there))
     nodes = sum(len(pool.nodes) for pool in call.world.family(root))
     found: dict[str, tuple[str, list[float]]] = {}

@@ -27,12 +27,6 @@ def job_id_of(name: str) -> str:
     return name.rpartition("-")[2]
 
 
-def hosts_of(job: Job) -> list[str]:
-    """Return the values of the dimension Host, one for each instance."""
-    count = sum(role.count for role in job.draft.roles)
-    return [f"{job_name(job)}/algo-{number}" for number in range(1, count + 1)]
-
-
 def started(job: Job) -> int | None:
     """Return the Unix time at which AWS began to bill its first instances."""
     return next((since for status, since in job.statuses if status == "EnvPreparing"), None)

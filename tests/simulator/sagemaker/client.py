@@ -30,6 +30,12 @@ SERVICES = {"sagemaker": ("SageMaker", "1.1"), "cloudwatch": ("GraniteServiceVer
 SIGNING = {"sagemaker": "sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
 
 
+def hosts_of(job: Job) -> list[str]:
+    """Return the values of the dimension Host, one for each instance."""
+    count = sum(role.count for role in job.draft.roles)
+    return [f"{job_name(job)}/algo-{number}" for number in range(1, count + 1)]
+
+
 @cache
 def model(service: str, operation: str) -> OperationModel:
     """AWS' own model of an operation."""

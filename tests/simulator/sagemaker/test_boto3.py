@@ -13,11 +13,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.simulator.sagemaker.client import query
+from tests.simulator.sagemaker.client import hosts_of, query
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, CLUSTER, REGION, SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.identity import ROLE, WEB_IDENTITY_TOKEN, AwsSts
-from trainfleet_simulator.sagemaker.job_rows import hosts_of, job_name
+from trainfleet_simulator.sagemaker.job_rows import job_name
 
 KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
 

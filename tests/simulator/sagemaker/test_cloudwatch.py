@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.sagemaker.client import Caller, query
+from tests.simulator.sagemaker.client import Caller, hosts_of, query
 from trainfleet_simulator.sagemaker.catalog import INSTANCE_TYPES
-from trainfleet_simulator.sagemaker.job_rows import hosts_of
 
 METRICS = ("CPUUtilization", "MemoryUtilization", "GPUUtilization", "GPUMemoryUtilization", "DiskUtilization")
 

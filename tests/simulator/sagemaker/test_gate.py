@@ -13,13 +13,7 @@ from tests.simulator.sagemaker.client import SERVICES, Caller, json_headers, par
 from trainfleet_simulator import Fault, Simulator
 from trainfleet_simulator.quoting_errors import string_to_sign
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-from trainfleet_simulator.sagemaker.identity import (
-    CONTAINER_TOKEN,
-    MACHINE_ROLE,
-    ROLE,
-    WEB_IDENTITY_TOKEN,
-    AwsSts,
-)
+from trainfleet_simulator.sagemaker.identity import CONTAINER_TOKEN, MACHINE_ROLE, ROLE, WEB_IDENTITY_TOKEN, AwsSts
 from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
 
 SESSION = {"RoleSessionName": "exporter"}
