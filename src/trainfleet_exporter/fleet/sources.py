@@ -131,3 +131,4 @@ class JobSources:
 
     def _forget(self) -> None:
         self._known = {job_id: answer for job_id, answer in self._known.items() if job_id in self._fleet.live}
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in self._fleet.live}

@@ -26,14 +26,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    BadAnswer,
-    CloudError,
-    NotFound,
-    NotReady,
-    RequestRefused,
-)
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import LEVELS, Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
@@ -473,6 +466,7 @@ class Usage:
                 raise
         finally:
             is_refused = was_refused if found is running else refusal is not None
+            self._hold(self._shown)  # also if the poll was cancelled: what it was about to show is free again
             self._sources.end_poll(running, found, is_refused=is_refused)
         if refusal is not None:
             await self._leave_to_tasks(poll, running or {}, refusal, was_refused)
@@ -609,6 +603,7 @@ class Usage:
         new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}
         before = {key: job_ids for key, job_ids in self._shown.items() if key in (*keys, _SOURCES)}
         self._sources.hold(_union([*before.values(), *new.values()]))
+        used: list[FamilyReadings] = []
         for key in keys:
             async with poll.part(key) as part:
                 answer = answers[key]
@@ -616,7 +611,7 @@ class Usage:
                     raise answer
                 for reason, count in answer.dropped.items():
                     part.dropped(reason, count)
-                columns = answer.columns(new[key])
+                used += (columns := answer.columns(new[key]))
                 await publish_fresh(
                     part,
                     columns,
@@ -625,7 +620,8 @@ class Usage:
                     max_data_age=self._fleet.max_data_age,
                     clock=self._fleet.clock,
                 )
-        now_shown = {key: new.get(key, before.get(key, frozenset())) for key in keys}
+        self._subjects.keep_only(used)
+        now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in keys}  # some may have expired
         async with poll.part(_SOURCES) as part:
             await self._publish_sources(part, sorted(_union(now_shown.values())))
         self._hold(now_shown | {_SOURCES: _union(now_shown.values())})
