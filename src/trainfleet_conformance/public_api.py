@@ -37,7 +37,6 @@ PUBLIC: Mapping[str, str] = {
     "trainfleet_exporter.fleet.past": "division of a past range into calls, and its readings",
     "trainfleet_exporter.providers.registry": "the definition of a platform",
     "trainfleet_exporter.providers.transport_factory": "the transport of a config",
-    "trainfleet_exporter.providers.collectors": "collectors with a part for each workspace, or pool",
     "trainfleet_exporter.providers.jobs.listing": "complete lists, read page by page",
     "trainfleet_exporter.providers.jobs.history": "phases, faults and recoveries of a job",
     "trainfleet_exporter.providers.jobs.histories": "histories of all jobs, counted once",

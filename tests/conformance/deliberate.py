@@ -43,7 +43,6 @@ render.FAMILIES = tuple(
 )
 PLATFORM = Platform("""
 _OWN_CLIENT = """
-    async def poll(self, poll: Poll) -> None:
         import httpx
 
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -93,9 +92,9 @@ _LENIENT = """
                     raise
                 return Page(0, [])
 """
-_LIST_JOBS = "listing = await self._shared.client.list_jobs(read.part.key, read.part.deadline)\n"
+_LIST_JOBS = "listing = await self._client.list_jobs(read.part.key, read.part.deadline)\n"
 _LOOKED_UP = "                continue  # deleted: how it ended is unknown\n"
-_STATES = "super().__init__(config, context, translate.LIVE)"
+_TOPICS = "        topics = [Jobs(fleet, client), Usage(fleet, client), Pools(client)]\n"
 _WHOLE, _ODD = "test_fault_in_place_of_an_answer", "test_fault_of_values"
 _LIVE = "test_part_live_jobs_do_not_need_the_ended_ones"
 
@@ -184,9 +183,9 @@ MISTAKES = (
     ),
     Mistake(
         "states without jobs have no count",
-        "collectors.py",
-        _STATES,
-        "super().__init__(config, context, ())",
+        "provider.py",
+        "Workspaces(config, context, translate.LIVE)",
+        "Workspaces(config, context, ())",
         "test_contract_counts_have_every_known_state",
         "has no count of jobs",
     ),
@@ -218,8 +217,8 @@ MISTAKES = (
     Mistake(
         "the provider uses its own client instead of the transport",
         "collectors.py",
-        "    async def poll(self, poll: Poll) -> None:\n        async with",
-        f"{_OWN_CLIENT}        async with",
+        '        """One part."""\n',
+        _OWN_CLIENT,
         "test_budget_every_call_is_counted",
         "was asked for, and not by the transport",
     ),
@@ -236,7 +235,7 @@ MISTAKES = (
         "collectors.py",
         _LIST_JOBS,
         f"{_LIST_JOBS}        for job_id in listing.rows:\n"
-        "            await self._shared.client.get_job(job_id, read.part.deadline)\n",
+        "            await self._client.get_job(job_id, read.part.deadline)\n",
         "test_budget_calls_of_sweeps_do_not_grow_with_the_jobs",
         "jobs calls GetJob",
     ),
@@ -299,7 +298,7 @@ MISTAKES = (
     Mistake(
         "the final status of jobs that left the lists is not read",
         "collectors.py",
-        "row = await self._shared.client.get_job(job_id, read.until)",
+        "row = await self._client.get_job(job_id, read.until)",
         "continue",
         "test_part_how_a_job_ends_is_shown_and_counted",
         "0 more jobs are counted as",
@@ -309,7 +308,7 @@ MISTAKES = (
         "collectors.py",
         _LIST_JOBS,
         "for job_id in read.tracker.live:\n"
-        "            await self._shared.client.get_job(job_id, read.part.deadline)\n"
+        "            await self._client.get_job(job_id, read.part.deadline)\n"
         f"        {_LIST_JOBS}",
         _LIVE,
         "is shown as nothing",
@@ -324,9 +323,9 @@ MISTAKES = (
     ),
     Mistake(
         "a job that two workspaces list is shown twice",
-        "collectors.py",
-        "        self.client = client\n",
-        "        self.client = client\n        self._drop_taken = lambda read: None\n",
+        "provider.py",
+        _TOPICS,
+        f"        fleet._drop_taken = lambda read: None\n{_TOPICS}",
         "test_part_a_job_of_two_lists_is_shown_once",
         "twice on the page",
     ),

@@ -7,16 +7,7 @@ from collections.abc import Mapping
 from tests.faults.columns import KEPT, LESS, OTHER, SAME
 from tests.faults.judges import another_source, unknown_states
 from tests.faults.row import Row, Unlike
-from tests.faults.row_parts import (
-    GONE,
-    LEFT_ALONE,
-    LOCKED,
-    NUMBERS,
-    PLAIN_TEXT,
-    POOL_USAGE,
-    USAGE,
-    short_lived,
-)
+from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, NUMBERS, PLAIN_TEXT, POOL_USAGE, USAGE, short_lived
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
 from trainfleet_simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
 from trainfleet_simulator.modelarts.catalog import DOMAIN_NAME, PASSWORD, TEAM_WORKSPACE, USER_NAME

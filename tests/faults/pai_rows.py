@@ -5,15 +5,7 @@ from __future__ import annotations
 from tests.faults.columns import COLUMNS, LESS
 from tests.faults.judges import without_models
 from tests.faults.row import Row, Unlike
-from tests.faults.row_parts import (
-    GONE,
-    LEFT_ALONE,
-    LOCKED,
-    PLAIN_TEXT,
-    POOL_USAGE,
-    USAGE,
-    short_lived,
-)
+from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, PLAIN_TEXT, POOL_USAGE, USAGE, short_lived
 from trainfleet_simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 

@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from tests.faults.columns import Column
 from tests.faults.judges import Judge
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.modelarts.catalog import (
-    ACCESS_KEY,
-    PROJECT_ID,
-    REGION,
-    SECRET_KEY,
-)
+from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, PROJECT_ID, REGION, SECRET_KEY
 from trainfleet_simulator.sagemaker import catalog as aws
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 

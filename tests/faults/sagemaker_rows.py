@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from tests.faults.columns import KEPT, SAME
 from tests.faults.row import Row, Unlike
-from tests.faults.row_parts import (
-    GONE,
-    LEFT_ALONE,
-    LOCKED,
-    NUMBERS,
-    PLAIN_TEXT,
-    USAGE,
-    XML,
-    short_lived,
-)
+from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, NUMBERS, PLAIN_TEXT, USAGE, XML, short_lived
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
 from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY

@@ -7,15 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.model import (
-    Job,
-    JobCount,
-    Pod,
-    PodUsage,
-    Readings,
-    Status,
-    Subject,
-)
+from trainfleet_exporter.model import Job, JobCount, Pod, PodUsage, Readings, Status, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 

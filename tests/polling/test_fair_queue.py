@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import ServerTrouble
-from trainfleet_exporter.polling import FairQueue, Part, PartsCollector
+from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 20))
@@ -26,18 +25,19 @@ def test_no_part_waits_longer_than_all_parts_take(parts: int, fit: int, polls: i
         assert poll - min(read.values()) <= math.ceil(parts / fit)
 
 
-class _Slow(PartsCollector):
+class _Slow(BulkCollector):
     """A hundred parts that take a second each."""
 
     def __init__(self) -> None:
-        super().__init__("pool_usage", 60, at_once=1)
+        super().__init__("pool_usage", 60)
+        self._turns = FairQueue()
         self.names = [f"w{number:03}" for number in range(100)]
         self.was_read: Counter[str] = Counter()
 
-    async def keys(self) -> Sequence[str]:
-        return self.names
+    async def poll(self, poll: Poll) -> None:
+        await self._turns.read_each(poll, self.names, self._read, at_once=1)
 
-    async def read(self, part: Part) -> None:
+    async def _read(self, part: Part) -> None:
         loop = asyncio.get_running_loop()
         if loop.time() + 1 > part.deadline:
             raise ServerTrouble("no time is left", operation="ListThings")

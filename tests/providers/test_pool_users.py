@@ -13,12 +13,7 @@ from tests.support.clock import run_stepped
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.model import Accelerators, PoolUser
-from trainfleet_exporter.providers.alibaba_pai.pools import (
-    ResourceAmount,
-    UserResources,
-    UsersPage,
-    WorkloadResource,
-)
+from trainfleet_exporter.providers.alibaba_pai.pools import ResourceAmount, UserResources, UsersPage, WorkloadResource
 from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
 from trainfleet_exporter.providers.alibaba_pai.pools import WorkloadRow as QuotaWorkload
 from trainfleet_exporter.providers.alibaba_pai.pools import users as pai_users

@@ -13,14 +13,7 @@ from typing import Any
 
 import httpx
 
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    CloudError,
-    NotFound,
-    RequestRefused,
-    ServerTrouble,
-    Throttled,
-)
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.transport import (
     Account,
     Attempt,

@@ -23,14 +23,7 @@ from trainfleet_exporter.errors import (
     Throttled,
     Unreachable,
 )
-from trainfleet_exporter.transport import (
-    CALLER,
-    Account,
-    Call,
-    Caller,
-    CallLimits,
-    TextForm,
-)
+from trainfleet_exporter.transport import CALLER, Account, Call, Caller, CallLimits, TextForm
 
 REFUSED = httpx.ConnectError("connection refused")
 

@@ -13,16 +13,7 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.logs import lines_of
-from tests.web.secured import (
-    ANNA,
-    ANNAS,
-    BERT,
-    Served,
-    basic,
-    later,
-    serve,
-    write,
-)
+from tests.web.secured import ANNA, ANNAS, BERT, Served, basic, later, serve, write
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.web import access as access_module
 from trainfleet_exporter.web.access import Access

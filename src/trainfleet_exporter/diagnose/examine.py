@@ -11,13 +11,7 @@ from dataclasses import replace
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, ProviderConfig
 from trainfleet_exporter.diagnose.advice import advise
-from trainfleet_exporter.diagnose.report import (
-    CallsReport,
-    CollectorReport,
-    EndpointReport,
-    Failure,
-    ProviderReport,
-)
+from trainfleet_exporter.diagnose.report import CallsReport, CollectorReport, EndpointReport, Failure, ProviderReport
 from trainfleet_exporter.errors import AccessDenied, CloudError, TrainfleetError
 from trainfleet_exporter.polling import PerObjectCollector, Runner
 from trainfleet_exporter.providers.registry import Platform, Provider

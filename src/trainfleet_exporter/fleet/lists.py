@@ -1,11 +1,12 @@
-"""Lists, read page by page until they are complete: a list that lacks a page is an error."""
+"""Lists, read page by page until they are complete (a list that lacks a page is an error), and their rows by id."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.polling import Part
 
 T = TypeVar("T")
 MOST_PAGES = 2_000
@@ -32,3 +33,21 @@ async def pages_by_token(
             raise BadAnswer("the same page came twice, or the list does not end", operation=operation)
         seen.add(following)
         token = following
+
+
+def distinct(
+    part: Part, found: Iterable[T | None], id_of: Callable[[T], str], elsewhere: Collection[str] = ()
+) -> tuple[dict[str, T], int]:
+    """Translated rows by id, and how many are malformed (None). An id that comes again, or is one of `elsewhere`, is
+    dropped as a duplicate."""
+    kept: dict[str, T] = {}
+    malformed = 0
+    for item in found:
+        if item is None:
+            malformed += 1
+        elif (key := id_of(item)) in kept or key in elsewhere:
+            part.dropped("duplicate")
+        else:
+            kept[key] = item
+    part.dropped("malformed", malformed)
+    return kept, malformed

@@ -4,7 +4,6 @@ from trainfleet_exporter.polling.collector import (
     BulkCollector,
     Collector,
     FairQueue,
-    PartsCollector,
     PerObjectCollector,
 )
 from trainfleet_exporter.polling.parts import PartStore
@@ -19,7 +18,6 @@ __all__ = [
     "FairQueue",
     "Part",
     "PartStore",
-    "PartsCollector",
     "PerObjectCollector",
     "Poll",
     "Runner",

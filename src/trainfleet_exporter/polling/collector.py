@@ -28,29 +28,6 @@ class BulkCollector(ABC):
         """Drop data that depends on a part, because its polls still fail and its last good values have expired."""
 
 
-class PartsCollector(BulkCollector):
-    """A bulk collector with one part for each workspace, or each pool. It reads at most `at_once` at a time."""
-
-    def __init__(self, name: str, interval: float, *, at_once: int) -> None:
-        super().__init__(name, interval)
-        self._at_once = at_once
-        self._queue = FairQueue()
-
-    @abstractmethod
-    async def keys(self) -> Sequence[str]:
-        """The names of the parts. Raises NotReady if they are unknown."""
-
-    @abstractmethod
-    async def read(self, part: Part) -> None:
-        """Read and publish one part."""
-
-    async def poll(self, poll: Poll) -> None:
-        """Read all parts."""
-        keys = await self.keys()
-        poll.keep_only(keys)
-        await self._queue.read_each(poll, keys, self.read, at_once=self._at_once)
-
-
 class PerObjectCollector(ABC):
     """A collector that needs calls for each object, such as a job.
 

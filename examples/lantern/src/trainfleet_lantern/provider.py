@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trainfleet_exporter.fleet.collectors import collectors_of
+from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_lantern import translate
 from trainfleet_lantern.auth import LanternDialect
 from trainfleet_lantern.client import LanternClient
-from trainfleet_lantern.collectors import JobCounts, Jobs, LanternShared, Pools, Usage
+from trainfleet_lantern.collectors import Jobs, Pools, Usage
 from trainfleet_lantern.config import LanternConfig
 
 
@@ -35,23 +37,14 @@ class Lantern:
         self.identity = TokenIdentity("token of the config" if token.path is None else f"token file {token.path}")
         self._transport = open_transport(config, context)
         client = LanternClient(self._transport.client(config.endpoint("lantern"), LanternDialect(token)))
-        shared = LanternShared(config, context, client)
-        self.collectors: Sequence[Collector] = tuple(_collectors(config, shared, context.settings.poll_interval))
+        fleet = Workspaces(config, context, translate.LIVE)
+        topics = [Jobs(fleet, client), Usage(fleet, client), Pools(client)]
+        every = context.settings.poll_interval
+        self.collectors: Sequence[Collector] = tuple(collectors_of(topics, config.collectors, every))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
-
-
-def _collectors(config: LanternConfig, shared: LanternShared, every: float) -> Iterator[Collector]:
-    chosen = config.collectors
-    yield from collectors_of([Jobs(shared)], chosen, every)
-    if chosen.job_counts.enabled:
-        yield JobCounts("job_counts", shared, chosen.job_counts.effective_interval(every))
-    if chosen.usage.enabled:
-        yield Usage("usage", shared, chosen.usage.effective_interval(every))
-    if chosen.pools.enabled:
-        yield Pools(shared, chosen.pools.effective_interval(every))
 
 
 PLATFORM = Platform(

@@ -16,14 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trainfleet_exporter.errors import (
-    AccessDenied,
-    CloudError,
-    NotFound,
-    RequestRefused,
-    ServerTrouble,
-    Throttled,
-)
+from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
 from trainfleet_exporter.providers.keys import Credential, Keys
 from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest

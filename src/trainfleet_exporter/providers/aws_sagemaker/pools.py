@@ -18,13 +18,13 @@ from typing import TypeVar
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
+from trainfleet_exporter.fleet.lists import distinct
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.aws_sagemaker import instances
 from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
-from trainfleet_exporter.providers.collectors import distinct
 from trainfleet_exporter.providers.jobs.history import code, readable
 from trainfleet_exporter.providers.jobs.listing import with_unread
 from trainfleet_exporter.providers.values import unix_time, whole

@@ -23,7 +23,7 @@ from msgspec import Struct, UnsetType, field
 
 from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.lists import pages_by_token
+from trainfleet_exporter.fleet.lists import distinct, pages_by_token
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
     Accelerator,
@@ -43,7 +43,6 @@ from trainfleet_exporter.model import (
     Status,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.collectors import distinct
 from trainfleet_exporter.providers.huawei_modelarts.client import NO_ROWS, Api, Rows, rows_of, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import accelerator_kind
