@@ -1,4 +1,4 @@
-"""`python -m benchmarks detection`: score the shipped alerts on weeks of the author of the rules, or of somebody else.
+"""`python -m benchmarks detection`: score the shipped alerts on weeks by the author of the rules, or by another author.
 
 Thresholds are chosen on weeks 1 to 99 of the first generator. Reports are of other weeks, and of the second generator.
 Each week writes its result into a folder, so that an interrupted run continues. docs/detection.md has the reports.
