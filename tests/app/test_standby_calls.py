@@ -10,9 +10,9 @@ import pytest
 
 from tests.lease.api_server import ApiServer, stepped
 from tests.support.clock import run_stepped
+from tests.support.configs import loaded
 from tests.support.sharded import fleet_yaml
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.lease import elector
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
@@ -27,9 +27,7 @@ def _calls(folder: Path, exporters: int, *, leased: bool, ends: float | None = N
         simulator = Simulator(seed=5, clouds=("pai", "modelarts"))
         async with simulator.serve() as url:
             (folder / "config.yaml").write_text(fleet_yaml(simulator, url, 1), encoding="utf-8")
-            platforms = installed_platforms()
-            configs = {name: platform.config for name, platform in platforms.items()}
-            config = load_config(folder / "config.yaml", environ={}, platforms=configs)
+            config, platforms = loaded(folder / "config.yaml"), installed_platforms()
             web, server = WebSettings(addresses=("127.0.0.1:0",)), ApiServer()
             daemons = [
                 Daemon(config, platforms, web, lease=stepped(server) if leased else None) for _ in range(exporters)

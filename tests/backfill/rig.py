@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.clock import run_stepped
+from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.command import Wish, backfill
 from trainfleet_exporter.backfill.work import Outcome
-from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
@@ -78,17 +79,9 @@ def simulated(
         simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=patience)
         await asyncio.sleep(hours * 3600)
         async with simulator.serve() as url:
-            await work(Rig(cloud, simulator, loaded(change(simulator.config_yaml(url)), folder), []))
+            await work(Rig(cloud, simulator, loaded(written(folder, change(simulator.config_yaml(url)))), []))
 
     run_stepped(main, start=MIDNIGHT)
-
-
-def loaded(text: str, folder: Path) -> Config:
-    """A config of this text."""
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    platforms = installed_platforms()
-    return load_config(path, environ={}, platforms={name: each.config for name, each in platforms.items()})
 
 
 def samples(path: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backfill.rig import loaded
+from tests.support.configs import loaded, written
 from trainfleet_exporter import cli
 from trainfleet_exporter.backfill.command import Wish, fault_in
 from trainfleet_exporter.providers.history import Range
@@ -75,7 +75,7 @@ def test_an_unusable_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_platform_without_a_past_is_refused(tmp_path: Path) -> None:
-    config, (platform, *_) = loaded(CONFIG, tmp_path), installed_platforms().values()
+    config, (platform, *_) = loaded(written(tmp_path, CONFIG)), installed_platforms().values()
     without = Platform(name=platform.name, config=platform.config, build=platform.build)
     wish = Wish(provider="pai", wanted=Range(1_600_000_000, 1_600_086_400), out=tmp_path)
     assert fault_in(wish, config, {"alibaba_pai": without}, 2e9) == (

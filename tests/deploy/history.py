@@ -17,8 +17,9 @@ from pathlib import Path
 import httpx
 
 from tests.support.clock import run_stepped
+from tests.support.configs import loaded, written
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.faults import Fault
@@ -127,7 +128,4 @@ def _config(text: str, folder: Path) -> Config:
     ):
         text, changed = re.subn(pattern, replacement, text)
         assert changed, pattern
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    configs = {name: platform.config for name, platform in installed_platforms().items()}
-    return load_config(path, environ={}, platforms=configs)
+    return loaded(written(folder, text))

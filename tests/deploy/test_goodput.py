@@ -17,10 +17,8 @@ import pytest
 from tests.deploy.history import SCRAPE_INTERVAL, START, History, stamped
 from tests.deploy.history_server import serving_history
 from tests.support.clock import run_stepped
+from tests.support.configs import exporter_of
 from tests.support.programs import need
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator, server
 from trainfleet_simulator.modelarts import drafts as modelarts
 from trainfleet_simulator.modelarts.past import SETTING as MODELARTS
@@ -105,9 +103,7 @@ def _record(folder: Path) -> History:
             # Jobs are listed by workspace and status: two thirds of the calls would be for workspaces without the job.
             text = text.replace("region: cn-hangzhou\n", f"region: cn-hangzhou\n    workspaces: ['{WORKSPACE}']\n")
             config.write_text(text, encoding="utf-8")
-            platforms = installed_platforms()
-            models = {name: platform.config for name, platform in platforms.items()}
-            exporter = Exporter(load_config(config, environ={}, platforms=models), platforms)
+            exporter = exporter_of(config)
             try:
                 with path.open("w", encoding="utf-8") as stream:
                     for when in range(int(START), SUBMITTED + LIFETIME + 2 * SCRAPE_INTERVAL, SCRAPE_INTERVAL):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.config import load_config
+from tests.support.configs import loaded
 from trainfleet_exporter.diagnose import ProviderReport, examine, show
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Fault, Simulator
@@ -36,9 +36,7 @@ def diagnosed(
         async with simulator.serve() as url:
             path = folder / "config.yaml"
             path.write_text(change(simulator.config_yaml(url)), encoding="utf-8")
-            platforms = installed_platforms()
-            configs = {name: platform.config for name, platform in platforms.items()}
-            reports = await examine(load_config(path, environ={}, platforms=configs), platforms)
+            reports = await examine(loaded(path), installed_platforms())
             async with httpx.AsyncClient(trust_env=False) as client:
                 reported = (await client.get(f"{url}/truth")).json()["calls"]
         if not faults:
@@ -260,10 +258,7 @@ def test_interrupted_it_reports_what_it_has_seen(tmp_path: Path) -> None:
             path.write_text(
                 simulator.config_yaml(url).replace("poll_timeout: 8s", "poll_timeout: 9s"), encoding="utf-8"
             )
-            platforms = installed_platforms()
-            configs = {name: platform.config for name, platform in platforms.items()}
-            config = load_config(path, environ={}, platforms=configs)
-            examining = asyncio.create_task(examine(config, platforms, progress=reported.append))
+            examining = asyncio.create_task(examine(loaded(path), installed_platforms(), progress=reported.append))
             await asyncio.sleep(7)
             examining.cancel()
             return await examining, reported

@@ -17,12 +17,12 @@ import httpx
 import pytest
 
 from tests.support.clock import run_stepped
+from tests.support.configs import exporter_of
 from tests.support.ports import held_port
 from trainfleet_conformance.page import check
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
@@ -38,9 +38,7 @@ def _load(folder: Path, url: str, *, interval: str = "10s", timeout: str = "8s")
         "timeout: 8s", f"timeout: {timeout}"
     )
     path.write_text(text, encoding="utf-8")
-    platforms = installed_platforms()
-    configs = {name: platform.config for name, platform in platforms.items()}
-    return Exporter(load_config(path, environ={}, platforms=configs), platforms)
+    return exporter_of(path)
 
 
 @asynccontextmanager

@@ -17,10 +17,8 @@ import yaml
 
 from tests.support import simulated_jobs as truth
 from tests.support.clock import run_stepped
+from tests.support.configs import exporter_of
 from trainfleet_exporter import cli
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.world.jobs import Job
@@ -91,10 +89,8 @@ async def _live(folder: Path) -> tuple[dict[tuple[str, str], Sums], float]:
         path = folder / "config.yaml"
         text = simulator.config_yaml(url).replace("global:\n", "global:\n  ledger_file: ledger.jsonl\n")
         path.write_text(text.replace("[team, project, cost-center]", "[team]"), encoding="utf-8")
-        platforms = installed_platforms()
-        config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
         start = time.time()
-        exporter = Exporter(config, platforms)
+        exporter = exporter_of(path)
         try:
             for runner in exporter.runners:
                 if runner.state.collector in {"workspaces", "pools"}:

@@ -18,11 +18,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import START, run_stepped
+from tests.support.configs import exporter_of
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Schedule
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import Attempt
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts import catalog
@@ -158,11 +157,8 @@ async def site(
     """Everything running."""
     simulator = Simulator(seed=5, clouds=clouds, population=10, clock=clock, token_lifetime=token_lifetime)
     async with simulator.serve() as url:
-        platforms = installed_platforms()
-        configs = {name: platform.config for name, platform in platforms.items()}
-        config = load_config(_config(simulator, url, folder), environ={}, platforms=configs)
         watch = Watch()
-        exporter = Exporter(config, platforms, observe=watch.observe)
+        exporter = exporter_of(_config(simulator, url, folder), observe=watch.observe)
         for runner in exporter.runners:
             watch.follow(runner.state.provider, runner.collector)
         schedule = Schedule(exporter.runners)

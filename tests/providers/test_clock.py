@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
+from tests.support.configs import exporter_of, written
 from trainfleet_exporter.page import Format
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 
 MINUTES = range(0, 12, 2)
@@ -25,11 +23,7 @@ async def _pages(cloud: str, folder: Path, off: float) -> list[list[str]]:
     simulator = Simulator(seed=5, clouds=(cloud,), population=24, clock=lambda: START + loop.time())
     pages = []
     async with simulator.serve() as url:
-        path = folder / "config.yaml"
-        path.write_text(simulator.config_yaml(url), encoding="utf-8")
-        platforms = installed_platforms()
-        config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
-        exporter = Exporter(config, platforms)
+        exporter = exporter_of(written(folder, simulator.config_yaml(url)))
         try:
             for minute in MINUTES:
                 await asyncio.sleep(60 * minute - loop.time())

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from tests.support.clock import run_stepped
+from tests.support.configs import exporter_of
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.job_ledger.use import UseWatch
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.jobs.histories import JobHistories
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 
 SKIPPED = (
@@ -57,9 +56,7 @@ def test_jobs_that_ended_are_forgotten(tmp_path: Path) -> None:
             text = re.sub(r"interval: [0-9]+s", "interval: 60s", simulator.config_yaml(url))
             text = text.replace("poll_timeout: 8s", "poll_timeout: 30s\n  finished_job_retention: 1m")
             (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
-            platforms = installed_platforms()
-            configs = {name: platform.config for name, platform in platforms.items()}
-            exporter = Exporter(load_config(tmp_path / "config.yaml", environ={}, platforms=configs), platforms)
+            exporter = exporter_of(tmp_path / "config.yaml")
             schedule = Schedule(exporter.runners)
             schedule.start()
             await asyncio.sleep(1200)

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
+from tests.support.configs import exporter_of, written
 from trainfleet_exporter.model import Accelerators, PoolUser
 from trainfleet_exporter.providers.alibaba_pai.pools import ResourceAmount, UserResources, UsersPage, WorkloadResource
 from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
@@ -19,7 +18,6 @@ from trainfleet_exporter.providers.alibaba_pai.pools import WorkloadRow as Quota
 from trainfleet_exporter.providers.alibaba_pai.pools import users as pai_users
 from trainfleet_exporter.providers.huawei_modelarts.pools import WorkloadRow
 from trainfleet_exporter.providers.huawei_modelarts.pools import users as modelarts_users
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.phases import workload_status
 from trainfleet_simulator.world.jobs import total
@@ -31,11 +29,7 @@ LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 async def _page(simulator: Simulator, folder: Path) -> str:
     async with simulator.serve() as url:
-        path = folder / "config.yaml"
-        path.write_text(simulator.config_yaml(url), encoding="utf-8")
-        platforms = installed_platforms()
-        config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
-        exporter = Exporter(config, platforms)
+        exporter = exporter_of(written(folder, simulator.config_yaml(url)))
         try:
             runners = {runner.state.collector: runner for runner in exporter.runners}
             for name in FIRST:

@@ -11,9 +11,7 @@ import pytest
 
 from tests.support import simulated_jobs
 from tests.support.clock import run_stepped
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.registry import installed_platforms
+from tests.support.configs import exporter_of, written
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import NODE_FAULT
 from trainfleet_simulator.world.fleet import World
@@ -32,11 +30,7 @@ async def _scrape(cloud: str, folder: Path) -> tuple[World, float, list[Sample]]
     """Poll a cloud every minute. Returns its world, the time of the first poll of jobs, and the samples at the end."""
     simulator = Simulator(seed=11, clouds=(cloud,))
     async with simulator.serve() as url:
-        path = folder / "config.yaml"
-        path.write_text(simulator.config_yaml(url), encoding="utf-8")
-        platforms = installed_platforms()
-        config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
-        exporter = Exporter(config, platforms)
+        exporter = exporter_of(written(folder, simulator.config_yaml(url)))
         try:
             runners = {runner.state.collector: runner for runner in exporter.runners}
             first = 0.0

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.configs import exporter_of
 from tests.support.planted import Planted
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
@@ -140,6 +139,4 @@ def write(folder: Path, kind: Kind, url: str, *, http: str = "{}", name: str = "
 def build(folder: Path, kind: Kind, url: str, *, http: str = "{}") -> Exporter:
     """The exporter of one provider with these credentials."""
     path, environ = write(folder, kind, url, http=http)
-    platforms = installed_platforms()
-    configs = {name: platform.config for name, platform in platforms.items()}
-    return Exporter(load_config(path, environ=environ, platforms=configs), platforms)
+    return exporter_of(path, environ)

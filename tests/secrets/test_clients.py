@@ -16,11 +16,10 @@ from tests.secrets.kinds import KINDS, PLANTED, Kind, build
 from tests.secrets.reach import reachable
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
+from tests.support.configs import loaded
 from tests.transport.rig import JSON_OK, RawServer, Serve, http, raw_server
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.errors import CloudError, ConfigError
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import ApiClient, Call
 
 REFLECTED = PLANTED.plant("secret in a redirect", special=False)
@@ -266,7 +265,6 @@ def test_plain_http_credentials_uri_must_be_local(tmp_path: Path) -> None:
     path.write_text(
         "providers: [{name: p, platform: alibaba_pai, region: cn-hangzhou, http: {allow_plain_http: true}}]"
     )
-    configs = {name: platform.config for name, platform in installed_platforms().items()}
     with pytest.raises(ConfigError, match="uses plain http to another machine") as caught:
-        load_config(path, environ=environ, platforms=configs)
+        loaded(path, environ)
     assert PLANTED.hits({"fault": str(caught.value)}) == []

@@ -12,8 +12,9 @@ from random import Random
 
 import bcrypt
 
+from tests.support.configs import loaded
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.access import Access
 from trainfleet_simulator import Simulator
@@ -194,8 +195,7 @@ class Site:
             world.closed = closed
 
     def _load(self) -> Config:
-        platforms = {name: platform.config for name, platform in installed_platforms().items()}
-        return load_config(self._folder / "config.yaml", environ={}, platforms=platforms)
+        return loaded(self._folder / "config.yaml")
 
 
 @contextlib.asynccontextmanager

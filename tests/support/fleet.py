@@ -9,13 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.configs import exporter_of, written
 from tests.support.logs import texts_of
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Runner, Schedule
 from trainfleet_exporter.providers import transport_factory
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import Transport
 
 
@@ -41,12 +39,7 @@ class Fleet:
                 send=httpx.MockTransport(cloud),  # type: ignore[arg-type]  # a handler may be async
             ),
         )
-        path = tmp_path / "config.yaml"
-        path.write_text(config, encoding="utf-8")
-        platforms = installed_platforms()
-        configs = {name: found.config for name, found in platforms.items()}
-        loaded = load_config(path, environ=environ or {}, platforms=configs)
-        self.exporter = Exporter(loaded, platforms)
+        self.exporter = exporter_of(written(tmp_path, config), environ)
         self.schedule = Schedule(self.exporter.runners)
 
     @property

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.providers.registry import installed_platforms
+from tests.support.configs import loaded, written
+from trainfleet_exporter.config import Config
 from trainfleet_simulator import Simulator
 
 _OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
@@ -34,10 +34,7 @@ def _calm(text: str) -> str:
 
 def load(text: str, folder: Path) -> Config:
     """Load a config from its text."""
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    configs = {name: platform.config for name, platform in installed_platforms().items()}
-    return load_config(path, environ={}, platforms=configs)
+    return loaded(written(folder, text))
 
 
 def fleet_samples(page: str) -> dict[str, float]:

@@ -102,20 +102,20 @@ class Signals:
 
     def _follow(self, numbers: socket.socket) -> None:
         """Handle the numbers of signals, in a thread, until the other end is closed."""
+        end = threading.Timer(STOP_SECONDS, lambda: os._exit(self._exit_code))
+        end.daemon = True
         try:
             while received := numbers.recv(1):
-                number = _HANDLED.get(received[0], received[0])  # a library may handle others
-                if number == signal.SIGTERM:
+                if (number := _HANDLED.get(received[0], received[0])) == signal.SIGTERM:  # a library may handle others
                     if number in self._came:
                         os._exit(1)
-                    numbers.settimeout(STOP_SECONDS)
+                    end.start()
                 self._came.add(number)
                 if self._loop is not None and number in self._actions:
                     with suppress(RuntimeError):  # the loop is closed: the process is about to end
                         self._loop.call_soon_threadsafe(self._actions[number])
-        except TimeoutError:
-            os._exit(self._exit_code)
         finally:
+            end.cancel()
             numbers.close()
 
 

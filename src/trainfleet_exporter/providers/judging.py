@@ -111,10 +111,9 @@ class SignedDialect(ABC, Generic[K]):
 
     def refused(self, error: AccessDenied, mark: object) -> bool:
         """Return whether the date was the reason, or other keys than those of the mark can be tried."""
-        if _REFUSED.get() is not None:
-            return True
         # An error without a status: the keys expired, or their file vanished, while the call waited for its turn.
-        return (error.status is None or self.blames_credential(error)) and self.credential.refused(mark)
+        is_blamed = error.status is None or self.blames_credential(error)
+        return (is_blamed and self.credential.refused(mark)) or _REFUSED.get() is not None
 
     def judge(self, answer: HttpAnswer) -> CloudError | None:
         """Return None for a good response (transport.Dialect)."""

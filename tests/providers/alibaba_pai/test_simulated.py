@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import run_stepped
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.providers.registry import installed_platforms
+from tests.support.configs import exporter_of, written
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.pai.monitor_subjects import served
 from trainfleet_simulator.world.usage import reading
@@ -48,11 +46,7 @@ def _poll(folder: Path, source: str, check: Check, without_dimensions: str = "al
         simulator.monitor.without_dimensions = without_dimensions
         async with simulator.serve() as url:
             text = simulator.config_yaml(url).replace("usage: {interval: 15s}", f"usage: {{source: {source}}}")
-            path = folder / "config.yaml"
-            path.write_text(text.replace("poll_timeout: 8s", "poll_timeout: 9s"), encoding="utf-8")
-            platforms = installed_platforms()
-            config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
-            exporter = Exporter(config, platforms)
+            exporter = exporter_of(written(folder, text.replace("poll_timeout: 8s", "poll_timeout: 9s")))
             try:
                 runners = {runner.state.collector: runner for runner in exporter.runners}
                 for runner in sorted(runners.values(), key=lambda runner: runner.state.collector not in FIRST):

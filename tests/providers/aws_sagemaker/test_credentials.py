@@ -22,14 +22,15 @@ import pytest
 from botocore.session import Session
 
 from tests.providers.aws_sagemaker.aws_services import ROLE, AwsServices, aws_services
-from trainfleet_exporter.config import Global, load_config
+from tests.support.configs import loaded
+from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import AccessDenied, CloudError, ConfigError, RequestTimedOut
 from trainfleet_exporter.process.threads import THREAD_NAME
 from trainfleet_exporter.providers.aws_sagemaker.api import public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.credentials import KeyFetch, search
 from trainfleet_exporter.providers.aws_sagemaker.provider import AwsSageMaker
-from trainfleet_exporter.providers.registry import BuildContext, installed_platforms
+from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.transport import Account, Attempt, CallLimits, HttpSettings, Transport
 
 KEYS = "aws_access_key_id = AKIA{0}\naws_secret_access_key = planted-secret-{0}\n"
@@ -243,8 +244,7 @@ def ours(home: Path, section: str = "", region: str = "us-east-1") -> Ours:
         f"providers: [{{name: p, platform: aws_sagemaker, region: {region}{section and ', credentials: '}{section}}}]"
     )
     try:
-        platforms = {name: platform.config for name, platform in installed_platforms().items()}
-        (config,) = load_config(path, environ=os.environ, platforms=platforms).providers
+        (config,) = loaded(path, os.environ).providers
         assert isinstance(config, AwsSageMakerConfig)
 
         async def use() -> None:

@@ -21,11 +21,9 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.sagemaker.models import sagemaker_backends
 from moto.server import ThreadedMotoServer
 
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
+from tests.support.configs import exporter_of
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Runner
-from trainfleet_exporter.providers.registry import installed_platforms
 
 REGION = "us-east-1"
 CONFIG = """
@@ -63,9 +61,7 @@ class Poller:
     def __init__(self, folder: Path, url: str, role: str = "") -> None:
         path = folder / "config.yaml"
         path.write_text(CONFIG.format(url=url, role=role))
-        platforms = installed_platforms()
-        configs = {name: platform.config for name, platform in platforms.items()}
-        self.exporter = Exporter(load_config(path, environ={}, platforms=configs), platforms)
+        self.exporter = exporter_of(path)
 
     def runner(self, collector: str) -> Runner:
         return next(runner for runner in self.exporter.runners if runner.state.collector == collector)

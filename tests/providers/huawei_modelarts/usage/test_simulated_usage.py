@@ -13,11 +13,10 @@ import pytest
 
 from tests.providers.huawei_modelarts.usage.usage_rig import Page
 from tests.support.clock import run_stepped
+from tests.support.configs import exporter_of, written
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
-from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 
 _LATE = 600
@@ -34,11 +33,7 @@ async def exporter(simulator: Simulator, url: str, folder: Path, *, usage: str) 
     text = re.sub(r"usage: \{.*\}", f"usage: {usage}", text)
     text = re.sub(r"interval: (15|20)s", "interval: 2m", text)
     text = re.sub(r"jobs_v1: \{.*\}", "jobs_v1: {}", text)
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    platforms = installed_platforms()
-    config = load_config(path, environ={}, platforms={name: found.config for name, found in platforms.items()})
-    found = Exporter(config, platforms)
+    found = exporter_of(written(folder, text))
     try:
         yield found
     finally:
