@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 
 import httpx
@@ -16,10 +18,12 @@ from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Global, Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, RequestTimedOut, Throttled, Unreachable
+from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.key_search import KeyHttp, OpenDialect
 from trainfleet_exporter.providers.keys import FetchedKeys, GivenKeys, Keys
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import Account, Call, CallLimits, HttpSettings, Transport
+from trainfleet_exporter.transport import Account, Call, CallLimits, HttpAnswer, HttpSettings, Transport
 
 HOUR = 3600.0
 
@@ -316,5 +320,20 @@ def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
             assert len(machine.heads) == 1
         assert through_proxy == ["uri.test", "127.0.0.1"]
         assert set(endpoints) == {"metadata", "sts"}
+
+    run_stepped(main)
+
+
+def test_keys_are_blamed_also_where_the_date_is_wrong() -> None:
+    async def main() -> None:
+        source = Source()
+        dialect = AwsDialect("sagemaker", "us-east-1", source.credential(), ServerClock())
+        mark = await dialect.prepare(Call(operation="Search", path="/"), _soon())
+        date = format_datetime(datetime.fromtimestamp(time.time() + HOUR, UTC), usegmt=True)
+        error = dialect.judge(HttpAnswer(403, {"date": date}, b"{}", {"__type": "InvalidSignatureException"}))
+        assert isinstance(error, AccessDenied)
+        assert dialect.refused(error, mark)
+        await dialect.prepare(Call(operation="Search", path="/"), _soon())
+        assert source.fetches == 2
 
     run_stepped(main)

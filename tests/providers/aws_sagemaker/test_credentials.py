@@ -488,6 +488,7 @@ def test_error_never_quotes_output_of_a_program(
 ENDLESS = """
 import os, pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+subprocess.Popen(["sleep", "30"], start_new_session=True)  # keeps the output open
 pathlib.Path(sys.argv[0]).with_name("pids").write_text(f"{os.getpid()} {child.pid}")
 time.sleep(30)
 """
