@@ -24,9 +24,9 @@ from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers import values
-from trainfleet_exporter.providers.alibaba_pai import job_metrics, usage
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai import pools as pai_pools
+from trainfleet_exporter.providers.alibaba_pai import usage
 from trainfleet_exporter.providers.alibaba_pai.history import details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
@@ -204,7 +204,7 @@ _CARDS = feeds({"CARD_GPU_DUTY_CYCLE": MetricMeta("CARD_GPU_DUTY_CYCLE", "%")}, 
 ]
 
 
-_METRIC_TYPES = [metric.name for metric in job_metrics.METRIC_TYPES]
+_METRIC_TYPES = [metric.name for metric in usage.METRIC_TYPES]
 
 
 def alibaba_pai(data: bytes) -> None:
@@ -212,10 +212,10 @@ def alibaba_pai(data: bytes) -> None:
     payload = decode_json(data)
     _translate(payload, _OF_PAI, _PAI_TABLES)
     if isinstance(payload, dict):
-        metrics = decode(data, job_metrics.JobMetrics)
+        metrics = decode(data, usage.JobMetrics)
         newest = NewestReadings("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
-        job_metrics.take(metrics, newest, "dlc1", _NOW)
-        _show(Subjects().readings(job_metrics.job_columns(dict.fromkeys(_METRIC_TYPES, newest))))
+        usage.take(metrics, newest, "dlc1", _NOW)
+        _show(Subjects().readings(usage.job_columns(dict.fromkeys(_METRIC_TYPES, newest))))
         points = payload.get("Datapoints")
         if isinstance(points, list):
             cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, now=_NOW, max_age=300)

@@ -55,7 +55,7 @@ def _proven(life: Life) -> dict[str, tuple[float, int]]:
 
 def _pai(**row: Any) -> Life:
     given = {"JobId": "j", "JobSpecs": [{"Type": "Worker", "PodCount": 2, "EcsSpec": "m"}], **row}
-    life = pai.job_life(payload(given, JobRow), models={}, sizes={}, shown_tags=("team",))
+    life = pai.job_life(payload(given, JobRow), "", {}, {}, ("team",))
     assert life is not None
     return life
 

@@ -13,8 +13,8 @@ from deploy.generator.metric_sources import SOURCES as METRIC_SOURCES
 
 import trainfleet_exporter
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.providers.alibaba_pai import job_metrics
 from trainfleet_exporter.providers.alibaba_pai import metrics as cloudmonitor
+from trainfleet_exporter.providers.alibaba_pai import usage as pai_usage
 from trainfleet_exporter.providers.huawei_modelarts import metrics as aom
 from trainfleet_exporter.providers.huawei_modelarts import pool_usage, task_metrics
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -85,16 +85,16 @@ def test_aom_s_first_candidates(reading: aom.Reading) -> None:
             assert source.names[0][0] in SOURCES_OF[f"trainfleet_{family.suffix}"]
 
 
-def test_each_metric_name_is_written_once_for_each_api() -> None:
+def test_no_metric_name_is_written_twice_for_an_api() -> None:
     """Sources come from the tables that the code reads, so they cannot name another metric."""
     names = [name for family in cloudmonitor.FAMILIES.values() for name in family.names]
     names += [name for reading in aom.READINGS for source in reading.sources for name, _ in source.names]
-    tables = (job_metrics.METRIC_TYPES, task_metrics.RATIO_METRICS, task_metrics.RATE_METRICS, pool_usage.MONITORED)
+    tables = (pai_usage.METRIC_TYPES, task_metrics.RATIO_METRICS, task_metrics.RATE_METRICS, pool_usage.MONITORED)
     apis = Counter(dict.fromkeys(names, 1))
     apis.update(each if isinstance(each, str) else each.name for table in tables for each in table)
     sources = "\n".join(path.read_text(encoding="utf-8") for folder in FOLDERS for path in folder.rglob("*.py"))
     written = Counter(re.findall(r"[A-Za-z_]\w*", sources))
-    assert {name: written[name] for name in apis if written[name] != apis[name]} == {}
+    assert {name: written[name] for name in apis if written[name] > apis[name]} == {}
 
 
 # Family -> what the monitoring services call it, misspellings included.

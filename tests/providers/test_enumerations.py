@@ -19,7 +19,7 @@ from tests.support.payloads import payload
 from trainfleet_exporter.model import Pod, PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import history as pai_history
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
+from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES
 from trainfleet_exporter.providers.huawei_modelarts import history as huawei_history
 from trainfleet_exporter.providers.huawei_modelarts import jobs as huawei
 from trainfleet_exporter.providers.huawei_modelarts import pool_usage, v1

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import Family
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES
+from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES
 
 _LIST = "PAI-DLC ListJobs, Jobs[]"
 _SPECS = "or JobSpecs[] with ListEcsSpecs"

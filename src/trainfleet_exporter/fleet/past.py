@@ -21,13 +21,11 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
-from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key
+from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading
 from trainfleet_exporter.model import Job, Status, UsageSource
 from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Track
 from trainfleet_exporter.providers.usage.quantities import convert, total
 
-Reading: TypeAlias = tuple[Key, float, float | None]
-"""The key, the Unix time (infinite if unknown), and the value in the metric's unit (None if unusable)."""
 Values: TypeAlias = Mapping[int, float | None]
 """By Unix time; None for a reading that cannot be shown."""
 

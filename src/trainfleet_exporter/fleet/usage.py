@@ -13,6 +13,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family, Level, Quantity
 from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
@@ -20,7 +21,9 @@ from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.usage.quantities import convert_each, total
 
-Key = tuple[str, ...]
+Key: TypeAlias = tuple[str, ...]
+Reading: TypeAlias = tuple[Key, float, float | None]
+"""The key, the Unix time (infinite if unknown), and the value in the metric's unit (None if unusable)."""
 KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}
 SILENCE = 180.0
 """A part without readings for so many seconds, while others have some, no longer counts for its whole."""
@@ -64,6 +67,11 @@ class NewestReadings:
         """Readings from before this Unix time are too old to be shown, and need not be asked for."""
         self._begun, self._until, self._length = begun, now + FUTURE, KEY_LENGTHS[level]
         self._is_known, self._once = is_known, once
+
+    def take(self, readings: Iterable[Reading]) -> None:
+        """Take over readings."""
+        for key, time, value in readings:
+            self.put(key, time, value)
 
     def put(self, key: Key, time: float, value: float | None) -> None:
         """Take over a reading, if it is newer than the last one of its key."""

@@ -17,7 +17,7 @@ from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, usage_sources
 from trainfleet_exporter.providers.alibaba_pai import jobs
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import METRIC_TYPES, JobMetrics, job_columns, take
+from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, JobMetrics, job_columns, take
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()

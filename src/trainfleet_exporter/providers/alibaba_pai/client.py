@@ -5,15 +5,17 @@ https://www.alibabacloud.com/help/en/pai/developer-reference/api-pai-dlc-2020-12
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Struct, defstruct, field
 
-from trainfleet_exporter.errors import BadAnswer
+from trainfleet_exporter.errors import BadAnswer, CloudError
+from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.credentials import load
@@ -23,8 +25,11 @@ from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import Call
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 T = TypeVar("T")
+_AGAIN, _MAY_TAKE = 600.0, 10.0
+"""Seconds until a kept list is read again after trouble, and for which it may delay a poll."""
 PAGE_SIZE = 100
 """The largest page that is known to work on every list here; the documentation names no maximum."""
 # If there are two, the vendor's own pages disagree on which one counts: grant both.
@@ -55,14 +60,57 @@ class Total(Row):
     total_count: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class ListOf(Generic[T]):
-    """A list of an API: the struct of its pages, with `total_count` and `rows`, and the field with the id of a row."""
+    """A list of an API: the struct of its rows, the field of a page that has them, and the field with a row's id.
 
-    api: str
-    operation: str
-    page: type[Any]
-    row_id: str
+    `rows` is a struct with `total_count` and `rows` if a page has its rows in another way.
+    """
+
+    def __init__(self, api: str, operation: str, row: type[T], rows: str | type[Any], row_id: str) -> None:
+        self.api, self.operation, self.id_of = api, operation, attrgetter(row_id)
+        if isinstance(rows, str):
+            listed = ("rows", list[row | None] | None, field(name=rows, default=None))  # type: ignore[valid-type]
+            rows = defstruct(f"{rows}Page", [listed], bases=(Total,), rename="pascal", gc=False)
+        self.pages: type[Any] = rows
+
+
+class KeptList(Generic[T]):
+    """A list that rarely changes: it is read again after `kept` seconds, or soon if it was empty or not all readable.
+
+    `what` names it in errors. `needed`: nothing can be done without it, so that its first failure is raised.
+    """
+
+    def __init__(self, what: str, kept: float, *, needed: bool) -> None:
+        self.what, self.rows = what, dict[str, T]()
+        self.is_read = False
+        """Whether it could be read once."""
+        self.lost = Counter[str]()
+        """By reason, what of it cannot be used."""
+        self._kept, self._needed, self._due = kept, needed, float("-inf")
+
+    async def refresh(self, part: Part, read: Callable[[float], Awaitable[Listing[T]]]) -> bool:
+        """Return whether it has been read now. An empty answer replaces no rows. `read` takes a deadline."""
+        now = asyncio.get_running_loop().time()
+        if now < self._due:
+            part.still_lost(self.lost)
+            return False
+        self._due = now + _AGAIN
+        try:
+            with counting_unusable() as lost:
+                listing = await read(min(part.deadline, now + _MAY_TAKE))
+        except CloudError as error:
+            if self._needed and not self.is_read:
+                self._due = float("-inf")
+                raise
+            part.lacks(self.what, error)
+            part.still_lost(self.lost)
+            return False
+        part.dropped("malformed", listing.malformed)
+        self.lost = lost + Counter(malformed=listing.malformed)
+        if listing.rows and not self.lost:
+            self._due = now + self._kept
+        self.is_read, self.rows = True, listing.rows or self.rows
+        return True
 
 
 class Api:
@@ -109,10 +157,10 @@ class Api:
 
         async def read_page(number: int) -> Page[T]:
             asked = {**(query or {}), "PageNumber": str(number + 1), "PageSize": str(page_size or PAGE_SIZE)}
-            page = await self.get(of.api, of.operation, path, of.page, asked, deadline=deadline, **options)
+            page = await self.get(of.api, of.operation, path, of.pages, asked, deadline=deadline, **options)
             return Page(whole(page.total_count), page.rows)
 
-        return await read_whole_list(read_page, id_of=attrgetter(of.row_id), operation=of.operation)
+        return await read_whole_list(read_page, id_of=of.id_of, operation=of.operation)
 
     async def count(self, api: str, operation: str, path: str, query: Mapping[str, str], *, deadline: float) -> int:
         """The TotalCount of a list: one call however long it is."""

@@ -35,13 +35,13 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
-from trainfleet_exporter.transport.json_fields import counting_unusable, iso_time, unusable
+from trainfleet_exporter.transport.json_fields import iso_time, unusable
 
 # The answers, with the fields that are read.
 
@@ -127,11 +127,6 @@ class JobRow(Row):
     """Null is an empty list; without the field nothing is known of them."""
 
 
-class JobsPage(Row):
-    total_count: float | None = None
-    rows: list[JobRow | None] | None = field(name="Jobs", default=None)
-
-
 class EcsSpec(Row):
     """A machine type. `memory` counts GiB by the documented sample (unproven)."""
 
@@ -142,25 +137,15 @@ class EcsSpec(Row):
     gpu_type: str | None = None
 
 
-class EcsSpecsPage(Row):
-    total_count: float | None = None
-    rows: list[EcsSpec | None] | None = field(name="EcsSpecs", default=None)
-
-
 class WorkspaceRow(Row):
     workspace_id: str | None = None
     workspace_name: str | None = None
     status: str | None = None
 
 
-class WorkspacesPage(Row):
-    total_count: float | None = None
-    rows: list[WorkspaceRow | None] | None = field(name="Workspaces", default=None)
-
-
-JOBS: ListOf[JobRow] = ListOf("dlc", "ListJobs", JobsPage, "job_id")
-ECS_SPECS: ListOf[EcsSpec] = ListOf("dlc", "ListEcsSpecs", EcsSpecsPage, "instance_type")
-WORKSPACES: ListOf[WorkspaceRow] = ListOf("aiworkspace", "ListWorkspaces", WorkspacesPage, "workspace_id")
+JOBS = ListOf("dlc", "ListJobs", JobRow, "Jobs", "job_id")
+ECS_SPECS = ListOf("dlc", "ListEcsSpecs", EcsSpec, "EcsSpecs", "instance_type")
+WORKSPACES = ListOf("aiworkspace", "ListWorkspaces", WorkspaceRow, "Workspaces", "workspace_id")
 
 # Words.
 
@@ -208,6 +193,12 @@ EVICTED = {"Normal": False, "Evicted": True, "Preempted": True}
 WITHOUT_JOBS = frozenset({"INITIALIZING", "FAILURE", "DISABLED"})
 """Nothing runs in such workspaces, and asking for their jobs is refused."""
 # From answers to the model.
+
+
+def workspace(row: WorkspaceRow) -> Workspace | None:
+    """A workspace; None if it cannot have jobs."""
+    has_jobs = row.workspace_id and row.status not in WITHOUT_JOBS
+    return Workspace(row.workspace_id or "", row.workspace_name or "") if has_jobs else None
 
 
 def job_status(word: str, sub_status: str | None = None) -> Status:
@@ -415,8 +406,6 @@ _ONE_BY_ONE, _AT_ONCE = 10, 50
 """Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
-_SIZES_KEPT, _SIZES_AGAIN, _SIZES_WAIT = 6 * 3600.0, 600.0, 10.0
-"""Seconds for which the machine types are kept; until they are read again after a failure; and they may take."""
 
 
 async def list_jobs(
@@ -436,30 +425,31 @@ async def get_job(api: Api, job_id: str, *, deadline: float) -> JobRow:
     return row
 
 
+async def list_workspaces(api: Api, *, deadline: float) -> Listing[WorkspaceRow]:
+    """AIWorkSpace ListWorkspaces: those that the identity is a member of. It leaves others out silently."""
+    return await api.list_all(WORKSPACES, "/api/v1/workspaces", deadline=deadline)
+
+
+async def list_machines(api: Api, *, deadline: float) -> Listing[EcsSpec]:
+    """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it. So is ResourceType: spot
+    jobs run on machine types of ECS and of Lingjun."""
+    return await api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
+
+
 class Jobs:
     """The collectors of workspaces and jobs. `models` returns the accelerator model of each quota."""
 
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, models: Callable[[], Mapping[str, str]]):
         self._api, self._config, self._fleet, self._models = api, config, fleet, models
         self._count_turns = FairQueue()
+        self._machines = KeptList[EcsSpec]("machine types", 6 * 3600.0, needed=False)
         self._sizes: Mapping[str, Size] = {}
-        self._sizes_due = float("-inf")
-        self._sizes_lost = Counter[str]()
-        """The number of unusable machine types, by reason."""
         self._reading_sizes = asyncio.Lock()
 
     @collector("workspaces")
     async def workspaces(self, poll: Poll) -> None:
-        """Those that the identity is a member of: AIWorkSpace ListWorkspaces leaves others out silently."""
-
-        async def read(deadline: float) -> Listing[WorkspaceRow]:
-            return await self._api.list_all(WORKSPACES, "/api/v1/workspaces", deadline=deadline)
-
-        def translate(row: WorkspaceRow) -> Workspace | None:
-            has_jobs = row.workspace_id and row.status not in WITHOUT_JOBS
-            return Workspace(row.workspace_id or "", row.workspace_name or "") if has_jobs else None
-
-        await self._fleet.read_list(poll, read, translate)
+        """Those of the identity, with the workspaces of the config."""
+        await self._fleet.read_list(poll, lambda deadline: list_workspaces(self._api, deadline=deadline), workspace)
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
@@ -560,30 +550,10 @@ class Jobs:
         self._fleet.histories.note_detail(row.job_id or "", details_of(row.status_history, row.restart_record))
 
     async def _have_sizes(self, part: Part) -> None:
-        """Read the machine types (DLC ListEcsSpecs) if they are due. Without them, jobs are shown without their
-        requested resources.
-
-        SortBy is left out: the service refuses every documented value of it. So is ResourceType: spot jobs run on
-        machine types of ECS and of Lingjun.
-        """
+        """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""
         async with self._reading_sizes:
-            now = asyncio.get_running_loop().time()
-            if now < self._sizes_due:
-                part.still_lost(self._sizes_lost)
-                return
-            self._sizes_due, deadline = now + _SIZES_AGAIN, min(part.deadline, now + _SIZES_WAIT)
-            try:
-                listing = await self._api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
-            except CloudError as error:
-                part.lacks("machine types", error)
-                part.still_lost(self._sizes_lost)
-                return
-            part.dropped("malformed", listing.malformed)
-            with counting_unusable() as self._sizes_lost:
-                self._sizes = {name: ecs_size(row) for name, row in listing.rows.items()}
-            self._sizes_lost["malformed"] += listing.malformed
-            if not listing.malformed and all(size.cpu_cores is not None for size in self._sizes.values()):
-                self._sizes_due = now + _SIZES_KEPT
+            if await self._machines.refresh(part, lambda deadline: list_machines(self._api, deadline=deadline)):
+                self._sizes = {name: ecs_size(row) for name, row in self._machines.rows.items()}
 
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:

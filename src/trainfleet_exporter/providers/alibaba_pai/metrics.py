@@ -25,33 +25,20 @@ DLC, QUOTA = "acs_pai_dlc", "acs_pai_quota"
 
 # Metrics that feed families, best first. Misspellings (DUTTY, RECEVICE) are part of names, and come first.
 
-_OF_JOBS: Mapping[str, tuple[str, ...]] = {
-    "cpu_utilization_ratio": ("JOB_CPU_UTIL", "JOB_CPU_UTILIZATION"),
-    "memory_utilization_ratio": ("JOB_MEMORY_UTIL", "JOB_MEM_UTIL"),
-    "accelerator_utilization_ratio": (
-        "JOB_GPU_ACCELERATOR_DUTTY_UTIL",
-        "JOB_GPU_ACCELERATOR_DUTY_UTIL",
-        "JOB_GPU_DUTY_CYCLE",
-    ),
-    "accelerator_memory_utilization_ratio": ("JOB_GPU_ACCELERATOR_MEMORY_UTIL", "JOB_GPU_MEMORY_UTIL"),
-    "network_receive_bytes_per_second": ("JOB_NETWORK_RECEVICE_RATE", "JOB_NETWORK_RECEIVE_RATE"),
-    "network_transmit_bytes_per_second": ("JOB_NETWORK_TRANSMIT_RATE",),
-    "disk_read_bytes_per_second": ("JOB_DISK_READ_RATE",),
-    "disk_write_bytes_per_second": ("JOB_DISK_WRITE_RATE",),
+_DUTY = ("GPU_ACCELERATOR_DUTTY_UTIL", "GPU_ACCELERATOR_DUTY_UTIL")
+_WORKLOADS: Mapping[str, tuple[str, ...]] = {
+    "cpu_utilization_ratio": ("CPU_UTIL", "CPU_UTILIZATION"),
+    "memory_utilization_ratio": ("MEMORY_UTIL", "MEM_UTIL"),
+    "accelerator_utilization_ratio": (*_DUTY, "GPU_DUTY_CYCLE"),
+    "accelerator_memory_utilization_ratio": ("GPU_ACCELERATOR_MEMORY_UTIL", "GPU_MEMORY_UTIL"),
+    "network_receive_bytes_per_second": ("NETWORK_RECEVICE_RATE", "NETWORK_RECEIVE_RATE"),
+    "network_transmit_bytes_per_second": ("NETWORK_TRANSMIT_RATE",),
+    "disk_read_bytes_per_second": ("DISK_READ_RATE",),
+    "disk_write_bytes_per_second": ("DISK_WRITE_RATE",),
 }
-_OF_PODS: Mapping[str, tuple[str, ...]] = {
-    "cpu_utilization_ratio": ("POD_CPU_UTIL", "POD_CPU_UTILIZATION"),
-    "memory_utilization_ratio": ("POD_MEMORY_UTIL", "POD_MEM_UTIL"),
-    "accelerator_utilization_ratio": (
-        "POD_GPU_ACCELERATOR_DUTTY_UTIL",
-        "POD_GPU_ACCELERATOR_DUTY_UTIL",
-        "POD_GPU_DUTY_CYCLE",
-    ),
-    "accelerator_memory_utilization_ratio": ("POD_GPU_ACCELERATOR_MEMORY_UTIL", "POD_GPU_MEMORY_UTIL"),
-    "network_receive_bytes_per_second": ("POD_NETWORK_RECEVICE_RATE", "POD_NETWORK_RECEIVE_RATE"),
-    "network_transmit_bytes_per_second": ("POD_NETWORK_TRANSMIT_RATE",),
-    "disk_read_bytes_per_second": ("POD_DISK_READ_RATE",),
-    "disk_write_bytes_per_second": ("POD_DISK_WRITE_RATE",),
+"""After JOB_ or POD_."""
+_OF_JOBS = {suffix: tuple(f"JOB_{name}" for name in names) for suffix, names in _WORKLOADS.items()}
+_OF_PODS = {suffix: tuple(f"POD_{name}" for name in names) for suffix, names in _WORKLOADS.items()} | {
     "cpu_usage_cores": ("POD_CPU_USED",),
     "memory_usage_bytes": ("POD_MEMORY_USED",),
     "accelerator_memory_usage_bytes": ("POD_GPU_MEMORY_USED",),
@@ -60,11 +47,10 @@ _OF_PODS: Mapping[str, tuple[str, ...]] = {
 _OF_POOLS: Mapping[str, tuple[str, ...]] = {
     "cpu_utilization_ratio": ("QUOTA_CPU_UTIL",),
     "memory_utilization_ratio": ("QUOTA_MEMORY_UTIL",),
-    "accelerator_utilization_ratio": ("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "QUOTA_GPU_ACCELERATOR_DUTY_UTIL"),
+    "accelerator_utilization_ratio": tuple(f"QUOTA_{name}" for name in _DUTY),
     "accelerator_memory_utilization_ratio": ("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL",),
     "accelerator_power_watts": ("QUOTA_GPU_POWER_USAGE",),
 }
-
 _OF_DEVICES: Mapping[str, tuple[str, ...]] = {
     "utilization_ratio": ("CARD_GPU_DUTY_CYCLE", "CARD_GPU_ACCELERATOR_DUTTY_UTIL"),
     "memory_utilization_ratio": ("CARD_GPU_MEMORY_UTIL", "CARD_GPU_ACCELERATOR_MEMORY_UTIL"),
@@ -83,10 +69,8 @@ _PROFILED: Mapping[str, tuple[str, ...]] = {
 }
 """Metrics of profilers and of health, by card. Pods and jobs are computed from them, so that each is requested only
 once."""
-_JOBS_OR_PODS = {suffix: (*_OF_JOBS.get(suffix, ()), *_OF_PODS.get(suffix, ())) for suffix in (*_OF_JOBS, *_OF_PODS)}
-
 JOB_FAMILIES = (
-    *families("job", _JOBS_OR_PODS),
+    *families("job", {suffix: (*_OF_JOBS.get(suffix, ()), *names) for suffix, names in _OF_PODS.items()}),
     *families("pod", _OF_PODS),
     *families("device", _OF_DEVICES),
     *(family for level in LEVELS for family in families(level, _PROFILED, PROFILING)),
@@ -228,6 +212,16 @@ class Feed:
         """Its part: the name of the metric, and a statistic of the config."""
         name = self.metric.metric_name or ""
         return name if self.statistics == STATISTICS else f"{name} {self.statistics[0]}"
+
+    @property
+    def namespace(self) -> str:
+        """Where it is."""
+        return QUOTA if self.level == "pool" else DLC
+
+    @property
+    def named_by(self) -> str:
+        """The dimension that names its resources."""
+        return "quotaId" if self.level == "pool" else "jobId"
 
     @property
     def of_accelerators(self) -> bool:

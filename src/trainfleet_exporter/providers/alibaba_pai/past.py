@@ -12,7 +12,6 @@ https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/ap
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -27,33 +26,18 @@ from trainfleet_exporter.fleet.past import (
     PastMetric,
     PastSource,
     PastUsage,
-    Reading,
     end_of_life,
     lasting,
     parts_of,
 )
-from trainfleet_exporter.model import FINISHED, Job
+from trainfleet_exporter.fleet.usage import Reading
+from trainfleet_exporter.model import FINISHED
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
 from trainfleet_exporter.providers.alibaba_pai.client import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
-from trainfleet_exporter.providers.alibaba_pai.job_metrics import (
-    METRIC_TYPES,
-    MetricType,
-    get_job_metrics,
-    is_without_gpus,
-    pods_of,
-)
-from trainfleet_exporter.providers.alibaba_pai.metrics import (
-    DLC,
-    JOB_FAMILIES,
-    POOL_FAMILIES,
-    QUOTA,
-    Feed,
-    Unfed,
-    feeds,
-)
+from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.pools import list_quotas, quota
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.registry import BuildContext
@@ -65,14 +49,14 @@ log = logging.getLogger(__name__)
 MINUTES_KEPT, FIVES_KEPT = 31 * DAY, 91 * DAY
 """For how long CloudMonitor keeps points of one minute, and those of five and more (seconds)."""
 CLOUDMONITOR = PastSource(
-    name="cloudmonitor",
+    name=usage.CLOUDMONITOR,
     api="cloudmonitor",
     kept=((60, MINUTES_KEPT), (300, FIVES_KEPT)),
     owners=50,
     readings=100_000,
     answered=usage.POINTS,
 )
-JOB_METRICS = PastSource(name="job_metrics", api="dlc")
+JOB_METRICS = PastSource(name=usage.JOB_METRICS, api="dlc")
 _STATUSES = ("status", "platform_status", "holds_resources")
 
 
@@ -81,9 +65,9 @@ class PaiPast(Past):
 
     def __init__(self, config: AlibabaPaiConfig, context: BuildContext) -> None:
         super().__init__()
-        self._config, self._metrics = config, context.settings.metrics
+        self._config, self._metrics, self._usage = config, context.settings.metrics, config.collectors.usage
         self._retention = context.settings.finished_job_retention
-        self._usage = config.collectors.usage
+        self._by_monitor = self._usage.enabled and self._usage.by_cloudmonitor
         self._api = Api(config, context, cloudmonitor=True)
         self._clock = context.clock
         self._workspaces: Sequence[str] = ()
@@ -92,30 +76,26 @@ class PaiPast(Past):
         self._models: dict[str, str] = {}
         """Accelerator models by quota."""
         self._sizes: Mapping[str, jobs.Size] = {}
-        self._feeds: dict[str, Sequence[Feed]] = {}
-        """By namespace."""
+        self._feeds: list[Feed] = []
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
-        if not self._usage.enabled or not self._usage.by_cloudmonitor:
-            return []
         found = []
-        if wanted.start < now - FIVES_KEPT:
+        if self._by_monitor and wanted.start < now - FIVES_KEPT:
             found.append("CloudMonitor keeps points for 91 days: what is older has no usage, except by GetJobMetrics")
-        if wanted.start < now - MINUTES_KEPT:
+        if self._by_monitor and wanted.start < now - MINUTES_KEPT:
             found.append("CloudMonitor keeps points of one minute for 31 days: what is older comes every five minutes")
         return found
 
     async def learn(self, deadline: float) -> None:
-        if self._config.workspaces == "all":
-            listing = await self._api.list_all(jobs.WORKSPACES, "/api/v1/workspaces", deadline=deadline)
-            found = (key for key, row in listing.rows.items() if row.status not in jobs.WITHOUT_JOBS)
-            self._workspaces = sorted(found)
-        else:
-            self._workspaces = sorted(self._config.workspaces)
+        configured = self._config.workspaces
+        if configured == "all":
+            rows = (await jobs.list_workspaces(self._api, deadline=deadline)).rows
+            configured = tuple(key for key, row in rows.items() if jobs.workspace(row) is not None)
+        self._workspaces = sorted(configured)
         try:
             for quota_id, row in (await list_quotas(self._api, deadline=deadline)).rows.items():
                 known = quota(row)
@@ -123,19 +103,18 @@ class PaiPast(Past):
         except CloudError as error:
             _may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
         try:
-            machines = (await self._api.list_all(jobs.ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)).rows
+            machines = (await jobs.list_machines(self._api, deadline=deadline)).rows
             self._sizes = {name: jobs.ecs_size(row) for name, row in machines.items()}
         except CloudError as error:
             _may_lack("machine types: some jobs lack what they asked for", error)
-        if not self._usage.enabled or not self._usage.by_cloudmonitor:
-            return
-        choices, logged = self._usage.metrics.choices(), set[Unfed]()
         has_pools = self._config.collectors.pools.enabled and not self.job_id
-        for namespace, families in ((DLC, JOB_FAMILIES), *(((QUOTA, POOL_FAMILIES),) if has_pools else ())):
-            catalogue = (await usage.list_metrics(self._api, namespace, deadline)).rows
-            asked, unfed = feeds(catalogue, exposed(families, self._metrics.deny, self._usage.profiling), choices)
-            usage.log_unfed(unfed, logged)
-            self._feeds[namespace] = list(asked.values())
+        for namespace, families in ((DLC, JOB_FAMILIES), (QUOTA, POOL_FAMILIES if has_pools else ())):
+            if self._by_monitor and families:
+                catalogue = (await usage.list_metrics(self._api, namespace, deadline)).rows
+                shown = exposed(families, self._metrics.deny, self._usage.profiling)
+                asked, unfed = feeds(catalogue, shown, self._usage.metrics.choices())
+                usage.log_unfed(unfed)
+                self._feeds += asked.values()
 
     # Jobs.
 
@@ -161,20 +140,13 @@ class PaiPast(Past):
         ]
 
     async def _search(self, workspace_id: str, query: Mapping[str, str], deadline: float) -> AsyncIterator[Life]:
-        if "EndTime" not in query and "TimeRangeField" in query:
-            query = {**query, "EndTime": iso_time(self._clock.now())}
+        if "TimeRangeField" in query:
+            query = {"EndTime": iso_time(self._clock.now()), **query}
         listing = await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
-        for row in listing.rows.values():
-            life = job_life(
-                row,
-                workspace_id=workspace_id,
-                models=self._models,
-                sizes=self._sizes,
-                shown_tags=self._metrics.job_labels,
-            )
-            if life is not None:
-                yield life
         self.dropped["malformed"] += listing.malformed
+        for row in listing.rows.values():
+            if (life := job_life(row, workspace_id, self._models, self._sizes, self._metrics.job_labels)) is not None:
+                yield life
 
     def details(self, lives: Iterable[Life]) -> Iterator[PastCall[Life]]:
         """Each job whose row does not have its statuses."""
@@ -196,66 +168,58 @@ class PaiPast(Past):
 
     def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
         """One round: no call depends on another."""
-        if self._usage.enabled:
-            yield chain(self._by_job(day, lives), self._by_monitor(day, lives), self._of_pools(day))
-
-    def _by_job(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
-        shown = {each.suffix for each in exposed(JOB_FAMILIES, self._metrics.deny)}
-        metrics = [each for each in METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
-        owners = self._owners(JOB_METRICS, day, lives)
-        return PastUsage(self, JOB_METRICS, metrics, owners, self._job_metrics).calls(day)
-
-    def _by_monitor(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
-        owners, read = self._owners(CLOUDMONITOR, day, lives), partial(self._points, DLC, usage.job_of)
-        return PastUsage(self, CLOUDMONITOR, self._feeds.get(DLC, ()), owners, read).calls(day)
-
-    def _of_pools(self, day: Range) -> Iterator[PastCall[Track]]:
-        owners = [(quota_id, 1, day) for quota_id in sorted(self._quotas)]
-        read = partial(self._points, QUOTA, usage.quota_of(self._quotas))
-        return PastUsage(self, CLOUDMONITOR, self._feeds.get(QUOTA, ()), lambda feed: owners, read).calls(day)
+        shown = {family.suffix for family in exposed(JOB_FAMILIES, self._metrics.deny) if self._usage.enabled}
+        metrics = [each for each in usage.METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
+        by_job, by_monitor = (self._owners(source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
+        calls = [PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)]
+        for namespace in (DLC, QUOTA):
+            asked = [each for each in self._feeds if each.namespace == namespace]
+            calls.append(PastUsage(self, CLOUDMONITOR, asked, by_monitor, self._points).calls(day))
+        yield chain(*calls)
 
     def _owners(
         self, source: PastSource, day: Range, lives: Sequence[Life]
     ) -> Callable[[PastMetric], Iterator[tuple[str, int, Range]]]:
-        """The jobs that a source serves, for each metric."""
-        served = [life for life in lives if self._usage.source_of(life.job) == source.name]
+        """What a source serves, for each metric: pools, or some of the jobs."""
 
         def owners(metric: PastMetric) -> Iterator[tuple[str, int, Range]]:
-            for life in served:
+            if metric.level == "pool":
+                yield from ((quota_id, 1, day) for quota_id in sorted(self._quotas))
+                return
+            for life in lives:
                 runs = life.runs(day)
-                if not runs.empty and not (metric.of_accelerators and is_without_gpus(life.job)):
+                is_served = self._usage.source_of(life.job) == source.name and not runs.empty
+                if is_served and not (metric.of_accelerators and usage.is_without_gpus(life.job)):
                     yield life.job.job_id, parts_of(life, metric.level), runs
 
         return owners
 
-    async def _points(
-        self, namespace: str, owner: Callable[[usage.Point], str], feed: Feed, asked: Asked, deadline: float
-    ) -> AsyncIterator[Iterable[Reading]]:
-        """Points by DescribeMetricList, of jobs or quotas by their ids."""
-        query = {
-            "Namespace": namespace,
-            "MetricName": feed.metric.metric_name or "",
-            "Dimensions": usage.dimensions("jobId" if namespace == DLC else "quotaId", asked.within),
+    async def _points(self, feed: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
+        """Points of jobs or quotas."""
+        times = {
             # The shortest period that is not below the wanted one.
             "Period": str(min((each for each in feed.metric.all_periods if each >= asked.step), default=asked.step)),
             # The range is open at its start and closed at its end.
             "StartTime": str(asked.span.start * 1000 - 1),
             "EndTime": str(asked.span.end * 1000 - 1),
         }
-        async for points in usage.point_pages(self._api, "DescribeMetricList", query, deadline):
-            yield usage.readings(feed, points, owner)
-            del points
+        owner = usage.quota_of(self._quotas) if feed.level == "pool" else usage.job_of
+        async for found in usage.read_points(self._api, feed, owner, times, asked.within, deadline=deadline):
+            yield found
+            del found
 
-    async def _job_metrics(self, metric: MetricType, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
+    async def _job_metrics(
+        self, metric: usage.MetricType, asked: Asked, deadline: float
+    ) -> AsyncIterator[Iterable[Reading]]:
         """GetJobMetrics of one job."""
         (job_id, within), *_ = asked.within.items()
-        payload = await get_job_metrics(
+        payload = await usage.get_job_metrics(
             self._api, job_id, metric, within.start, within.end, deadline=deadline, limits=HISTORY
         )
         owner = payload.job_id or job_id
         yield (
-            ((owner, pod_id) if pod_id else (owner,), math.inf if at is None else at, value)
-            for pod_id, points in pods_of(payload)
+            ((owner, pod_id) if pod_id else (owner,), at, value)
+            for pod_id, points in usage.pods_of(payload)
             for at, value in points
         )
 
@@ -269,22 +233,17 @@ def _may_lack(what: str, error: CloudError) -> None:
 
 def job_life(
     row: jobs.JobRow,
-    *,
-    workspace_id: str = "",
+    workspace_id: str,
     models: Mapping[str, str],
     sizes: Mapping[str, jobs.Size],
     shown_tags: Collection[str],
 ) -> Life | None:
     """Return the life of a job by its row; None without an id."""
-
-    def translated(given: jobs.JobRow) -> Job | None:
-        return jobs.job(given, workspace_id=workspace_id, models=models, sizes=sizes)
-
+    translated = partial(jobs.job, workspace_id=workspace_id, models=models, sizes=sizes)
     now, then = translated(row), translated(replace(row, status="Running", sub_status=""))
     if now is None or then is None:
         return None
-    job = lasting(then, shown_tags)
-    is_gone = now.status in FINISHED and not now.holds_resources
+    job, is_gone = lasting(then, shown_tags), now.status in FINISHED and not now.holds_resources
     until = end_of_life(now, now.finished) if is_gone else None
     counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
     end_of_work = utc_time(getattr(row, jobs.END_TIMES[now.status])) if now.status in FINISHED else None
@@ -305,38 +264,34 @@ def with_spells(known: Life, history: Iterable[StatusTransition | None] | None) 
     found = list(spells(history or ()))
     if not found:
         return known
-    if found[-1].end is None and found[-1].status in FINISHED and not found[-1].holds_resources:
-        return replace(known, spells=tuple(found))
-    if known.until is not None:
+    is_over = found[-1].end is None and found[-1].status in FINISHED and not found[-1].holds_resources
+    if known.until is not None and not is_over:
         # The end that the list proved stays, even if the history does not have it: no other status lasts beyond it.
         end = next((spell for spell in known.spells if spell.end is None), None)
         if end is not None:
-            found = [*(_until(spell, end.start) for spell in found if spell.start < end.start), end]
+            found = [
+                replace(spell, end=end.start if spell.end is None else min(spell.end, end.start))
+                for spell in found
+                if spell.start < end.start
+            ]
+            found.append(end)
         elif found[-1].end is None:
             found.pop()  # it did not last, and its length is unknown
     return replace(known, spells=tuple(found))
 
 
-def _until(spell: Spell, moment: float) -> Spell:
-    return replace(spell, end=moment if spell.end is None else min(spell.end, moment))
-
-
 def spells(history: Iterable[StatusTransition | None]) -> Iterator[Spell]:
     """Yield each status of StatusHistory. One without an end lasts until the next begins, or still."""
-    found = []
-    for item in history:
-        start = utc_time(item.start_time) if item is not None and item.status else None
-        if item is not None and start is not None:
-            found.append((start, utc_time(item.end_time), item.status or ""))
-    found.sort(key=lambda each: each[0])
-    for place, (start, end, word) in enumerate(found):
-        following = found[place + 1][0] if place + 1 < len(found) else None
-        until = min((moment for moment in (following, end) if moment is not None), default=None)
-        if until is None or until > start:
-            yield _spell(word, start, until)
+    dated = [(utc_time(item.start_time), item) for item in history if item is not None and item.status]
+    found = sorted(((start, item) for start, item in dated if start is not None), key=lambda each: each[0])
+    following = [*(start for start, _ in found[1:]), None]
+    for (start, item), after in zip(found, following, strict=False):  # of no status, there is no following one
+        end = min((at for at in (after, utc_time(item.end_time)) if at is not None), default=None)
+        if end is None or end > start:
+            yield _spell(item.status or "", start, end)
 
 
 def _spell(word: str, start: float, end: float | None) -> Spell:
-    job = jobs.job(jobs.JobRow(job_id="-", status=word), workspace_id="", models={}, sizes={})
+    job = jobs.job(jobs.JobRow(job_id="-", status=word))
     assert job is not None  # it has an id
     return Spell(start, end, job.status, word, job.holds_resources)

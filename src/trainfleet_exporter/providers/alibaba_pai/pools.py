@@ -29,7 +29,7 @@ from trainfleet_exporter.model import (
     Status,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.jobs import gpus
 from trainfleet_exporter.providers.jobs.history import checked_code, code
@@ -77,11 +77,6 @@ class QuotaRow(Row):
     quota_details: QuotaDetails | None = None
 
 
-class QuotasPage(Row):
-    total_count: float | None = None
-    rows: list[QuotaRow | None] | None = field(name="Quotas", default=None)
-
-
 class WorkloadResource(Struct, gc=False):
     """The requested resources of a workload, unchanged: an unreadable amount is not the same as none."""
 
@@ -103,11 +98,6 @@ class WorkloadRow(Row):
     resource: WorkloadResource | None = None
 
 
-class WorkloadsPage(Row):
-    total_count: float | None = None
-    rows: list[WorkloadRow | None] | None = field(name="Workloads", default=None)
-
-
 class UserResources(Row):
     used: ResourceAmount | None = None
 
@@ -118,10 +108,9 @@ class UserRow(Row):
     resources: UserResources | None = None
 
 
-class UsersPage(Row):
+class UsersPage(Total):
     """The SDK has two names for the list."""
 
-    total_count: float | None = None
     quota_user_usages: list[UserRow | None] | None = None
     quota_user_usage: list[UserRow | None] | None = None
 
@@ -150,15 +139,10 @@ class NodeRow(Row):
     request_gpu: str | float | None = field(name="RequestGPU", default=None)
 
 
-class NodesPage(Row):
-    total_count: float | None = None
-    rows: list[NodeRow | None] | None = field(name="Nodes", default=None)
-
-
-QUOTAS: ListOf[QuotaRow] = ListOf("paistudio", "ListQuotas", QuotasPage, "quota_id")
-WORKLOADS: ListOf[WorkloadRow] = ListOf("paistudio", "ListQuotaWorkloads", WorkloadsPage, "workload_id")
-USERS: ListOf[UserRow] = ListOf("paistudio", "ListQuotaActiveUserUsages", UsersPage, "user_id")
-NODES: ListOf[NodeRow] = ListOf("paistudio", "ListNodes", NodesPage, "node_name")
+QUOTAS = ListOf("paistudio", "ListQuotas", QuotaRow, "Quotas", "quota_id")
+WORKLOADS = ListOf("paistudio", "ListQuotaWorkloads", WorkloadRow, "Workloads", "workload_id")
+USERS = ListOf("paistudio", "ListQuotaActiveUserUsages", UserRow, UsersPage, "user_id")
+NODES = ListOf("paistudio", "ListNodes", NodeRow, "Nodes", "node_name")
 NO_DETAILS: Final = QuotaDetails()
 NO_AMOUNT: Final = ResourceAmount()
 NO_NODES: Final = NodeStatistics()

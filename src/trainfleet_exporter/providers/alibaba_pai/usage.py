@@ -1,12 +1,15 @@
-"""Usage by CloudMonitor: each metric of all jobs at once, and of pools. Each metric is a part.
+"""Usage: each metric of all jobs at once from CloudMonitor, or that of single jobs by GetJobMetrics.
 
-A poll makes one call for each metric and each 1,440 points of it, and none if it has no jobs to serve. A metric of pods
-feeds the families of pods, and those of jobs if there is no metric of jobs. DescribeMetricLast counts against one
-million free calls a month and account, DescribeMetricMetaList does not. An RPC API: every call is a POST of nothing to
-`/`, and its parameters are in the query.
+CloudMonitor: a call for each metric and each 1,440 points of it, and none if it has no jobs to serve. Each metric is a
+part. A metric of pods feeds the families of pods, and those of jobs if there is no metric of jobs. DescribeMetricLast
+counts against one million free calls a month and account, DescribeMetricMetaList does not.
 
 It is not documented whether the service responds without Dimensions. If it rejects that, or returns nothing although
 points must exist, the calls name resources, fifty at a time. The result is kept for a day.
+
+GetJobMetrics: up to eight calls for each running job. The platform keeps it up for pay-as-you-go jobs on general
+computing only. Utilizations are percent; rates are taken as MB/s of 10^6 bytes, as the same names are in PaiStudio
+(unproven for DLC). One series for each pod, none for a single GPU. Times are Unix milliseconds in both.
 
 https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/api-cms-2019-01-01-describemetriclast
 """
@@ -21,27 +24,38 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotReady, RequestRefused
-from trainfleet_exporter.families.usage import Family
-from trainfleet_exporter.fleet.collectors import collector
+from msgspec import Struct
+
+from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
+from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
+from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
+    FUTURE,
     FamilyReadings,
     Key,
     NewestReadings,
+    Reading,
     Subjects,
     count,
+    of_jobs,
     publish_fresh,
     usage_sources,
 )
 from trainfleet_exporter.fleet.workspaces import Workspaces
+from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row
+from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, Total, segment
+from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
+    DLC,
+    JOB_FAMILIES,
     POD_KEYS,
+    POOL_FAMILIES,
+    QUOTA,
     Choice,
     Feed,
     MetricMeta,
@@ -51,20 +65,22 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
 )
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota
 from trainfleet_exporter.providers.jobs.listing import Listing
-from trainfleet_exporter.transport.json_fields import printable
+from trainfleet_exporter.providers.values import whole
+from trainfleet_exporter.transport import BULK, BodyLimits
+from trainfleet_exporter.transport.json_fields import iso_time, printable
 from trainfleet_exporter.transport.payload import decode_value
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Point: TypeAlias = Mapping[str, Any]
-SOURCE = "cloudmonitor"
+CLOUDMONITOR, JOB_METRICS = "cloudmonitor", "job_metrics"
+"""The sources."""
 POINTS = 1440
 """The most points of one page."""
 _SOURCES = "sources"
 """The key of the part that has the source of each job's usage. Metrics are in capitals."""
 _DAY = 86400.0
-_CATALOGUE_PAGE, _CATALOGUE_WAIT, _AGAIN = 200, 10.0, 600.0
-"""Rows of a page, and seconds for which a list may delay a poll, or until it is read again after a failure."""
+_CATALOGUE_PAGE = 200
 _MOST_PAGES, _EMPTY_PAGES, _NAMES = 1000, 3, 50
 """The most pages, empty pages in a row that each name a next one, and resources in Dimensions."""
 _SURELY_REPORTING = 600.0
@@ -79,8 +95,7 @@ class MetricMetas(Row):
     resource: list[MetricMeta | None] | None = None
 
 
-class MetricMetasPage(Row):
-    total_count: float | None = None
+class MetricMetasPage(Total):
     resources: MetricMetas | None = None
 
     @property
@@ -89,7 +104,7 @@ class MetricMetasPage(Row):
         return self.resources.resource if self.resources else None
 
 
-CATALOGUE: ListOf[MetricMeta] = ListOf("cloudmonitor", "DescribeMetricMetaList", MetricMetasPage, "metric_name")
+CATALOGUE = ListOf("cloudmonitor", "DescribeMetricMetaList", MetricMeta, MetricMetasPage, "metric_name")
 
 
 class PointsPage(Row):
@@ -99,16 +114,28 @@ class PointsPage(Row):
     next_token: str | None = None
 
 
-# Points: `jobId`, a key of the pod, one of the card; `quotaId` or `quotaName`; Unix milliseconds; the statistics.
+class MetricPoint(Row):
+    """Percent, or MB/s."""
+
+    time: float | None = None
+    value: str | float | None = None
 
 
-def readings(
-    feed: Feed, points: Sequence[object], owner: Callable[[Point], str]
-) -> Iterator[tuple[Key, float, float | None]]:
-    """Yield the key, the Unix time and the value of each point. A key that lacks a part ends before it.
+class PodMetric(Row):
+    pod_id: str | None = None
+    metrics: list[MetricPoint | None] | None = None
 
-    The time is infinite if there is none. `owner` returns whose a point is.
-    """
+
+class JobMetrics(Row):
+    job_id: str | None = None
+    pod_metrics: list[PodMetric | None] | None = None
+
+
+# CloudMonitor: points have `jobId`, a key of the pod, one of the card; `quotaId` or `quotaName`; the statistics.
+
+
+def readings(feed: Feed, points: Sequence[object], owner: Callable[[Point], str]) -> Iterator[Reading]:
+    """Yield the reading of each point. A key that lacks a part ends before it. `owner` returns whose a point is."""
     devices = [key for key in feed.metric.keys if is_device_key(key)]
     statistics = [each for name in feed.statistics for each in (name, name.lower())]
     for given in points:
@@ -121,8 +148,8 @@ def readings(
             key += ["/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu"]
         milliseconds = number_of(point.get("timestamp"))
         at = milliseconds / 1000 if milliseconds is not None and milliseconds.is_integer() else math.inf
-        whole = tuple(key) if all(key) else tuple(takewhile(bool, key)) or ("",)
-        yield whole, at, _first(point, statistics, number_of)
+        known = tuple(key) if all(key) else tuple(takewhile(bool, key)) or ("",)
+        yield known, at, _first(point, statistics, number_of)
 
 
 def job_of(point: Point) -> str:
@@ -166,37 +193,40 @@ def number_of(value: object) -> float | None:
         return math.inf
 
 
-async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
-    """DescribeMetricMetaList: every metric of a namespace, by its name."""
-    query = {"Namespace": namespace}
-    return await api.list_all(CATALOGUE, "/", query, deadline=deadline, page_size=_CATALOGUE_PAGE)
+async def read_points(
+    api: Api,
+    feed: Feed,
+    owner: Callable[[Point], str],
+    times: Mapping[str, str],
+    names: Iterable[str] = (),
+    *,
+    deadline: float,
+) -> AsyncIterator[Iterator[Reading]]:
+    """Yield the readings of each page of a metric. Raises CloudError.
 
-
-async def point_pages(
-    api: Api, operation: str, query: Mapping[str, str], deadline: float, **options: Any
-) -> AsyncIterator[Sequence[object]]:
-    """Yield the points of every page of DescribeMetricLast or DescribeMetricList. Raises CloudError.
-
-    They are a text that holds a JSON array. `options` are those of Call.
+    `times` are StartTime alone for the newest point of each resource (DescribeMetricLast), or also EndTime for all
+    points of a range (DescribeMetricList), in milliseconds; and Period. `names` are the resources; none: all.
     """
-    tokens, empty, query = set[str](), 0, {**query, "Length": str(POINTS)}
+    operation = "DescribeMetricList" if "EndTime" in times else "DescribeMetricLast"
+    query = {"Namespace": feed.namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
+    if asked := [{feed.named_by: name} for name in names]:
+        query["Dimensions"] = json.dumps(asked, separators=(",", ":"))
+    tokens, empty = set[str](), 0
     for _ in range(_MOST_PAGES):
-        page = await api.get(
-            "cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=_is_empty, **options
-        )
+        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=_is_empty)
         given, token = page.datapoints, page.next_token
         points = decode_value(given if isinstance(given, str) else json.dumps(given), list[object]) if given else []
         if points is None:
             raise BadAnswer("the points are not a JSON array", operation=operation)
         empty = 0 if points else empty + 1
-        yield points
+        yield readings(feed, points, owner)
         del page, given, points  # before the next call
         if not token:
             return
         if token in tokens or empty == _EMPTY_PAGES:
             raise BadAnswer("the next pages repeat the same rows", operation=operation)
         tokens.add(token)
-        query = {**query, "NextToken": token}
+        query["NextToken"] = token
     raise BadAnswer(f"the answer has more than {_MOST_PAGES} pages", operation=operation)
 
 
@@ -205,30 +235,29 @@ def _is_empty(page: PointsPage) -> bool:
     return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))
 
 
-def log_unfed(unfed: Iterable[Unfed], logged: set[Unfed]) -> None:
-    """Log what cannot be shown, and note it in `logged`: each once."""
-    for each in unfed:
-        if each not in logged:
-            logged.add(each)
-            facts = fields(
-                reading=each.family, source="CloudMonitor", source_metric=printable(each.metric, 80), cause=each.cause
-            )
-            log.warning("cannot use a metric of the source", extra=facts)
+async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
+    """DescribeMetricMetaList: every metric of a namespace, by its name."""
+    query = {"Namespace": namespace}
+    return await api.list_all(CATALOGUE, "/", query, deadline=deadline, page_size=_CATALOGUE_PAGE)
+
+
+def log_unfed(unfed: Iterable[Unfed]) -> None:
+    """Log what cannot be shown."""
+    for family, metric, cause in unfed:
+        facts = fields(reading=family, source="CloudMonitor", source_metric=printable(metric, 80), cause=cause)
+        log.warning("cannot use a metric of the source", extra=facts)
 
 
 class Space:
-    """A namespace of CloudMonitor: its metrics, the families that they feed, and what is shown.
+    """A namespace of CloudMonitor: its metrics, the families that they feed, and what is shown."""
 
-    `key` is the dimension that names a resource of it.
-    """
-
-    def __init__(self, namespace: str, key: str, families: Sequence[Family], choices: Mapping[str, Choice]) -> None:
-        self.namespace, self.key = namespace, key
+    def __init__(self, namespace: str, families: Sequence[Family], choices: Mapping[str, Choice]) -> None:
+        self.namespace = namespace
+        self.catalogue = KeptList[MetricMeta](f"catalogue of {namespace}", _DAY, needed=True)
         self.feeds: Mapping[str, Feed] = {}
-        self.catalogue: Mapping[str, MetricMeta] | None = None
-        """By name; None as long as it could not be read."""
         self.columns: dict[str, Sequence[FamilyReadings]] = {}
         """By feed, what its last good answer showed."""
+        self.subjects = Subjects()
         self.served: Mapping[str, float] | None = None
         """The jobs or pools to show in this poll (NewestReadings); None if they are not known."""
         self.owner: Callable[[Point], str] = job_of
@@ -241,69 +270,44 @@ class Space:
         self.logged = set[str]()
         """Why names are needed, as the log has it."""
         self._families, self._choices = families, choices
-        self._next = float("-inf")
-        self._malformed = 0
-        """How many rows of the latest list could not be read."""
         self._unfed: Sequence[Unfed] = ()
-        self._logged = set[Unfed]()
 
     async def learn(self, part: Part, api: Api) -> set[str]:
-        """Read the catalogue if it is due. Returns the feeds that show something else from now on.
-
-        A failure is raised where there is no older catalogue.
-        """
-        before = self.feeds
-        if await self._read(part, api):
-            self.feeds, self._unfed = feeds(self.catalogue or {}, self._families, self._choices)
-            log_unfed(self._unfed, self._logged)
-            part.dropped("malformed", len(self._unfed))
-        else:
-            part.still_lost({"malformed": self._malformed + len(self._unfed)})
-        self.columns = {key: columns for key, columns in self.columns.items() if key in self.feeds}
-        return {key for key, feed in before.items() if self.feeds.get(key) != feed}
-
-    async def _read(self, part: Part, api: Api) -> bool:
-        """Return whether the catalogue was read now."""
-        now = asyncio.get_running_loop().time()
-        if now < self._next:
-            return False
-        try:
-            listing = await list_metrics(api, self.namespace, min(part.deadline, now + _CATALOGUE_WAIT))
-        except CloudError as error:
-            if self.catalogue is None:
-                raise
-            self._next = now + _AGAIN
-            part.lacks(f"catalogue of {self.namespace}", error)
-            return False
-        part.dropped("malformed", listing.malformed)
-        self._malformed = listing.malformed
-        if not listing.rows and self.catalogue != {}:
+        """Read the catalogue if it is due. Return the feeds that show something else from now on."""
+        if not await self.catalogue.refresh(part, partial(list_metrics, api, self.namespace)):
+            return set()
+        if not self.catalogue.rows:
             facts = fields(namespace=self.namespace)
             log.warning("CloudMonitor lists no metrics; check that its endpoint serves PAI", extra=facts)
-        # A row that could not be read may be that of a metric: it is not waited for until tomorrow.
-        self._next = now + (_DAY if listing.rows and not listing.malformed else _AGAIN)
-        if not listing.rows and self.catalogue:  # a metric of yesterday still exists today
-            return False
-        self.catalogue = listing.rows
-        return True
+        before, known = self.feeds, self._unfed
+        self.feeds, self._unfed = feeds(self.catalogue.rows, self._families, self._choices)
+        log_unfed(each for each in self._unfed if each not in known)
+        part.dropped("malformed", len(self._unfed))
+        self.catalogue.lost["malformed"] += len(self._unfed)
+        changed = {key for key, feed in before.items() if self.feeds.get(key) != feed}
+        self.columns = {key: shown for key, shown in self.columns.items() if key not in changed}
+        return changed
 
 
 class Usage:
-    """The collector `usage`. `sources` say whether a job is CloudMonitor's; `pools` is None without pools."""
+    """The collector `usage`. `quotas` are by id, `sources` say whether a job is CloudMonitor's, `deny` are globs."""
 
     def __init__(
         self,
         api: Api,
+        config: AlibabaPaiConfig,
         fleet: Workspaces,
-        jobs: Space,
-        pools: Space | None,
-        *,
         quotas: Topic[Mapping[str, Quota]],
+        *,
         sources: JobSources,
+        deny: Sequence[str],
     ) -> None:
         self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
-        self._jobs, self._spaces = jobs, [jobs, *([pools] if pools else [])]
-        self._subjects = {space.namespace: Subjects() for space in self._spaces}
+        chosen, choices = config.collectors.usage, config.collectors.usage.metrics.choices()
+        self._jobs = Space(DLC, exposed(JOB_FAMILIES, deny, chosen.profiling), choices)
+        self._spaces = [self._jobs]
+        if config.collectors.pools.enabled:
+            self._spaces.append(Space(QUOTA, exposed(POOL_FAMILIES, deny, chosen.profiling), choices))
         self._turns, self._cut_off = FairQueue(), False
 
     @collector("usage")
@@ -314,7 +318,7 @@ class Usage:
         await self._learn(poll)
         for space in self._spaces:
             space.points, space.served = 0, None
-            self._subjects[space.namespace].keep_only(column for shown in space.columns.values() for column in shown)
+            space.subjects.keep_only(column for shown in space.columns.values() for column in shown)
             try:
                 await (self._serve_jobs(space) if space is self._jobs else self._serve_pools(space))
             except NotReady as error:
@@ -328,7 +332,7 @@ class Usage:
             await self._try_names(poll, space)
         async with poll.part(_SOURCES) as part:
             columns = [column for shown in self._jobs.columns.values() for column in shown]
-            await self._publish(part, self._jobs, columns, partial(usage_sources, source=SOURCE))
+            await self._publish(part, self._jobs, columns, partial(usage_sources, source=CLOUDMONITOR))
 
     def usage_expired(self, key: str) -> None:
         """A metric's last good answer was kept long enough."""
@@ -338,13 +342,10 @@ class Usage:
         """Have the catalogues, and drop the parts that are gone, or that show something else from now on."""
         kept, changed = {_SOURCES}, set[str]()
         for space in self._spaces:
-            key = f"catalogue of {space.namespace}"
-            async with poll.part(key) as part:
+            async with poll.part(space.catalogue.what) as part:
                 changed |= await space.learn(part, self._api)
-            kept |= space.feeds.keys() | ({key} if space.catalogue is None else set())
+            kept |= space.feeds.keys() | (set() if space.catalogue.is_read else {space.catalogue.what})
         poll.keep_only(kept - changed)
-        for key in changed:
-            self.usage_expired(key)
 
     async def _serve_jobs(self, space: Space) -> None:
         now = self._fleet.clock.now()
@@ -371,7 +372,7 @@ class Usage:
             part.dropped("no_data", 0 if newest.points else 1)
         space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period or 0)
         count(part, newest.dropped)
-        await self._publish(part, space, space.columns[part.key], self._subjects[space.namespace].readings)
+        await self._publish(part, space, space.columns[part.key], space.subjects.readings)
 
     async def _publish(
         self,
@@ -388,39 +389,35 @@ class Usage:
 
     async def _ask(self, feed: Feed, space: Space, into: NewestReadings, deadline: float) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""
-        now, ordered = asyncio.get_running_loop().time(), sorted(space.served or ())
+        clock, ordered = asyncio.get_running_loop().time, sorted(space.served or ())
         by_name = [ordered[start : start + _NAMES] for start in range(0, len(ordered), _NAMES)]
-        if now >= space.named_until:
+        if clock() >= space.named_until:
             try:
-                await self._pages(feed, space, into, deadline)
+                await self._take(feed, space, into, deadline)
                 return
             except RequestRefused as error:
                 if into.points:
                     raise
                 refusal = error
             try:
-                await self._pages(feed, space, into, deadline, by_name[0])
+                await self._take(feed, space, into, deadline, by_name[0])
             except CloudError:
                 raise refusal from None  # that Dimensions were missing was not the reason
-            by_name, space.named_until = by_name[1:], now + _DAY
+            by_name, space.named_until = by_name[1:], clock() + _DAY
             self._log_names(space, "it rejects calls without them")
         for names in by_name:
-            await self._pages(feed, space, into, deadline, names)
+            await self._take(feed, space, into, deadline, names)
 
-    async def _pages(
+    async def _take(
         self, feed: Feed, space: Space, into: NewestReadings, deadline: float, names: Sequence[str] = ()
     ) -> None:
-        """DescribeMetricLast: the newest point of each resource. By default the service looks back two hours, and what
-        ended in them would fill most pages. As a text, the time zone of a time would not be certain."""
-        query = {"Namespace": space.namespace, "MetricName": feed.metric.metric_name or ""}
-        query["StartTime"] = str(math.floor(into.since * 1000))
-        query |= {"Period": str(feed.metric.period)} if feed.metric.period is not None else {}
-        if names:
-            query["Dimensions"] = dimensions(space.key, names)
-        async for points in point_pages(self._api, "DescribeMetricLast", query, deadline):
-            for reading in readings(feed, points, space.owner):
-                into.put(*reading)
-            del points
+        """Take over the newest point of each resource. By default the service looks back two hours, and what ended in
+        them would fill most pages. As a text, the time zone of a time would not be certain."""
+        times = {"StartTime": str(math.floor(into.since * 1000))}
+        times |= {} if feed.metric.period is None else {"Period": str(feed.metric.period)}
+        async for found in read_points(self._api, feed, space.owner, times, names, deadline=deadline):
+            into.take(found)
+            del found
 
     async def _try_names(self, poll: Poll, space: Space) -> None:
         """Ask by name where nothing came although there must be something, and look whether that helps."""
@@ -444,6 +441,146 @@ class Usage:
             log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
 
-def dimensions(key: str, names: Iterable[str]) -> str:
-    """Dimensions that name some resources."""
-    return json.dumps([{key: name} for name in names], separators=(",", ":"))
+# GetJobMetrics.
+
+
+class MetricType(Struct, frozen=True):
+    """A MetricType of GetJobMetrics, and what it feeds."""
+
+    name: str
+    suffix: str
+    of_accelerators: bool = False
+    level: ClassVar[Level] = "pod"
+    """Of its readings."""
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.name
+
+    @property
+    def targets(self) -> dict[Family, float]:
+        """The families of pods and jobs, and how many base units a value counts."""
+        measure = MEASURES[self.suffix]
+        return {measure.of(level): 0.01 if measure.is_ratio else 1e6 for level in ("pod", "job")}
+
+
+METRIC_TYPES = (
+    MetricType("CpuCoreUsage", "cpu_utilization_ratio"),
+    MetricType("MemoryUsage", "memory_utilization_ratio"),
+    MetricType("GpuCoreUsage", "accelerator_utilization_ratio", of_accelerators=True),
+    MetricType("GpuMemoryUsage", "accelerator_memory_utilization_ratio", of_accelerators=True),
+    MetricType("NetworkInputRate", "network_receive_bytes_per_second"),
+    MetricType("NetworkOutputRate", "network_transmit_bytes_per_second"),
+    MetricType("DiskReadRate", "disk_read_bytes_per_second"),
+    MetricType("DiskWriteRate", "disk_write_bytes_per_second"),
+)
+
+
+async def get_job_metrics(
+    api: Api, job_id: str, metric: MetricType, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
+) -> JobMetrics:
+    """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
+    query = {"MetricType": metric.name, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
+    return await api.get(
+        "dlc",
+        "GetJobMetrics",
+        f"/api/v1/jobs/{segment(job_id)}/metrics",
+        JobMetrics,
+        query,
+        deadline=deadline,
+        no_data=lambda found: not found.pod_metrics,
+        limits=limits,
+    )
+
+
+def pods_of(payload: JobMetrics) -> Iterator[tuple[str, list[tuple[float, float | None]]]]:
+    """Yield each pod of an answer (empty if it is not named), with the Unix times (infinite if unknown) and values of
+    its points (None if unusable)."""
+    for item in payload.pod_metrics or ():
+        points = []
+        for point in (item.metrics if item else None) or ():
+            milliseconds = None if point is None else whole(point.time)
+            at = math.inf if milliseconds is None else milliseconds / 1000
+            points.append((at, None if point is None else number_of(point.value)))
+        yield (item.pod_id if item else None) or "", points
+
+
+def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> None:
+    """Take over the newest usable value of each pod in one answer."""
+    if payload.job_id and payload.job_id != job_id:
+        into.dropped["unlisted"] += 1
+        return
+    into.dropped["no_data"] += not payload.pod_metrics
+    for pod_id, points in pods_of(payload):
+        usable = [(at, value) for at, value in points if value is not None and at <= now + FUTURE]
+        if not pod_id:
+            into.spoil(job_id)
+        elif not usable:
+            into.dropped["no_data"] += 1
+        else:
+            at, value = max(usable)
+            into.put((job_id, pod_id), at, value)
+
+
+def job_columns(found: Mapping[str, NewestReadings]) -> list[FamilyReadings]:
+    """The readings of one job and its pods, by metric."""
+    pods: dict[Key, float] = {}
+    columns: list[FamilyReadings] = []
+    spoiled = set[str]()
+    for metric in METRIC_TYPES:
+        newest = found.get(metric.name)
+        if newest is not None and newest.found:
+            for key, (at, _) in newest.found.items():
+                pods[key] = max(at, pods.get(key, at))
+            columns += newest.of_families(metric.targets, period=0)[:1]  # of the pods alone
+            spoiled |= {columns[-1].family.path} if newest.spoiled else set()
+    return [*columns, *of_jobs(columns, pods, spoiled=spoiled)]
+
+
+def is_without_gpus(job: Job) -> bool:
+    """Return whether a job certainly has no accelerator."""
+    return bool(job.accelerators) and all(item.count == 0 for item in job.accelerators)
+
+
+def collector_of_job_metrics(
+    api: Api, fleet: Workspaces, interval: float, sources: JobSources, *, max_jobs: int
+) -> EachJob:
+    """The collector of the jobs that `sources` leave to this one, the newest jobs first."""
+
+    async def read(part: Part) -> None:
+        job, now, found = fleet.live[part.key], fleet.clock.now(), dict[str, NewestReadings]()
+        age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}
+        for metric in METRIC_TYPES:
+            if metric.of_accelerators and is_without_gpus(job):
+                continue
+            try:
+                payload = await get_job_metrics(api, part.key, metric, now - age, now, deadline=part.deadline)
+            except NotFound as error:
+                await part.not_found(error)  # the next poll of jobs says what became of it
+                return
+            newest = found[metric.name] = NewestReadings("pod", begun, now=now, max_age=age)
+            take(payload, newest, part.key, now)
+            if not newest.found and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
+                break  # every running pod uses some CPU: a job without a CPU reading is not served at all
+        columns, subjects = job_columns(found), Subjects()
+        for newest in found.values():
+            count(part, newest.dropped)
+
+        def shown(fresh: Sequence[FamilyReadings]) -> Sequence[object]:
+            return [*subjects.readings(fresh), *usage_sources(fresh, JOB_METRICS)]
+
+        age, clock = fleet.max_data_age, fleet.clock
+        await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=age, clock=clock)
+
+    return EachJob(
+        JOB_METRICS,
+        fleet,
+        interval,
+        read,
+        max_jobs=max_jobs,
+        need=lambda job: -(job.created or 0.0),
+        data="usage from GetJobMetrics",
+        sources=sources,
+        calls=lambda job_id: len(METRIC_TYPES),
+    )
