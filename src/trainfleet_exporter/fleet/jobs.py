@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -168,25 +169,66 @@ class JobTracker:
             self._ending[key] = replace(job, accelerators=held)
 
 
-class ProviderJobs:
-    """The jobs of a provider with one workspace: tracker, histories, and the live jobs that other collectors need."""
+class LiveJobs:
+    """The jobs of a provider as they are shown: the live ones, which other collectors need, and histories.
 
-    def __init__(self, config: ProviderConfig, context: BuildContext, workspace_id: str) -> None:
-        retention = context.settings.finished_job_retention
-        self.tracker = JobTracker(workspace_id, context.clock, retention=retention)
+    `listed` is published by each poll that could list the live jobs.
+    """
+
+    def __init__(self, config: ProviderConfig, context: BuildContext, listed: Topic[Any]) -> None:
+        self.listed = listed
         self.histories = JobHistories(context.clock)
-        self.listed: Topic[bool] = Topic("jobs", value=False)
-        """Published by each poll that could list the live jobs."""
         self.live: Mapping[str, Job] = {}
         """The live jobs that have series: those that the config does not leave out."""
-        self._wanted = job_filter(config.jobs)
+        self.wanted = job_filter(config.jobs)
+        """Returns whether a job has series."""
         self._record_end = context.record_end
 
     def live_jobs(self) -> Collection[Job]:
-        """Return the live jobs that have series. Raises NotReady if the latest poll could not list them."""
+        """Return the live jobs that have series. Raises NotReady if the latest poll of jobs read none."""
         if not self.listed.is_known:
             raise self.listed.not_ready()
         return self.live.values()
+
+    def shown(
+        self,
+        tracker: JobTracker,
+        found: Found,
+        now: float,
+        *,
+        states: Collection[tuple[Status, str]],
+        details: Callable[[Job], Iterable[object]],
+    ) -> list[object]:
+        """Return what is shown after an update: counts, jobs, their histories, and `details` of live jobs."""
+        shown = tracker.counts(states)
+        for job in tracker.jobs():
+            self._note(tracker, job, found, now)
+            if self.wanted(job):
+                shown += [job, *self.histories.objects(job, now)]
+                if job.job_id in tracker.live:
+                    shown += details(job)
+        return shown
+
+    def record_ends(self, tracker: JobTracker, found: Found, now: float) -> None:
+        """Report each job that ended to the ledger, once."""
+        for job in tracker.take_ended():
+            self._note(tracker, job, found, now)
+            if self.wanted(job):
+                self._record_end(self.histories.end(job, now))
+
+    def _note(self, tracker: JobTracker, job: Job, found: Found, now: float) -> None:
+        _, records = found.get(job.job_id, (job, None))
+        if records is not None:
+            self.histories.note(job.job_id, records, job.created)
+        self.histories.count(job, since=tracker.first_read or now)
+
+
+class ProviderJobs(LiveJobs):
+    """The jobs of a provider with one workspace."""
+
+    def __init__(self, config: ProviderConfig, context: BuildContext, workspace_id: str) -> None:
+        super().__init__(config, context, Topic("jobs", value=False))
+        self.tracker = JobTracker(workspace_id, context.clock, retention=context.settings.finished_job_retention)
 
     def expire(self) -> None:
         """Forget the live jobs: polls have failed for too long."""
@@ -201,27 +243,10 @@ class ProviderJobs:
         states: Collection[tuple[Status, str]],
         details: Callable[[Job], Iterable[object]],
     ) -> list[object]:
-        """Return what is shown after an update: counts, jobs, their histories, and `details` of live jobs."""
-        tracker, histories = self.tracker, self.histories
-        self.live = {job_id: job for job_id, job in tracker.live.items() if self._wanted(job)}
-        shown = tracker.counts(states)
-        for job in tracker.jobs():
-            self._note(job, found, now)
-            if self._wanted(job):
-                shown += [job, *histories.objects(job, now)]
-                if job.job_id in self.live:
-                    shown += details(job)
-        return shown
+        """As `shown`."""
+        self.live = {job_id: job for job_id, job in self.tracker.live.items() if self.wanted(job)}
+        return self.shown(self.tracker, found, now, states=states, details=details)
 
     def report_ends(self, found: Found, now: float) -> None:
-        """Report each job that ended to the ledger, once."""
-        for job in self.tracker.take_ended():
-            self._note(job, found, now)
-            if self._wanted(job):
-                self._record_end(self.histories.end(job, now))
-
-    def _note(self, job: Job, found: Found, now: float) -> None:
-        _, records = found.get(job.job_id, (job, None))
-        if records is not None:
-            self.histories.note(job.job_id, records, job.created)
-        self.histories.count(job, since=self.tracker.first_read or now)
+        """As `record_ends`."""
+        self.record_ends(self.tracker, found, now)

@@ -12,7 +12,7 @@ import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family, Level, Quantity
@@ -65,13 +65,20 @@ class NewestReadings:
         """Readings so far, whether or not they are shown."""
         self.since = now - max_age
         """Readings from before this Unix time are too old to be shown, and need not be asked for."""
-        self._begun, self._until, self._length = begun, now + FUTURE, KEY_LENGTHS[level]
+        self._begun, self._length = begun, KEY_LENGTHS[level]
+        self._first, self._until = max(0.0, self.since), now + FUTURE
         self._is_known, self._once = is_known, once
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Take over readings."""
+        begun, found, length = self._begun, self.found, self._length
         for key, time, value in readings:
-            self.put(key, time, value)
+            is_usable = value is not None and self._first <= time <= self._until and len(key) == length
+            if is_usable and key not in found and begun.get(key[0], math.inf) <= time:
+                found[key] = time, value
+                self.points += 1
+            else:
+                self.put(key, time, value)
 
     def put(self, key: Key, time: float, value: float | None) -> None:
         """Take over a reading, if it is newer than the last one of its key."""
@@ -106,27 +113,30 @@ class NewestReadings:
         parts. Parts without a reading for three minutes, or three periods, do not count.
         """
         result: list[FamilyReadings] = []
-        by_unit: dict[tuple[float, Quantity], dict[Key, tuple[float, float | None]]] = {}
+        raws, times = [raw for _, raw in self.found.values()], [time for time, _ in self.found.values()]
+        by_unit: dict[tuple[float, Quantity], list[float | None]] = {}
         for family, factor in targets.items():
             unit = factor, family.quantity
-            values = by_unit[unit] = by_unit.get(unit) or self._converted(*unit)
+            values = by_unit[unit] = by_unit[unit] if unit in by_unit else _converted(raws, *unit)
+            parts = zip(self.found, times, values, strict=True)
             if family.level == self.level:
-                rows = {key: (value, time, time) for key, (time, value) in values.items() if value is not None}
+                rows = {key: (value, time, time) for key, time, value in parts if value is not None}
             else:
-                rows = wholes(values, family, max(SILENCE, 3 * period), self.spoiled)
+                rows = wholes(parts, family, max(SILENCE, 3 * period), self.spoiled)
             result.append(FamilyReadings(family, rows, self.accelerator))
-        unusable = [{key for key, (_, value) in values.items() if value is None} for values in by_unit.values()]
-        of_none = set.intersection(*unusable) if unusable else ()
-        self.dropped["out_of_range"] += sum([self.found[key][1] is not None for key in of_none])
+        if by_unit and all(None in values for values in by_unit.values()):
+            each = zip(raws, *by_unit.values(), strict=True)
+            self.dropped["out_of_range"] += sum([raw is not None and set(values) == {None} for raw, *values in each])
         return result
 
-    def _converted(self, factor: float, quantity: Quantity) -> dict[Key, tuple[float, float | None]]:
-        """Return the readings in base units; None for what is unusable."""
-        values = iter(convert_each([raw for _, raw in self.found.values() if raw is not None], factor, quantity))
-        return {key: (time, None if raw is None else next(values)) for key, (time, raw) in self.found.items()}
+
+def _converted(raws: Sequence[float | None], factor: float, quantity: Quantity) -> list[float | None]:
+    """Return values in base units; None for what is unusable."""
+    values = iter(convert_each([raw for raw in raws if raw is not None], factor, quantity))
+    return [None if raw is None else next(values) for raw in raws]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FamilyReadings:
     """The values of one family, each with the Unix times of its oldest and its newest reading (or UNDATED)."""
 
@@ -134,28 +144,38 @@ class FamilyReadings:
     rows: Mapping[Key, tuple[float, float, float]]
     accelerator: Accelerator = "gpu"
     """The kind that ratios of accelerators are of."""
+    oldest: float = field(init=False)
+    """The Unix time of the oldest reading; infinite without any."""
+    _owners: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.oldest = min([oldest for _, oldest, _ in self.rows.values()], default=math.inf)
+        self._owners = {key[0] for key in self.rows}
 
     def since(self, since: float, begun: Mapping[str, float]) -> FamilyReadings:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
+        if self.oldest >= since and all(begun.get(owner, math.inf) <= self.oldest for owner in self._owners):
+            return self
         rows = {key: row for key, row in self.rows.items() if key[0] in begun and row[1] >= max(since, begun[key[0]])}
         return FamilyReadings(self.family, rows, self.accelerator)
 
 
 def wholes(
-    values: Mapping[Key, tuple[float, float | None]], family: Family, silence: float, spoiled: Collection[str] = ()
+    parts: Iterable[tuple[Key, float, float | None]], family: Family, silence: float, spoiled: Collection[str] = ()
 ) -> dict[Key, tuple[float, float, float]]:
     """Return the values of the wholes of a family, made of the readings of their parts."""
-    groups: defaultdict[Key, list[tuple[float, float | None]]] = defaultdict(list)
-    for key, reading in values.items():
-        groups[key[: KEY_LENGTHS[family.level]]].append(reading)
+    groups: defaultdict[Key, list[tuple[Key, float, float | None]]] = defaultdict(list)
+    length = KEY_LENGTHS[family.level]
+    for part in parts:
+        groups[part[0][:length]].append(part)
     found = {}
     for key, group in groups.items():
-        newest = max([time for time, _ in group])
-        present = [(time, value) for time, value in group if time >= newest - silence]
-        whole = total([value for _, value in present], is_ratio=family.is_ratio)
+        first = max([time for _, time, _ in group]) - silence
+        values = [value for _, time, value in group if time >= first]
+        whole = total(values, is_ratio=family.is_ratio)
         is_spoiled = bool(spoiled) and not family.is_ratio and ("" in spoiled or key[0] in spoiled)
         if whole is not None and not is_spoiled:
-            times = [time for time, value in present if value is not None]
+            times = [time for _, time, value in group if time >= first and value is not None]
             found[key] = whole, min(times), max(times)
     return found
 
@@ -171,12 +191,12 @@ def of_jobs(
     present = [key for key, at in pods.items() if at >= last - SILENCE]
     for column in columns:
         family = MEASURES[column.family.suffix.removeprefix("pod_")].of("job")
-        parts: dict[Key, tuple[float, float | None]] = {}
+        parts: list[tuple[Key, float, float | None]] = []
         for key in present:
             if key in column.rows:
-                parts[key] = column.rows[key][1], column.rows[key][0]
+                parts.append((key, column.rows[key][1], column.rows[key][0]))
             elif not family.is_ratio:
-                parts[key] = last, None
+                parts.append((key, last, None))
         rows = wholes(parts, family, math.inf, {""} if family.path in spoiled else ())
         found.append(FamilyReadings(family, rows, column.accelerator))
     return found
@@ -214,7 +234,8 @@ def usage_sources(columns: Iterable[FamilyReadings], source: str) -> list[UsageS
     newest: dict[str, float] = {}
     for column in columns:
         for key, (_, _, at) in column.rows.items():
-            newest[key[0]] = max(at, newest.get(key[0], 0.0))
+            if at > newest.get(key[0], -1.0):
+                newest[key[0]] = at
     return [UsageSource(job_id, source, None if at == UNDATED else at) for job_id, at in newest.items()]
 
 
@@ -236,8 +257,8 @@ async def publish_fresh(
     async def build(now: float) -> tuple[Sequence[object], float | None]:
         ahead, age, known = clock.ahead, max(max_data_age, 2 * part.interval), begun()
         fresh = [each for column in columns if (each := column.since(now + ahead - age, known)).rows]
-        oldest = min((row[1] for column in fresh for row in column.rows.values()), default=None)
-        return shown(fresh), None if oldest is None or oldest == UNDATED else oldest - ahead + age + _TOUCH
+        oldest = min((each.oldest for each in fresh), default=UNDATED)
+        return shown(fresh), None if oldest == UNDATED else oldest - ahead + age + _TOUCH
 
     objects, stale_at = await build(wall_clock.time())
     await part.publish(objects, stale_at=stale_at, rebuild=build)

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import DeadlineExceeded, NotFound
-from trainfleet_exporter.fleet.jobs import Found, JobTracker
+from trainfleet_exporter.fleet.jobs import Found, JobTracker, LiveJobs
 from trainfleet_exporter.model import FINISHED, Job, Status, Workspace
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.jobs.filters import job_filter
-from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 from trainfleet_exporter.providers.registry import BuildContext
 
@@ -55,29 +53,25 @@ class WorkspaceRead:
         return f"ended jobs of {self.part.key}"
 
 
-class Workspaces:
-    """`states` are the status and platform status of live jobs; each has a count from the start, 0 included."""
+class Workspaces(LiveJobs):
+    """The workspaces and their jobs. `listed` has the workspaces whose jobs the latest poll could read.
+
+    `states` are the status and platform status of live jobs; each has a count from the start, 0 included.
+    """
 
     def __init__(self, config: ProviderConfig, context: BuildContext, states: Collection[tuple[Status, str]]) -> None:
+        super().__init__(config, context, Topic("jobs", frozenset()))
         self.clock = context.clock
         """The time of the cloud."""
         self.max_data_age = context.settings.max_data_age
         self.at_once = config.limits.concurrency
         """How many calls of one collector may be in flight."""
-        self.histories = JobHistories(self.clock)
         self.ids: Topic[tuple[str, ...]] = Topic("workspaces", ())
         """The workspaces to poll."""
-        self.listed: Topic[frozenset[str]] = Topic("jobs", frozenset())
-        """The workspaces whose jobs the latest poll could read."""
-        self.live: Mapping[str, Job] = {}
-        """The live jobs that have series: those that the config does not leave out."""
         self.watchers: list[Callable[[], None]] = []
         """Called whenever the live jobs have changed."""
         self._states = states
         self._retention = context.settings.finished_job_retention
-        self.wanted = job_filter(config.jobs)
-        """Returns whether a job has series."""
-        self._record_end = context.record_end
         self._configured = None if config.workspaces == "all" else tuple(dict.fromkeys(config.workspaces))
         self._chosen = self._configured
         """The configured workspaces without those that the latest complete list lacks."""
@@ -151,7 +145,7 @@ class Workspaces:
                 await self._publish(read, details)
             if is_complete:
                 read.tracker.ends_until = read.now  # after the ends since the last such list are counted
-            self._report_ends(read)
+            self.record_ends(read.tracker, read.found, read.now)
 
         with self.listed.polling():
             ids = await self.ids.get()
@@ -177,12 +171,6 @@ class Workspaces:
             self._trackers[key].expired = True
             self._changed()
 
-    def live_jobs(self) -> Collection[Job]:
-        """Return the live jobs that have series. Raises NotReady if the latest poll of jobs read none."""
-        if not self.listed.is_known:
-            raise self.listed.not_ready()
-        return self.live.values()
-
     async def wait_briefly(self, deadline: float) -> None:
         """Wait for the jobs if something can be shown without them: even for their first poll at most a quarter of the
         time until `deadline` (loop time)."""
@@ -206,13 +194,7 @@ class Workspaces:
         tracker, now = read.tracker, read.now
         tracker.update(self._not_forgotten(read), now, lost=read.lost, pending=pending)
         self._changed()
-        shown = tracker.counts(self._states)
-        for job in tracker.jobs():
-            self._note(read, job)
-            if self.wanted(job):
-                shown += [job, *self.histories.objects(job, now)]
-                if job.job_id in tracker.live:
-                    shown += details(job)
+        shown = self.shown(tracker, read.found, now, states=self._states, details=details)
         await read.part.publish(shown)
 
     def _not_forgotten(self, read: WorkspaceRead) -> dict[str, Job]:
@@ -225,19 +207,6 @@ class Workspaces:
             elif now - self._unknown.setdefault(job_id, now) <= self._retention:
                 kept[job_id] = job
         return kept
-
-    def _report_ends(self, read: WorkspaceRead) -> None:
-        """Report each job that ended, once."""
-        for job in read.tracker.take_ended():
-            self._note(read, job)
-            if self.wanted(job):
-                self._record_end(self.histories.end(job, read.now))
-
-    def _note(self, read: WorkspaceRead, job: Job) -> None:
-        _, records = read.found.get(job.job_id, (job, None))
-        if records is not None:
-            self.histories.note(job.job_id, records, job.created)
-        self.histories.count(job, since=read.tracker.first_read or read.now)
 
     def _drop_taken(self, read: WorkspaceRead) -> None:
         """Drop jobs of another workspace, and those that another one shows. No await may follow until an update."""

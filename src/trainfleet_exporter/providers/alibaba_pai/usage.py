@@ -140,21 +140,25 @@ def readings(feed: Feed, points: Sequence[object], owner: Callable[[Point], str]
     statistics = [each for name in feed.statistics for each in (name, name.lower())]
     for given in points:
         point: Point = given if isinstance(given, dict) else {}
-        key = [owner(point)]
+        key: Key = (owner(point),)
         if feed.level in ("pod", "device"):
-            key.append(_first(point, POD_KEYS, text_of) or "")
+            key = (*key, _first(point, POD_KEYS, text_of) or "")
         if feed.level == "device":
             named = devices if feed.metric.keys else filter(is_device_key, point)
-            key += ["/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu"]
-        milliseconds = number_of(point.get("timestamp"))
-        at = milliseconds / 1000 if milliseconds is not None and milliseconds.is_integer() else math.inf
-        known = tuple(key) if all(key) else tuple(takewhile(bool, key)) or ("",)
-        yield known, at, _first(point, statistics, number_of)
+            key = (*key, "/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu")
+        if "" in key:
+            key = tuple(takewhile(bool, key)) or ("",)
+        at, value = point.get("timestamp"), point.get(statistics[0])
+        if type(at) is not int:
+            milliseconds = number_of(at)
+            at = milliseconds if milliseconds is not None and milliseconds.is_integer() else math.inf
+        yield key, at / 1000, value if type(value) is float else _first(point, statistics, number_of)
 
 
 def job_of(point: Point) -> str:
     """The job of a point."""
-    return text_of(point.get("jobId")) or ""
+    job_id = point.get("jobId")
+    return job_id if type(job_id) is str else text_of(job_id) or ""
 
 
 def quota_of(quotas: Mapping[str, str]) -> Callable[[Point], str]:
@@ -174,19 +178,17 @@ def _first(point: Point, names: Sequence[str], read: Callable[[object], T | None
 
 def text_of(value: object) -> str | None:
     """An id: a text, or digits; None for anything else."""
-    if isinstance(value, str):
+    if type(value) is str:
         return value or None
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return str(value) if type(value) is int else None
 
 
 def number_of(value: object) -> float | None:
     """A number, or a text of one; infinite if it is beyond reason."""
-    if isinstance(value, float):
+    if type(value) is float:
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return None
     try:
-        return float(value)
+        return float(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
     except ValueError:
         return None
     except OverflowError:

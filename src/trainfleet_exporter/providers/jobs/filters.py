@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import attrgetter
 
 from trainfleet_exporter.config import JobFilter, JobsScope
 from trainfleet_exporter.config.kinds import compile_pattern
@@ -14,7 +16,7 @@ def job_filter(scope: JobsScope) -> Callable[[Job], bool]:
 
     A key matches when one entry of its list does; names are regular expressions that match as a whole.
     """
-    include, exclude = _criteria(scope.include), _criteria(scope.exclude)
+    include, exclude = list(_criteria(scope.include)), list(_criteria(scope.exclude))
     if not include and not exclude:
         return lambda job: True
 
@@ -24,24 +26,18 @@ def job_filter(scope: JobsScope) -> Callable[[Job], bool]:
     return wanted
 
 
-def _criteria(given: JobFilter) -> list[Callable[[Job], bool]]:
-    criteria: list[Callable[[Job], bool]] = []
+def _criteria(given: JobFilter) -> Iterator[Callable[[Job], bool]]:
     if given.name:
-        criteria.append(_name_test(given.name))
-    if given.user_id:
-        criteria.append(_text_test(lambda job: job.user_id, given.user_id))
-    if given.job_type:
-        criteria.append(_text_test(lambda job: job.job_type, given.job_type))
-    if given.pool_id:
-        criteria.append(_text_test(lambda job: job.pool_id, given.pool_id))
-    return criteria
+        patterns = [compile_pattern(name) for name in given.name]
+        yield lambda job: any(matches(job.name) for matches in patterns)
+    for read, allowed in (
+        (attrgetter("user_id"), given.user_id),
+        (attrgetter("job_type"), given.job_type),
+        (attrgetter("pool_id"), given.pool_id),
+    ):
+        if allowed:
+            yield partial(_is_one_of, read, frozenset(allowed))
 
 
-def _name_test(names: Sequence[str]) -> Callable[[Job], bool]:
-    patterns = [compile_pattern(name) for name in names]
-    return lambda job: any(matches(job.name) for matches in patterns)
-
-
-def _text_test(field: Callable[[Job], str], allowed: Sequence[str]) -> Callable[[Job], bool]:
-    words = frozenset(allowed)
-    return lambda job: field(job) in words
+def _is_one_of(read: Callable[[Job], str], allowed: frozenset[str], job: Job) -> bool:
+    return read(job) in allowed

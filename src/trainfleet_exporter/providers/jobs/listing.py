@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -48,18 +49,46 @@ async def read_whole_list(
     number of its first row.
 
     Rows move between pages during the read, so ids may repeat and others may be missed. Each response has the total
-    again. The list is complete if it has at least as many rows as the smallest of these totals. Otherwise it is read
-    once more, because rows may have been added. If a row leaves, another one may be missed, and no total shows that. A
-    caller that must not lose a known row looks it up by its id.
+    again. The list is complete if it has at least as many rows as the smallest of these totals. If a row leaves,
+    another one may be missed, and no total shows that. A caller that must not lose a known row looks it up by its id.
     """
-    reading = _ListReading(read_page, id_of, operation, by_offset)
-    missing = await reading.all_pages()
-    if missing:
-        missing = await reading.all_pages()
-    if missing:
-        total = len(reading.rows) + reading.malformed
-        raise BadAnswer(f"the list is incomplete: {total} rows of {total + missing}", operation=operation)
-    return Listing(reading.rows, reading.malformed)
+    rows: dict[str, T] = {}
+    malformed = read = 0
+    smallest, most = math.inf, _MAX_PAGES
+    for number in itertools.count():
+        if number >= most:
+            raise BadAnswer(f"the list does not end after {number} pages", operation=operation)
+        page = await read_page(read if by_offset else number)
+        items = [] if page.rows is None and page.total == 0 else page.rows
+        if page.total is None or not isinstance(items, list):
+            raise BadAnswer("the answer has no list, or does not say how long it is", operation=operation)
+        if number == 0:
+            most = _pages_to_come(page.total, len(items), operation) + _MORE_PAGES
+        smallest = min(smallest, page.total)
+        read += len(items)
+        is_last = not items or read >= page.total
+        for row in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
+            is_object = isinstance(row, _ROW_TYPES)
+            row_id = id_of(row) if row is not None and is_object else None
+            if row is not None and row_id:
+                rows[row_id] = row
+            else:
+                malformed += 1
+        if is_last:
+            break
+        del page, items, row  # before the next page is awaited
+    if len(rows) + malformed < smallest:
+        found = len(rows) + malformed
+        raise BadAnswer(f"the list is incomplete: {found} rows of {smallest}", operation=operation)
+    return Listing(rows, malformed)
+
+
+def _pages_to_come(total: int, rows: int, operation: str) -> int:
+    """Return the number of pages of a list, from its first page. BadAnswer if there are too many to read."""
+    pages = -(-total // max(rows, 1))
+    if pages > _MAX_PAGES and rows:
+        raise BadAnswer(f"a list of {total} rows in pages of {rows} is implausible", operation=operation)
+    return pages
 
 
 def with_unread(
@@ -74,57 +103,3 @@ def with_unread(
     wanted = tuple(found)
     unseen = [one for one in known if one not in wanted and one not in named]
     return (*wanted, *unseen) if 0 < len(unseen) <= malformed else wanted
-
-
-class _ListReading(Generic[T]):
-    """The rows of a list, from one or more readings of its pages."""
-
-    def __init__(
-        self,
-        read_page: Callable[[int], Awaitable[Page[T]]],
-        id_of: Callable[[T], str | None],
-        operation: str,
-        by_offset: bool,
-    ) -> None:
-        self.rows: dict[str, T] = {}
-        self.malformed = 0
-        self._read_page = read_page
-        self._id_of = id_of
-        self._operation = operation
-        self._by_offset = by_offset
-
-    async def all_pages(self) -> int:
-        """Read from the first page to the last; how many rows are missing."""
-        self.malformed = read = 0
-        smallest: int | None = None
-        most = _MAX_PAGES
-        for number in itertools.count():
-            if number >= most:
-                raise BadAnswer(f"the list does not end after {number} pages", operation=self._operation)
-            page = await self._read_page(read if self._by_offset else number)
-            items = [] if page.rows is None and page.total == 0 else page.rows
-            if page.total is None or not isinstance(items, list):
-                raise BadAnswer("the answer has no list, or does not say how long it is", operation=self._operation)
-            if number == 0:
-                most = self._pages_to_come(page.total, len(items)) + _MORE_PAGES
-            smallest = page.total if smallest is None else min(smallest, page.total)
-            read += len(items)
-            is_last = not items or read >= page.total
-            for row in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
-                is_object = isinstance(row, _ROW_TYPES)
-                row_id = self._id_of(row) if row is not None and is_object else None
-                if row is not None and row_id:
-                    self.rows[row_id] = row
-                else:
-                    self.malformed += 1
-            if is_last:
-                break
-            del page, items, row  # before the next page is awaited
-        return max(0, (smallest or 0) - len(self.rows) - self.malformed)
-
-    def _pages_to_come(self, total: int, rows: int) -> int:
-        """Return the number of pages of a list, from its first page. BadAnswer if there are too many to read."""
-        pages = -(-total // max(rows, 1))
-        if pages > _MAX_PAGES and rows:
-            raise BadAnswer(f"a list of {total} rows in pages of {rows} is implausible", operation=self._operation)
-        return pages
