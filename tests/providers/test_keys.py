@@ -314,7 +314,7 @@ def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
             asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
             asked.deadline = _soon()
             for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
-                dialect = OpenDialect(api, lambda answer: None)
+                dialect = OpenDialect(api, lambda answer: None, is_near=api == "metadata" and not url)
                 await asked.call(Call(operation="Get", path="/"), dict, dialect, url)
             await asked.aclose()
             assert len(machine.heads) == 1

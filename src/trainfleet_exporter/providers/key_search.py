@@ -20,7 +20,7 @@ from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidato
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
 from trainfleet_exporter.config import Secret, Section
-from trainfleet_exporter.config.kinds import Surroundings, is_link_local, is_loopback
+from trainfleet_exporter.config.kinds import Surroundings
 from trainfleet_exporter.config.secrets import is_plain, unusable_secret
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
@@ -35,10 +35,11 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Keys)
 METADATA = "metadata"
 """The label `api` of metadata services."""
+HOP_LIMIT = " (in a container, the hop limit of the metadata service must be 2 or more)"
 _INSTEAD = "allowed: credentials here, or sources without that fault"
 _NEAR_SECONDS = 5.0
 """Metadata services are near, or they are not there at all."""
-_A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
+A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
 _MOST_BYTES = 1048576
 """A longer file is not a file of profiles."""
 _NO_SECTION = "\n"
@@ -75,11 +76,11 @@ class KeyHttp(NoHttp):
     def __init__(
         self, transport: Transport, context: BuildContext, endpoint: Callable[[str], str], endpoints: dict[str, str]
     ) -> None:
-        self._transport, self._context, self._endpoint, self._endpoints = transport, context, endpoint, endpoints
+        self._transport, self._endpoint, self._endpoints = transport, endpoint, endpoints
         self.clock = context.clock
         self.deadline = 0.0
         """Of the fetch (loop time). There is one at a time."""
-        self._near: Transport | None = None
+        self._near = open_direct_transport(context)
 
     def asks(self, origin: str) -> None:
         """Nothing to do: the keys say their origin."""
@@ -89,17 +90,14 @@ class KeyHttp(NoHttp):
         base_url = url or self._endpoint(dialect.api)
         self._endpoints.setdefault(dialect.api, base_url)
         transport, deadline = self._transport, self.deadline
-        if dialect.api == METADATA and (not url or is_loopback(url) or is_link_local(url)):
-            if self._near is None:
-                self._near = open_direct_transport(self._context)
-            transport = self._near
-            deadline = min(deadline, asyncio.get_running_loop().time() + _NEAR_SECONDS)
+        if isinstance(dialect, OpenDialect) and dialect.is_near:
+            near_deadline = asyncio.get_running_loop().time() + _NEAR_SECONDS
+            transport, deadline = self._near, min(deadline, near_deadline)
         return await transport.client(base_url, dialect).call(call, into, deadline=deadline)
 
     async def aclose(self) -> None:
         """Close the direct connections. The transport is the provider's to close."""
-        if self._near is not None:
-            await self._near.aclose()
+        await self._near.aclose()
 
 
 Load: TypeAlias = Callable[[Any, Mapping[str, str], NoHttp], Coroutine[Any, Any, K]]
@@ -163,14 +161,15 @@ async def open_session(
     """
     headers: dict[str, str] = {}
     try:
-        call = Call(operation=operation, path=path, method="PUT", text=_A_TOKEN)
-        headers[carrier] = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda call: ttl)))
+        call = Call(operation=operation, path=path, method="PUT", text=A_TOKEN)
+        dialect = OpenDialect(METADATA, judge_metadata, lambda call: ttl, is_near=True)
+        headers[carrier] = str(await http.call(call, dict, dialect))
     except CloudError as error:
         if isinstance(error, RequestTimedOut | Unreachable):
-            error.message += " (in a container, the hop limit of the metadata service must be 2 or more)"
+            error.message += HOP_LIMIT
         if error.status not in without:
             raise
-    return OpenDialect(METADATA, judge_metadata, lambda call: headers, tuple(headers.values()))
+    return OpenDialect(METADATA, judge_metadata, lambda call: headers, tuple(headers.values()), is_near=True)
 
 
 def judge_metadata(answer: HttpAnswer) -> CloudError | None:
@@ -205,10 +204,9 @@ def checked(load: Load[K]) -> WrapValidator:
         try:
             without_calls(load(section, Surroundings.of(info).environ, NoHttp()))
         except CloudError as error:
-            if section is not None:
-                raise ValueError(f"found credentials that cannot be used ({error.message}); {_INSTEAD}") from None
-            whose = "found no credentials here, and those of the environment are not usable"
-            raise ValueError(f"{whose} ({error.message}); {_INSTEAD}") from None
+            none_here = "no credentials here, and those of the environment are not usable"
+            found = none_here if section is None else "credentials that cannot be used"
+            raise ValueError(f"found {found} ({error.message}); {_INSTEAD}") from None
         return section
 
     return WrapValidator(validate)
@@ -225,6 +223,8 @@ class OpenDialect:
     """Parts of the headers and of the target to redact."""
     target: str = field(default="", repr=False)
     """Path and query in place of the call's."""
+    is_near: bool = False
+    """Whether the service is on this machine or next to it, so that no proxy may answer in its place."""
 
     async def prepare(self, call: Call, deadline: float) -> object:
         """Nothing to prepare."""
@@ -286,7 +286,7 @@ class Environment:
         if path := self.get(variable):
             shown = path if is_plain(path) else f"the file of {variable}"
             try:
-                return ProfileFile(Path(path).expanduser(), shown, is_named=True)
+                return ProfileFile(Path(os.path.expandvars(path)).expanduser(), shown, is_named=True)
             except RuntimeError:
                 raise AccessDenied(f"{variable} cannot be used: there is no such home directory") from None
         home = self.get("HOME")

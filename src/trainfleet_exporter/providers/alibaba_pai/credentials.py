@@ -270,7 +270,7 @@ async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
         raise AccessDenied(f"{name} uses plain http to another machine")
     origin, call = f"the credentials URI at {base_url}", Call(operation="GetCredentialsUri", path="/")
     http.asks(origin)
-    dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target)
+    dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target, is_near=is_loopback(base_url))
     return _machine_keys(await http.call(call, payloads.MachineKeys, dialect, base_url), call.operation, origin)
 
 

@@ -10,7 +10,7 @@ from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.providers.aws_sagemaker.api import partitions, public_endpoint
-from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, load
+from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, Load
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"
@@ -86,7 +86,7 @@ class AwsSageMakerConfig(ProviderConfig):
 
     region: Region
     """The cloud's ID of the region, such as us-east-1. The addresses of the APIs follow from it."""
-    credentials: Annotated[Credentials | None, checked(load)] = Field(default=None, validate_default=True)
+    credentials: Annotated[Credentials | None, checked(Load())] = Field(default=None, validate_default=True)
     """Credentials. Default: the default chain of the vendor."""
     fips: Flag = False
     """Uses the addresses of the region that meet FIPS 140."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import configparser
-import copy
 import json
 import logging
 import os
@@ -20,39 +19,42 @@ import signal
 import subprocess
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from types import SimpleNamespace
-from typing import Annotated, Any, Self, TypeAlias, TypeVar
-from urllib.parse import parse_qsl
+from typing import Annotated, Any, Self, TypeAlias
+from urllib.parse import parse_qsl, urlencode
 
 import yarl
 from pydantic import AfterValidator, model_validator
 
-from trainfleet_exporter.config import Section
+from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text
-from trainfleet_exporter.config.secrets import is_plain, show
+from trainfleet_exporter.config.secrets import show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
-from trainfleet_exporter.process.redaction import HoldsSecrets, redact
-from trainfleet_exporter.process.threads import DaemonThreadExecutor
+from trainfleet_exporter.process.redaction import redact
+from trainfleet_exporter.process.threads import THREAD_NAME
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, judge
 from trainfleet_exporter.providers.key_search import (
+    A_TOKEN,
+    HOP_LIMIT,
     METADATA,
     CredentialsSection,
     Environment,
     KeyHttp,
     NoHttp,
     OpenDialect,
+    ProfileFile,
     in_words,
     judge_metadata,
-    known_origin,
+    parse_ini,
 )
-from trainfleet_exporter.providers.keys import PROFILE, Credential, FetchedKeys, GivenKeys, Keys
-from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.transport import Call, Dialect, TextForm, Transport
+from trainfleet_exporter.providers.keys import PROFILE, GivenKeys, Keys
+from trainfleet_exporter.transport import Call, Dialect, TextForm
 from trainfleet_exporter.transport.json_fields import printable, text
 
 # The config section.
@@ -135,7 +137,6 @@ KEPT: Mapping[str, float] = {
     **dict.fromkeys(("PutToken", "ListRoles", "GetRoleKeys", "GetContainerKeys"), 5.75 * _HOUR),
 }
 """Seconds for which the response of an operation is normally used."""
-_SESSION_NAME = "trainfleet-exporter"
 _SAYS_KEYS = (
     *("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "role_arn", "source_profile"),
     *("credential_source", "credential_process", "web_identity_token_file", "login_session"),
@@ -144,17 +145,11 @@ _SAYS_KEYS = (
 """Keys of a profile by which its author chose an identity."""
 _FOUND = {"env": "environment", "container-role": "container credentials endpoint", "iam-role": "EC2 metadata"}
 """By botocore's name of a method, the origin for users. All other methods belong to a profile."""
-_MACHINE = ("container-role", "iam-role")
-_ASKED_LATER = ("assume-role", "assume-role-with-web-identity", "sso", "login")
-"""Methods whose calls botocore makes when the keys are needed."""
-_HOP_LIMIT = "in a container, the hop limit of the metadata service must be 2 or more"
-_MOST_QUESTIONS = 20
-"""The longest chain of roles that botocore follows has fewer."""
-_SEARCH_SECONDS = 0.5
-"""What a search by botocore takes at most, usually."""
+_SESSION = {"RoleSessionName": "trainfleet-exporter"}
+_SESSION_NAME, _OWN_SESSION_NAME = urlencode(_SESSION), re.compile(r"RoleSessionName=botocore-session-\d+")
 _ROLES = "/latest/meta-data/iam/security-credentials/"
 _TEXTS = {
-    "PutToken": TextForm("a token", re.compile(r"[!-~]{1,4096}")),
+    "PutToken": A_TOKEN,
     "ListRoles": TextForm("the name of a role", re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)),
     "AssumeRole": (_OF_STS := TextForm("of STS", re.compile(r"(<\?xml[^>]*>\s*)?<\w+Response[\s>].*", re.DOTALL))),
     "AssumeRoleWithWebIdentity": _OF_STS,
@@ -164,228 +159,127 @@ _KEY_FIELDS = ("AccessKeyId", "SecretAccessKey", "Token", "Expiration")
 _SECRET_NAMES = re.compile("token|secret|external|assertion|code|authorization", re.IGNORECASE)
 _DROPPED_HEADERS = ("content-length", "user-agent", "x-amz-user-agent", "amz-sdk-invocation-id", "amz-sdk-request")
 """Headers of botocore about itself."""
-_OWN_SESSION_NAME = re.compile(rb"RoleSessionName=botocore-session-\d+")
+_LAST_TURN = 0.5
+"""Seconds beyond a deadline in which botocore makes an error of what it was waiting for."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
+_HANGS = "the search for credentials hangs: can this machine read the files of AWS profiles?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question(HoldsSecrets):
-    """What botocore needs to know: the response to a request, or the output of a program. Equal ones have one answer.
+class Load:
+    """Finds the keys of a section, or of botocore's chain without one (key_search.Load).
 
-    https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
+    `config` is that of the provider. It is needed for calls.
     """
 
-    origin: str = field(compare=False)
-    """The source that is asked, in words."""
-    operation: str = ""
-    api: str = METADATA
-    method: str = "GET"
-    url: str = field(default="", repr=False)
-    body: bytes = field(default=b"", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    signer: Keys | None = field(default=None, repr=False, compare=False)
-    """Signs the request; None if no keys sign it."""
-    command: tuple[str, ...] = field(default=(), repr=False)
-    """The program and its arguments."""
+    def __init__(self, config: Any = None) -> None:
+        self._config = config
+        self._thread: Thread | None = None
 
-    def secrets(self) -> tuple[str, ...]:
-        """Parts of the headers and of the body to redact."""
-        parts: list[tuple[str, object]] = [*self.headers.items()]
-        if self.body.startswith(b"{"):
-            parts += json.loads(self.body).items()
+    async def __call__(self, section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
+        """The keys. Raises CloudError."""
+        if section is not None and (parts := section.given_keys()):
+            return GivenKeys(*parts).current()
+        search = _Search(section, self._config, http)
+        if not isinstance(http, KeyHttp):
+            found = search.outcome()
+        elif self._thread is not None and self._thread.is_alive():  # never in two threads
+            raise RequestTimedOut(_HANGS)
         else:
-            parts += parse_qsl(self.body.decode())
-        return tuple(str(value) for name, value in parts if _SECRET_NAMES.search(name) and len(str(value)) >= 8)
+            self._thread = search.thread
+            found = await search.run(http.deadline)
+            self._thread = None  # it has answered, though it may not have ended
+        if isinstance(found, CloudError):
+            raise found
+        return found
 
 
-Answers: TypeAlias = dict[Question, bytes | CloudError]
+class _Search(Executor):
+    """One search by botocore, which may hang, in a daemon thread. It stops at the first call if `http` makes none.
 
-
-class KeyFetch:
-    """Fetches keys by botocore, which finds what to ask and reads the answers. It makes no call itself.
-
-    search in a thread ──► Keys, or a Question ──► the provider's transport ──► search again with its answer
-
-    `config` is that of the provider. `endpoints` gets the address of each API that is asked.
+    Each `submit` begins a turn of the thread, which ends when botocore waits for a call, or is done.
     """
 
-    def __init__(self, config: Any, transport: Transport, context: BuildContext, endpoints: dict[str, str]) -> None:
-        self._config, self._transport, self._context, self._endpoints = config, transport, context, endpoints
-        self.clock = context.clock
-        self._running: asyncio.Future[Keys | Question | CloudError] | None = None
-
-    async def __call__(self, deadline: float) -> Keys:
-        """The keys, by a deadline (loop time). Raises CloudError."""
-        answers: Answers = {}
-        while len(answers) < _MOST_QUESTIONS:
-            found = await self._search(answers, deadline)
-            if isinstance(found, Keys):
-                return found
-            if isinstance(found, CloudError):
-                raise found
-            try:
-                answers[found] = await (self._run(found, deadline) if found.command else self._ask(found, deadline))
-            except CloudError as error:
-                if asyncio.get_running_loop().time() > deadline - _SEARCH_SECONDS:
-                    raise
-                # botocore may know another way.
-                answers[found] = error.with_traceback(None)
-        raise AccessDenied(f"the chain of credentials asks more than {_MOST_QUESTIONS} questions")
-
-    async def _search(self, answers: Answers, deadline: float) -> Keys | Question | CloudError:
-        """Search in a thread, because botocore computes for 100 ms, and reading files may hang. Never in two."""
-        loop = asyncio.get_running_loop()
-        if self._running is None or self._running.done():
-            work = partial(search, self._config.credentials, self._config, dict(answers))
-            self._running = in_thread(work)
-            await asyncio.wait({self._running}, timeout=max(0.0, deadline - loop.time()))
-            if self._running.done():
-                return self._running.result()
-        return RequestTimedOut("the search for credentials hangs: can this machine read the files of AWS profiles?")
-
-    async def _ask(self, question: Question, deadline: float) -> bytes:
-        url = yarl.URL(question.url, encoded=True)
-        base_url = str(url.origin())
-        call = Call(
-            operation=question.operation,
-            path=url.raw_path,
-            method=question.method,
-            body=question.body,
-            text=_TEXTS.get(question.operation),
-            secrets=question.secrets(),
-        )
-        # Without a URL of its own, a call to metadata never uses a proxy, which would answer with its machine's role.
-        http = KeyHttp(self._transport, self._context, lambda api: base_url, self._endpoints)
-        http.deadline = deadline
-        try:
-            answer: Any = await http.call(call, dict, self._dialect(question, url))
-        finally:
-            await http.aclose()
-        return answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-
-    def _dialect(self, question: Question, url: yarl.URL) -> Dialect:
-        if question.signer is not None:
-            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._config.region
-            signer = GivenKeys.of(question.signer)
-            return AwsDialect(question.api, region, signer, self.clock, lambda call: question.headers)
-        judging = judge_metadata if question.api == METADATA else judge
-        return OpenDialect(question.api, judging, lambda call: question.headers, target=url.raw_path_qs)
-
-    async def _run(self, question: Question, deadline: float) -> bytes:
-        seconds = min(self._transport.http.request_timeout, deadline - asyncio.get_running_loop().time())
-        return await in_thread(partial(_output_of, question.command, seconds))
-
-
-def _output_of(command: Sequence[str], seconds: float) -> bytes:
-    """The output of a program, which may take as long as a request. Errors never quote it: it holds keys."""
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the user's own profile names it
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
-        raise AccessDenied(f"the program of credential_process: {reason}") from None
-    with process:  # its end closes the pipe, which what the program started may keep open
-        try:
-            written, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with its children
-            late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
-            raise RequestTimedOut(f"{late} and was killed") from None
-    if process.returncode:
-        raise AccessDenied("the program of credential_process failed")
-    return written
-
-
-def open_credential(provider: str, section: Credentials | None, fetch: KeyFetch) -> Credential[Keys]:
-    """The credential of a section, or of botocore's chain without one. Makes no call."""
-    if section is not None and (parts := section.given_keys()):
-        return GivenKeys(*parts)
-    return FetchedKeys(provider, known_origin(section, load, os.environ), fetch, clock=fetch.clock.now)
-
-
-async def load(section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
-    """The keys of a section that are known without a call. Raises CloudError."""
-    if section is not None and (parts := section.given_keys()):
-        return GivenKeys(*parts).current()
-    found = search(section, None, {})
-    if isinstance(found, CloudError):
-        raise found
-    if isinstance(found, Question):
-        http.asks(found.origin)
-        raise AccessDenied("these credentials are known after a call")
-    return found
-
-
-def search(section: Credentials | None, config: Any, answers: Answers) -> Keys | Question | CloudError:
-    """The keys of a section by botocore, or the first question without an answer. Without `config`, ask no service."""
-    try:
-        return _Search(section, config, answers).keys()
-    except _Needed as needed:
-        return needed.question
-    except CloudError as error:
-        error.__context__ = None  # frames of botocore hold secrets
-        return error.with_traceback(None)
-    except Exception as error:  # noqa: BLE001 - botocore raises anything
-        return explain(error, is_answered=bool(answers))
-
-
-def _beginning(method: str, whose: str, says: Sequence[str]) -> str:
-    """How the error of a link of the chain begins."""
-    if method == "iam-role":
-        return f"no credentials found in the environment or in {whose}, and EC2 metadata has none: "
-    if method in _FOUND:
-        return f"the {_FOUND[method]} cannot be used: "
-    return f"{whose} cannot be used ({', '.join(says)}): " if says else ""
-
-
-class _Needed(BaseException):
-    """Not an error: no handler of botocore must catch it."""
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-
-
-class _Search:
-    """One search, which ends with keys, an error or a question."""
-
-    def __init__(self, given: Credentials | None, config: Any, answers: Answers) -> None:
-        self._given, self._config, self._answers = given, config, answers
-        self._origin = ""
+    def __init__(self, given: Credentials | None, config: Any, http: NoHttp) -> None:
+        self._given, self._config, self._http = given, config, http
+        self.thread = Thread(target=lambda: self._end_turn(self.outcome()), name=THREAD_NAME, daemon=True)
+        self._turn: Future[Any] = Future()
+        self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._is_answered = False
+        self._token_error: CloudError | None = None
+        """Why EC2 metadata gave no token."""
         self._role = ""
         """The name of the machine's role, if it has been asked."""
-        self._token_error: CloudError | None = None
+        self._origin = ""
 
-    def keys(self) -> Keys:
-        """The keys. Raises _Needed, CloudError, or any error of botocore."""
+    async def run(self, deadline: float) -> Keys | CloudError:
+        """The outcome in the thread, whose calls are made here. RequestTimedOut beyond the deadline (loop time)."""
+        loop, begin = asyncio.get_running_loop(), partial(self.thread.start)
+        try:
+            while True:
+                turn = loop.run_in_executor(self, begin)
+                await asyncio.wait({turn}, timeout=max(_LAST_TURN, deadline - loop.time()))
+                if not turn.done():
+                    raise RequestTimedOut(_HANGS)
+                said: Any = turn.result()
+                if isinstance(said, Keys | CloudError):
+                    return said
+                try:
+                    begin = partial(self._answers.put, await said())
+                except CloudError as error:  # botocore may know another way
+                    begin = partial(self._answers.put, error.with_traceback(None))
+        finally:
+            self._answers.put(RequestTimedOut(_HANGS))  # ends the thread, if it is going to wait
+
+    def submit(self, begin: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self._turn = Future()
+        self._turn.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+        begin(*args, **kwargs)
+        return self._turn
+
+    def _end_turn(self, said: object) -> None:
+        with suppress(InvalidStateError):  # one that hung has ended
+            self._turn.set_result(said)
+
+    def outcome(self) -> Keys | CloudError:
+        """The keys, or why there are none."""
+        try:
+            return self._keys()
+        except Exception as error:  # noqa: BLE001 - botocore raises anything
+            meaning = self._meaning(error)
+            meaning.__context__ = None  # frames of botocore hold secrets
+            return meaning.with_traceback(None)
+
+    def _keys(self) -> Keys:
         from botocore import credentials as vendor  # noqa: PLC0415 - 9 MiB, which keys of the config do not need
 
-        given = self._given
-        is_own = given is not None and (given.web_identity or given.access_key_id)
-        session = self._session(is_own=bool(is_own), profile=None if given is None else given.profile)
-        asked: dict[str, Any] = {"RoleSessionName": _SESSION_NAME}
-        if given is not None and (web := given.web_identity):
+        given = self._given or Credentials.model_construct()
+        session = self._session(is_own=bool(given.web_identity or given.access_key_id), profile=given.profile)
+        if web := given.web_identity:
             web.token.reveal()
             self._asks(f"web identity role {web.role_arn}, with the token of {in_words(web.token.source)}")
-            web_role = vendor.AssumeRoleWithWebIdentityCredentialFetcher(
-                session.create_client, web.token.reveal, web.role_arn, extra_args=asked
+            fetcher = vendor.AssumeRoleWithWebIdentityCredentialFetcher(
+                session.create_client, web.token.reveal, web.role_arn, extra_args=_SESSION
             )
-            return self._issued(web_role.fetch_credentials())
-        if given is not None and given.access_key_id and given.secret_access_key:
-            token = given.session_token.reveal() if given.session_token else None
-            base = vendor.Credentials(given.access_key_id.reveal(), given.secret_access_key.reveal(), token)
-            self._origin = given.access_key_id.source
+            return self._issued(fetcher.fetch_credentials())
+        if given.access_key_id and given.secret_access_key:
+            keys = GivenKeys(*filter(None, (given.access_key_id, given.secret_access_key, given.session_token)))
+            base = vendor.Credentials(*keys.current().parts())
+            self._origin = keys.origin
         else:
-            base = self._by_chain(session, None if given is None else given.profile)
-        if given is not None and given.role_arn:
+            base = self._by_chain(session, given.profile)
+        if given.role_arn:
             self._asks(f"STS role {given.role_arn}, with keys of {in_words(self._origin)}")
-            asked |= {"ExternalId": given.external_id.reveal()} if given.external_id else {}
+            asked = _SESSION | ({"ExternalId": given.external_id.reveal()} if given.external_id else {})
             role = vendor.AssumeRoleCredentialFetcher(session.create_client, base, given.role_arn, extra_args=asked)
             return self._issued(role.fetch_credentials())
-        if base.method in _ASKED_LATER:
+        if isinstance(base, vendor.DeferredRefreshableCredentials):
             self._asks(self._origin)
-        frozen = base.get_frozen_credentials()
-        end = getattr(base, "_expiry_time", None)  # which botocore does not publish
+            return self._issued(base._refresh_using())  # without a look at the clock of this machine
+        if base.method == "login":
+            self._asks(self._origin)
+            base.get_frozen_credentials()
+        frozen = getattr(base, "_frozen_credentials", base)  # to freeze them again may ask again
+        end = getattr(base, "_expiry_time", None)
         expires = None if end is None else end.timestamp()
         return Keys(frozen.access_key, frozen.secret_key, frozen.token, expires, self._origin)
 
@@ -396,42 +290,48 @@ class _Search:
     def _asks(self, origin: str) -> None:
         """The next calls ask this source."""
         self._origin = origin
-        if self._config is None:  # a client of botocore takes 50 ms to make, and a region
-            raise _Needed(Question(origin=origin))
+        self._http.asks(origin)
 
     def _by_chain(self, session: Any, profile: str | None) -> Any:
         """The first credentials of botocore's chain."""
+        env = Environment(os.environ)
+        if not profile:  # botocore passes over a secret or a token without its key
+            env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
         chosen = profile or session.get_config_variable("profile")
         name = chosen or "default"
-        if not profile:
-            # botocore passes over a secret or a token without its key.
-            Environment(os.environ).keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-        having = _files_with(session, name)
-        profiles = session.full_config.get("profiles", {})
-        says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
-        whose = f"{PROFILE}{show(name)} of {having}"
-        if chosen and name not in profiles:
+        files, having = _files(env, name)
+        whose = f"{PROFILE}{show(name)} of {' and '.join(file.shown for file in having or files)}"
+        if chosen and not having:
             raise AccessDenied(f"no {whose}")
-        for provider in self._providers(session):
-            method = provider.METHOD
+        profiles = session.full_config["profiles"]
+        says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
+        for link in self._links(session):
+            method = link.METHOD
             self._origin = _FOUND.get(method, whose)
-            if method in _MACHINE:
-                _refuse_leftovers(session, whose, says, is_chosen=bool(chosen))
+            if method in ("container-role", "iam-role"):
+                if says or chosen:
+                    reason = f"{' and '.join(says)} cannot be used alone" if says else "it has no keys"
+                    raise AccessDenied(f"{whose} cannot be used: {reason}")
+                for file in files:
+                    file.read(str, "an INI file")  # one that the environment names must exist
             elif method == "assume-role-with-web-identity" and "web_identity_token_file" not in says:
-                self._origin = f"web identity role {os.environ.get('AWS_ROLE_ARN', '')}, by the environment"
+                self._origin = f"web identity role {env.get('AWS_ROLE_ARN')}, by the environment"
             elif method.startswith("assume-role"):
-                if any({"mfa_serial", "role_arn"} <= set(source) for source in _sources(profiles, name)):
-                    raise AccessDenied(f"{whose} cannot be used: mfa_serial needs a person; use a role without MFA")
                 self._origin = f"STS role {profiles.get(name, {}).get('role_arn', '')}, by {whose}"
             try:
-                found = provider.load()
+                found = link.load()
+                for visited in getattr(link, "_visited_profiles", ()):
+                    if {"mfa_serial", "role_arn"} <= set(profiles.get(visited, ())):
+                        raise AccessDenied("mfa_serial needs a person; use a role without MFA")
             except Exception as error:  # noqa: BLE001 - botocore raises anything
-                problem = (
-                    error
-                    if isinstance(error, CloudError)
-                    else self._token_error or explain(error, is_answered=bool(self._answers))
-                )
-                problem.message = _beginning(method, whose, says) + problem.message
+                problem = self._meaning(error)
+                begins = {
+                    "env": "the environment cannot be used",
+                    "container-role": "the container credentials endpoint cannot be used",
+                    "iam-role": f"no credentials found in the environment or in {whose}, and EC2 metadata has none",
+                }
+                profile_of = f"{self._origin} cannot be used" + (f" ({', '.join(says)})" if says else "")
+                problem.message = f"{begins.get(method, profile_of)}: {problem.message}"
                 raise problem from None
             if found is not None:
                 self._origin += f", role {self._role}" if method == "iam-role" else ""
@@ -439,7 +339,7 @@ class _Search:
         raise AccessDenied(f"no credentials found in the environment or in {whose}, and EC2 metadata is switched off")
 
     def _session(self, *, is_own: bool, profile: str | None) -> Any:
-        """A session of botocore with the provider's region and addresses, which asks for each response.
+        """A session of botocore with the provider's region and addresses, whose clients neither sign nor send.
 
         With credentials of its own (`is_own`), AWS_PROFILE has no effect.
         """
@@ -460,176 +360,174 @@ class _Search:
         return session
 
     def _client(self, create: Callable[..., Any], service: str, *args: Any, **given: Any) -> Any:
-        """A client of botocore that neither signs nor sends."""
         from botocore import UNSIGNED  # noqa: PLC0415
         from botocore.config import Config  # noqa: PLC0415
 
-        if service == "sts" and self._config is not None and self._config.endpoints.sts is not None:
+        if service == "sts" and self._config.endpoints.sts is not None:
             given["endpoint_url"] = self._config.endpoints.sts
-        parts = [given.pop(f"aws_{name}", None) for name in ("access_key_id", "secret_access_key", "session_token")]
-        signer = Keys(parts[0], parts[1], parts[2], origin=self._origin) if parts[0] and parts[1] else None
+        key = [given.pop(f"aws_{name}", None) for name in ("access_key_id", "secret_access_key", "session_token")]
+        signer = GivenKeys(*map(Secret, filter(None, key))) if key[0] else None
         unsigned = Config(signature_version=UNSIGNED)
         given["config"] = unsigned if given.get("config") is None else given["config"].merge(unsigned)
         client = create(service, *args, **given)
-
-        def send(request: Any, event_name: str, **others: Any) -> Any:
-            _, api, operation = event_name.split(".")
-            return _response(request.url, 200, self._answer(self._question(api, operation, request, signer)))
-
-        client.meta.events.register_first("before-send", send)
+        client.meta.events.register_first("before-send", partial(self._send, signer))
         return client
 
-    def _providers(self, session: Any) -> Sequence[Any]:
+    def _links(self, session: Any) -> Sequence[Any]:
         """The links of botocore's chain, which neither send nor run programs."""
-        providers: list[Any] = session.get_component("credential_provider").providers
-        for provider in providers:
-            match provider.METHOD:
+        links: list[Any] = session.get_component("credential_provider").providers
+        for link in links:
+            match link.METHOD:
                 case "iam-role":
-                    provider._role_fetcher._session = self
-                    # botocore extends the life of keys by a guess.
-                    provider._role_fetcher._evaluate_expiration = lambda credentials: None
+                    link._role_fetcher._session = self
+                    link._role_fetcher._evaluate_expiration = lambda keys: None  # a guess that extends their life
                 case "container-role":
-                    provider._fetcher._session, provider._fetcher._sleep = self, lambda seconds: None
+                    link._fetcher._session = self
                 case "custom-process":
-                    provider._popen = self._popen
+                    link._popen = self._popen
                 case "sso":
-                    tokens = provider._token_provider
+                    tokens = link._token_provider
                     tokens._cache = tokens._token_loader._cache = _TokenCache(_UNWRITTEN, tokens._cache)
                 case "assume-role":  # makes links of its own for the source profile
-                    builder = provider._profile_provider_builder
-                    make = builder._create_process_provider
-                    builder._create_process_provider = lambda name, make=make: self._with_popen(make(name))
-        return providers
+                    builder = link._profile_provider_builder
+                    builder._create_process_provider = partial(self._with_popen, builder._create_process_provider)
+        return links
 
-    def _with_popen(self, provider: Any) -> Any:
-        provider._popen = self._popen
-        return provider
+    def _with_popen(self, create: Callable[[str], Any], name: str) -> Any:
+        link = create(name)
+        link._popen = self._popen
+        return link
 
     def _popen(self, command: Sequence[str], **_: Any) -> Any:
         """The place of subprocess.Popen."""
-        question = Question(origin=self._origin, operation="credential_process", command=tuple(command))
-        output = self._answer(question)
+        self._http.asks(self._origin)
+        output = _output_of(command, self._config.http.request_timeout)
         return SimpleNamespace(communicate=lambda: (output, b""), returncode=0)
+
+    def _send(self, signer: GivenKeys | None, request: Any, event_name: str, **_: Any) -> Any:
+        """Answer a request of a client of botocore."""
+        api, operation = event_name.split(".")[1:]
+        return self._response(request, self._call(api, operation, request, signer))
 
     def send(self, request: Any) -> Any:
         """Answer a request to a metadata service: the place of botocore.httpsession.URLLib3Session."""
-        path = yarl.URL(request.url, encoded=True).raw_path
-        if request.method == "PUT":
-            operation = "PutToken"
-        elif _ROLES in path:
-            self._role = path.rpartition("/")[2]
+        operation = "PutToken" if request.method == "PUT" else "GetContainerKeys"
+        if _ROLES in request.url:
+            self._role = request.url.rpartition("/")[2]
             operation = "GetRoleKeys" if self._role else "ListRoles"
-        else:
-            operation = "GetContainerKeys"
         try:
-            body = self._answer(self._question(METADATA, operation, request, None))
+            answer = self._call(METADATA, operation, request)
         except CloudError as error:
-            if isinstance(error, RequestTimedOut | Unreachable) and operation != "GetContainerKeys":
-                error.message += f" ({_HOP_LIMIT})"
             if operation == "PutToken":
+                if isinstance(error, RequestTimedOut | Unreachable):
+                    error.message += HOP_LIMIT
                 self._token_error = error
-                return _response(request.url, 404, b"")  # then botocore asks without a token, if that is allowed
-            if isinstance(error, AccessDenied) and self._token_error is not None:
-                raise self._token_error from None
+                return self._response(request, "", 404)  # botocore asks without a token, if that is allowed
             if isinstance(error, NotFound) and operation == "ListRoles":
                 error.message = "this machine has no role"
+            elif self._token_error is not None:
+                raise self._token_error from None
             raise
-        if operation in ("GetRoleKeys", "GetContainerKeys"):
-            found = json.loads(body)
-            if not all(isinstance(found.get(name), str) and found[name] for name in _KEY_FIELDS):
-                code = printable(text(found, "Code"), 80)
-                raise BadAnswer(
-                    "the answer lacks keys, or does not say when they expire", operation=operation, code=code
-                )
-        return _response(request.url, 200, body)
+        if operation in ("GetRoleKeys", "GetContainerKeys") and not _is_whole(answer):
+            code, missing = printable(text(answer, "Code"), 80), "lacks keys, or does not say when they expire"
+            raise BadAnswer(f"the answer {missing}", operation=operation, code=code)
+        return self._response(request, answer)
 
-    def _question(self, api: str, operation: str, request: Any, signer: Keys | None) -> Question:
-        body = request.body or b""
-        body = body.encode() if isinstance(body, str) else bytes(body)
-        headers = {str(name).lower(): _as_text(value) for name, value in request.headers.items()}
-        return Question(
-            origin=self._origin,
+    def _call(self, api: str, operation: str, request: Any, signer: GivenKeys | None = None) -> Any:
+        """Let the loop make a request of botocore, and wait for its answer. Raises CloudError."""
+        url, body = yarl.URL(request.url, encoded=True), request.body or b""
+        body = _OWN_SESSION_NAME.sub(_SESSION_NAME, body if isinstance(body, str) else body.decode())
+        given = {name.lower(): v.decode() if isinstance(v, bytes) else v for name, v in request.headers.items()}
+        # With the transport's `accept: application/json`, STS answers in JSON.
+        headers = {"accept": "*/*"} | {name: value for name, value in given.items() if name not in _DROPPED_HEADERS}
+        is_near, judging = api == METADATA, judge_metadata if api == METADATA else judge
+        dialect: Dialect = OpenDialect(api, judging, lambda call: headers, target=url.raw_path_qs, is_near=is_near)
+        if signer is not None:
+            region = "us-east-1" if url.host == "sts.amazonaws.com" else self._config.region
+            dialect = AwsDialect(api, region, signer, self._http.clock, lambda call: headers)
+        fields = [*headers.items(), *(json.loads(body).items() if body.startswith("{") else parse_qsl(body))]
+        call = Call(
             operation=operation,
-            api=api,
+            path=url.raw_path,
             method=request.method,
-            url=request.url,
-            # The time would make each search another question.
-            body=_OWN_SESSION_NAME.sub(f"RoleSessionName={_SESSION_NAME}".encode(), body),
-            # With the transport's `accept: application/json`, STS answers in JSON.
-            headers={"accept": "*/*"}
-            | {name: value for name, value in headers.items() if name not in _DROPPED_HEADERS},
-            signer=signer,
+            body=body.encode(),
+            text=_TEXTS.get(operation),
+            secrets=tuple(str(value) for key, value in fields if _SECRET_NAMES.search(key) and len(str(value)) >= 8),
         )
-
-    def _answer(self, question: Question) -> bytes:
-        if question not in self._answers:
-            raise _Needed(question)
-        answer = self._answers[question]
+        self._http.asks(self._origin)
+        self._end_turn(lambda: self._http.call(call, dict, dialect, str(url.origin())))
+        answer = self._answers.get()
         if isinstance(answer, CloudError):
-            raise copy.copy(answer)
+            raise answer
+        self._is_answered = True
         return answer
 
+    def _response(self, request: Any, answer: Any, status: int = 200) -> Any:
+        from botocore.awsrequest import AWSResponse  # noqa: PLC0415
 
-def _as_text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+        body = answer if isinstance(answer, str) else json.dumps(answer)
+        return AWSResponse(request.url, status, {}, SimpleNamespace(stream=lambda: [body.encode()]))
 
+    def _meaning(self, error: Exception) -> CloudError:
+        """The meaning of an error of botocore. Its own texts name no secret; those of others are not shown."""
+        from botocore import exceptions as vendor  # noqa: PLC0415
 
-def _response(url: str, status: int, body: bytes) -> Any:
-    from botocore.awsrequest import AWSResponse  # noqa: PLC0415
-
-    return AWSResponse(url, status, {}, SimpleNamespace(stream=lambda: [body]))
-
-
-def _sources(profiles: Mapping[str, Mapping[str, str]], name: str) -> list[Mapping[str, str]]:
-    """A profile, its source profile, and so on."""
-    seen: list[str] = []
-    while name in profiles and name not in seen:
-        seen.append(name)
-        name = profiles[name].get("source_profile", "")
-    return [profiles[name] for name in seen]
-
-
-def _refuse_leftovers(session: Any, whose: str, says: Sequence[str], *, is_chosen: bool) -> None:
-    """Refuse to go on to the machine's role after a profile or a file that was meant and cannot be used."""
-    if says or is_chosen:
-        reason = f"{' and '.join(says)} cannot be used alone" if says else "it has no keys"
-        raise AccessDenied(f"{whose} cannot be used: {reason}")
-    for path, shown in _files(session):
-        if shown != f"~/.aws/{path.name}" and not path.is_file():
-            raise AccessDenied(f"{shown} cannot be used: no such file, and the environment names it")
+        if isinstance(error, CloudError):
+            return error
+        if isinstance(error, vendor.MetadataRetrievalError) and self._token_error is not None:
+            return self._token_error
+        if isinstance(error, vendor.CredentialRetrievalError) and error.kwargs.get("provider") == "custom-process":
+            # The error quotes what the program wrote.
+            return AccessDenied("the program of credential_process failed, or its output is not that of version 1")
+        said = ""
+        if isinstance(error, vendor.BotoCoreError):  # without names and paths, which may be secrets
+            said = ": " + _QUOTED.sub("…", str(error).replace("\n", "; "))
+        described = printable(redact(f"{type(error).__name__}{said}"), 300)
+        if self._is_answered and not said:
+            return BadAnswer(f"botocore cannot read the answer ({described})")
+        return AccessDenied(described)
 
 
-def _files(session: Any) -> list[tuple[Path, str]]:
-    """The shared files, and their names for users."""
-    found = []
-    for setting, variable, usual in (
-        ("config_file", "AWS_CONFIG_FILE", "~/.aws/config"),
-        ("credentials_file", "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
-    ):
-        path = os.environ.get(variable, "")
-        shown = usual if not path else path if is_plain(path) else f"the file of {variable}"
-        found.append((Path(os.path.expandvars(session.get_config_variable(setting))).expanduser(), shown))
-    return found
+def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[ProfileFile]]:
+    """The shared files, and those that have a profile. AccessDenied for one of no use."""
+    from botocore.configloader import build_profile_map  # noqa: PLC0415
+
+    parsers: dict[ProfileFile, Callable[[str], Mapping[str, Any]]] = {
+        env.file("AWS_CONFIG_FILE", ".aws", "config"): lambda raw: build_profile_map(parse_ini(raw))["profiles"],
+        env.file("AWS_SHARED_CREDENTIALS_FILE", ".aws", "credentials"): parse_ini,
+    }
+    # One that the environment names may be missing here: its profile may not be needed.
+    found = {file: file._replace(is_named=False).read(parse, "an INI file") for file, parse in parsers.items()}
+    return list(parsers), [file for file, profiles in found.items() if name in (profiles or ())]
 
 
-def _files_with(session: Any, name: str) -> str:
-    """The shared files that have a profile, for users; both if none has it. AccessDenied for a file of no use."""
-    from botocore.configloader import load_config, raw_config_parse  # noqa: PLC0415
-    from botocore.exceptions import BotoCoreError, ConfigNotFound  # noqa: PLC0415
+def _is_whole(answer: Mapping[str, Any]) -> bool:
+    return all(isinstance(answer.get(name), str) and answer[name] for name in _KEY_FIELDS)
 
-    having = []
-    for (path, shown), parse in zip(
-        _files(session), (lambda path: load_config(path)["profiles"], raw_config_parse), strict=True
-    ):
+
+def _output_of(command: Sequence[str], seconds: float) -> bytes:
+    """The output of a program, which may take as long as a request. Errors never quote it: it holds keys.
+
+    https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the user's own profile names it
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
+        raise AccessDenied(f"the program of credential_process: {reason}") from None
+    with process:  # its end closes the pipe, which what the program started may keep open
         try:
-            if path.exists() and not os.access(path, os.R_OK):  # which botocore takes for an empty file
-                raise AccessDenied(f"{shown} cannot be used: it cannot be read")
-            having += [shown] if name in parse(str(path)) else []
-        except ConfigNotFound:
-            continue
-        except (BotoCoreError, OSError, ValueError):
-            raise AccessDenied(f"{shown} cannot be used: it is not a readable INI file") from None
-    return " and ".join(having or [shown for _, shown in _files(session)])
+            written, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with its children
+            late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
+            raise RequestTimedOut(f"{late} and was killed") from None
+    if process.returncode:
+        raise AccessDenied("the program of credential_process failed")
+    return written
 
 
 _UNWRITTEN: dict[str, Any] = {}
@@ -640,9 +538,9 @@ class _TokenCache(ChainMap[str, Any]):
     """The unwritten tokens, then the files of tokens."""
 
     def __setitem__(self, key: str, value: Any) -> None:
-        unwritten, files_ = self.maps
+        unwritten, files = self.maps
         try:
-            files_[key] = value
+            files[key] = value
             unwritten.pop(key, None)
         except OSError:
             end = value["expiresAt"]
@@ -666,36 +564,3 @@ class _ProfileParser(configparser.RawConfigParser):
 
     def read(self, filenames: Any, encoding: str | None = None) -> list[Any]:
         return super().read(filenames, "utf-8-sig")
-
-
-T = TypeVar("T")
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
-
-
-def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Start a call that blocks and may hang, in a daemon thread of its own."""
-    return asyncio.get_running_loop().run_in_executor(DaemonThreadExecutor(), work)
-
-
-def described(error: Exception, said: str = "") -> str:
-    """Return the type of a library's error and its text, without names and paths, which may be secrets."""
-    said = _QUOTED.sub("…", said.replace("\n", "; "))
-    return printable(redact(f"{type(error).__name__}: {said}" if said else type(error).__name__), 300)
-
-
-def explain(error: Exception, *, is_answered: bool) -> CloudError:
-    """Return the meaning of an error of botocore. Its own texts name no secret; those of others are not shown.
-
-    `is_answered`: whether it has read answers, so that an error of Python is about one of them.
-    """
-    from botocore import exceptions as vendor  # noqa: PLC0415
-
-    method = error.kwargs.get("provider") if isinstance(error, vendor.CredentialRetrievalError) else ""
-    if method == "custom-process":
-        # The error quotes what the program wrote.
-        return AccessDenied("the program of credential_process failed, or its output is not that of version 1")
-    if isinstance(error, vendor.BotoCoreError):
-        return AccessDenied(described(error, str(error)))
-    if is_answered:
-        return BadAnswer(f"botocore cannot read the answer ({described(error)})")
-    return AccessDenied(described(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from trainfleet_exporter.fleet.collectors import collectors_of
@@ -10,11 +11,12 @@ from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect
 from trainfleet_exporter.providers.aws_sagemaker.calls import Calls
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, KeyFetch, open_credential
+from trainfleet_exporter.providers.aws_sagemaker.credentials import KEPT, Load
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.aws_sagemaker.jobs import Jobs
 from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
 from trainfleet_exporter.providers.aws_sagemaker.usage import Usage
+from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
 
@@ -40,8 +42,8 @@ class AwsSageMaker:
         self._transport = open_transport(config, context)
         apis = ("sagemaker", *(("cloudwatch",) if config.collectors.usage.enabled else ()))
         self.endpoints = {api: config.endpoint(api) for api in apis}
-        fetch = KeyFetch(config, self._transport, context, self.endpoints)
-        self.identity = open_credential(config.name, config.credentials, fetch)
+        self._key_http = KeyHttp(self._transport, context, config.endpoint, self.endpoints)
+        self.identity = open_credential(config.name, config.credentials, Load(config), self._key_http, os.environ)
         calls = {
             api: Calls(self._transport.client(url, AwsDialect(api, config.region, self.identity, context.clock)))
             for api, url in list(self.endpoints.items())
@@ -56,6 +58,7 @@ class AwsSageMaker:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._key_http.aclose()
         await self._transport.aclose()
 
 
