@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import calls, detection, memory, polls, report, scrapes
+from benchmarks import detection, memory, peers, polls, report
 from benchmarks.report import Found, Table, markdown, notes
 
 _DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
@@ -26,9 +26,13 @@ class _Part:
 
 
 _PARTS = (
-    _Part("polls", "Polls", lambda short, _: polls.cost(short=short)),
-    _Part("calls", "Calls of a cloud's API", lambda short, _: calls.run(short=short)),
-    _Part("scrapes", "Scrapes, compared with other servers", scrapes.side_by_side),
+    _Part(
+        "polls",
+        "Polls",
+        lambda short, old: polls.cost(polls.SIZES[: 2 if short else 3], 3 if short else polls.ROUNDS, old),
+    ),
+    _Part("calls", "Calls of a cloud's API", lambda short, _: peers.lists(short=short)),
+    _Part("scrapes", "Scrapes, compared with other servers", peers.scrapes),
     _Part("while-polling", "Scrapes while polls run", polls.busy),
     _Part("large-answers", "Responses with many values", lambda short, _: memory.large_answers(short=short)),
     _Part("memory", "Memory", lambda short, _: memory.fleet(short=short)),

@@ -7,15 +7,16 @@ minutes. The calls are those in the cloud's log, and the exporter's counters mus
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import httpx
+import yaml
 from tests.support.clock import run_stepped
 
 from benchmarks.report import write_measured
@@ -39,42 +40,25 @@ _JOB_LIFE = 60
 calls."""
 _PER_LIVE = 1.64
 """Ratio of a world's `population` to its live jobs."""
+_ON = {"enabled": True}
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """One cloud of the measurement. `config` replaces the simulator's collectors and limits."""
+    """One cloud of the measurement. `collectors` replace the simulator's in the config."""
 
     name: str
     title: str
     page: int
     size: float
     """Share of a simulator's population on this cloud."""
-    config: str
+    collectors: Mapping[str, Mapping[str, Any]]
 
 
-_PAI = """\
-    collectors:
-      usage: {{source: cloudmonitor}}
-      nodes: {{enabled: true}}
-    limits: {{requests_per_second: {rate}, concurrency: 8}}
-"""
-_MODELARTS = """\
-    collectors:
-      usage: {{source: aom}}
-      nodes: {{enabled: true}}
-      maintenance: {{enabled: true}}
-    limits: {{requests_per_second: {rate}, concurrency: 8}}
-"""
-_SAGEMAKER = """\
-    collectors:
-      nodes: {{enabled: true}}
-    limits: {{requests_per_second: {rate}, concurrency: 8}}
-"""
 CLOUDS = (
-    Cloud("pai", "Alibaba PAI", 100, 1.0, _PAI),
-    Cloud("modelarts", "Huawei ModelArts", 50, 0.6, _MODELARTS),
-    Cloud("sagemaker", "AWS SageMaker", 100, 0.6, _SAGEMAKER),
+    Cloud("pai", "Alibaba PAI", 100, 1.0, {"usage": {"source": "cloudmonitor"}, "nodes": _ON}),
+    Cloud("modelarts", "Huawei ModelArts", 50, 0.6, {"usage": {"source": "aom"}, "nodes": _ON, "maintenance": _ON}),
+    Cloud("sagemaker", "AWS SageMaker", 100, 0.6, {"nodes": _ON}),
 )
 RATE = 20
 """limits.requests_per_second of every row: polls of 10,000 jobs then finish in half their interval."""
@@ -90,7 +74,6 @@ class Measured:
     polls: Mapping[str, int]
     seconds: Mapping[str, float]
     intervals: Mapping[str, float]
-    parts: Mapping[str, int]
 
     def each(self, collector: str) -> float:
         """Return the calls of one poll."""
@@ -117,34 +100,34 @@ async def _measure(cloud: Cloud, live: int) -> Measured:
         finally:
             await schedule.stop()
             await exporter.aclose()
-        failed = [runner.state.collector for runner in exporter.runners if not runner.state.success]
-        if failed:
+        states = [runner.state for runner in exporter.runners]
+        if failed := [state.collector for state in states if not state.success]:
             raise SystemExit(f"{cloud.name}, {live} jobs: these collectors fail: {', '.join(failed)}")
         async with httpx.AsyncClient(trust_env=False) as client:
             _compare(exporter, (await client.get(f"{url}/truth")).json()["calls"])
     jobs = simulator.worlds[cloud.name].live()
-    intervals = {runner.state.collector: runner.state.interval for runner in exporter.runners}
-    # With the stepped clock, a kept connection can end in the moment of its next use. Such a call never reaches a
-    # cloud.
-    counted = Counter(
-        attempt.caller for at, attempt in attempts if at >= _SETTLE and attempt.outcome != Unreachable.outcome
-    )
     return Measured(
         live=len(jobs),
         pods=sum(len(job.pods) for job in jobs),
-        calls=counted,
-        polls={name: round(_COUNTED / interval) for name, interval in intervals.items()},
-        seconds={runner.state.collector: runner.state.duration or 0.0 for runner in exporter.runners},
-        intervals=intervals,
-        parts={runner.state.collector: runner.state.parts for runner in exporter.runners},
+        # With the stepped clock, a kept connection can end in the moment of its next use. Such a call never reaches a
+        # cloud.
+        calls=Counter(
+            attempt.caller for at, attempt in attempts if at >= _SETTLE and attempt.outcome != Unreachable.outcome
+        ),
+        polls={state.collector: round(_COUNTED / state.interval) for state in states},
+        seconds={state.collector: state.duration or 0.0 for state in states},
+        intervals={state.collector: state.interval for state in states},
     )
 
 
-def _exporter(simulator: Simulator, url: str, cloud: Cloud, observe: object) -> Exporter:
-    text = simulator.config_yaml(url)
-    text = re.sub(r"global:\n(?:  .*\n)+", "", text)  # keep the exporter's default intervals
-    text = re.sub(r"    collectors:\n(?:      .*\n)+    limits:\n(?:      .*\n)+", cloud.config.format(rate=RATE), text)
-    return Exporter(load(text), installed_platforms(), observe=observe)  # type: ignore[arg-type]  # a lambda of the caller's
+def _exporter(simulator: Simulator, url: str, cloud: Cloud, observe: Callable[[Any, Attempt], None]) -> Exporter:
+    """Return an exporter with its default intervals, and the collectors and limits of the measurement."""
+    config = yaml.safe_load(simulator.config_yaml(url))
+    del config["global"]
+    (provider,) = config["providers"]
+    provider["collectors"] = dict(cloud.collectors)
+    provider["limits"] = {"requests_per_second": RATE, "concurrency": 8}
+    return Exporter(load(yaml.safe_dump(config)), installed_platforms(), observe=observe)
 
 
 def _compare(exporter: Exporter, truth: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
@@ -156,16 +139,12 @@ def _compare(exporter: Exporter, truth: Mapping[str, Mapping[str, Mapping[str, i
             # If a kept connection ended in the moment of its next use, the call did not reach the cloud.
             if sample.name == "trainfleet_exporter_api_requests_total" and labels["outcome"] != "network":
                 own[labels["api"], labels["operation"], labels["outcome"]] += int(sample.value)
-    theirs = Counter(
-        {
-            (api, operation, outcome): count
-            for api, operations in truth.items()
-            for operation, outcomes in operations.items()
-            for outcome, count in outcomes.items()
-        }
-    )
+    theirs: Counter[tuple[str, str, str]] = Counter()
+    for api, operations in truth.items():
+        for operation, outcomes in operations.items():
+            theirs.update({(api, operation, outcome): count for outcome, count in outcomes.items()})
     if own != theirs:
-        raise SystemExit(f"the exporter's counters and the cloud's log differ: {own - theirs} / {theirs - own}")
+        raise SystemExit(f"the exporter's counters and the cloud's log differ: {own} / {theirs}")
 
 
 def table(cloud: Cloud, measured: Sequence[Measured]) -> str:
@@ -178,16 +157,13 @@ def table(cloud: Cloud, measured: Sequence[Measured]) -> str:
         f"| collector | every | {sizes} | takes at most |",
         "|---|---|" + "---|" * (len(measured) + 1),
     ]
-    for collector in measured[0].intervals:
+    intervals = measured[0].intervals
+    for collector, interval in intervals.items():
         cells = [_number(found.each(collector)) for found in measured]
         longest = max(found.seconds[collector] for found in measured)
-        interval = measured[0].intervals[collector]
         lines.append(f"| `{collector}` | {interval:.0f} s | {' | '.join(cells)} | {longest:.0f} s |")
-    totals = [
-        sum(found.each(collector) * 60 / found.intervals[collector] for collector in found.intervals)
-        for found in measured
-    ]
-    lines.append("| calls a minute | | " + " | ".join(_number(total) for total in totals) + " | |")
+    totals = [sum(found.each(name) * 60 / interval for name, interval in intervals.items()) for found in measured]
+    lines.append("| calls a minute | | " + " | ".join(map(_number, totals)) + " | |")
     return "\n".join(lines) + "\n"
 
 
@@ -197,15 +173,16 @@ def _number(value: float) -> str:
 
 def main() -> None:
     """Measure everything and rewrite the document."""
-    rows: defaultdict[str, list[Measured]] = defaultdict(list)
+    tables = []
     for cloud in CLOUDS:
+        rows = []
         for live in SIZES:
             began = perf_counter()
-            rows[cloud.name].append(measure(cloud, live))
+            rows.append(measure(cloud, live))
             print(f"{cloud.title}, {live:,} jobs: measured in {perf_counter() - began:.0f} s", file=sys.stderr)
-    made = "\n".join(table(cloud, rows[cloud.name]) for cloud in CLOUDS)
-    print(made)
-    write_measured(DOCUMENT, made)
+        tables.append(table(cloud, rows))
+    print("\n".join(tables))
+    write_measured(DOCUMENT, "\n".join(tables))
 
 
 if __name__ == "__main__":

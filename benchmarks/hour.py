@@ -25,10 +25,9 @@ import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import httpx
@@ -58,14 +57,9 @@ _SHUT_BEFORE = 2.0
 """Seconds before a scrape in which the clouds do not respond. In this time, the builders of pages finish."""
 _BUILD_SECONDS = 0.03
 """Additional seconds of real time for threads."""
-_PAI_APIS = ("dlc", "paistudio", "aiworkspace", "cloudmonitor")
-_MODELARTS_APIS = ("modelarts", "iam", "aom")
-_SAGEMAKER_APIS = ("sagemaker", "cloudwatch")
 _FORMATS = {"text": "text/plain", "openmetrics": "application/openmetrics-text;version=1.0.0"}
 """What a scraper accepts, by the name of the format."""
 
-_LIMITS = "limits: {requests_per_second: 1000, concurrency: 200}"
-"""Limits so high that no call waits for another. The order of waiting calls would depend on their order of arrival."""
 _GLOBAL = """\
 global:
   poll_interval: 30s
@@ -75,74 +69,71 @@ global:
   metrics: {job_labels: [team, project, cost-center]}
 providers:
 """
-_PAI = f"""platform: alibaba_pai
+# The limits are so high that no call waits for another. The order of waiting calls would depend on their arrival.
+_PROVIDER = """\
+  - name: {name}
+    {platform}
+    endpoints: {{{endpoints}}}
+    limits: {{requests_per_second: 1000, concurrency: 200}}
+    collectors:
+{collectors}"""
+_PLATFORMS = {
+    "pai": f"""\
+platform: alibaba_pai
     region: cn-hangzhou
-    credentials: {{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}
-    endpoints: {{ENDPOINTS}}
-    {_LIMITS}"""
-_MODELARTS = f"""platform: huawei_modelarts
+    credentials: {{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}""",
+    "modelarts": f"""\
+platform: huawei_modelarts
     region: {modelarts.REGION}
     project_id: {modelarts.PROJECT_ID}
-    credentials: {{access_key: {modelarts.ACCESS_KEY}, secret_key: {modelarts.SECRET_KEY}}}
-    endpoints: {{ENDPOINTS}}
-    {_LIMITS}"""
-_SAGEMAKER = f"""platform: aws_sagemaker
-    region: {sagemaker.REGION}
-    credentials: {{access_key_id: {sagemaker.ACCESS_KEY_ID}, secret_access_key: {sagemaker.SECRET_ACCESS_KEY}}}
-    endpoints: {{ENDPOINTS}}
-    {_LIMITS}"""
-_PROVIDERS = {
-    "pai": f"""\
-  - name: pai
-    {_PAI}
-    collectors:
-      job_counts: {{interval: 60s}}
-      pods: {{interval: 60s}}
-      usage: {{interval: 60s, source: auto}}
-      nodes: {{enabled: true, interval: 60s}}
-""",
-    "pai-job-metrics": f"""\
-  - name: pai-job-metrics
-    {_PAI}
-    workspaces: ["12345"]
-    collectors:
-      job_counts: {{enabled: false}}
-      pods: {{interval: 60s}}
-      usage: {{interval: 60s, source: job_metrics}}
-      pools: {{enabled: false}}
-      pool_workloads: {{enabled: false}}
-""",
-    "modelarts": f"""\
-  - name: modelarts
-    {_MODELARTS}
-    collectors:
-      job_counts: {{interval: 60s}}
-      usage: {{interval: 60s, source: auto}}
-      jobs_v1: {{enabled: true, interval: 60s}}
-      nodes: {{enabled: true, interval: 60s}}
-""",
-    "modelarts-task-metrics": f"""\
-  - name: modelarts-task-metrics
-    {_MODELARTS}
-    collectors:
-      job_counts: {{enabled: false}}
-      usage: {{interval: 60s, source: task_metrics}}
-      pools: {{enabled: false}}
-      pool_workloads: {{enabled: false}}
-      pool_usage: {{enabled: false}}
-""",
+    credentials: {{access_key: {modelarts.ACCESS_KEY}, secret_key: {modelarts.SECRET_KEY}}}""",
     "sagemaker": f"""\
-  - name: sagemaker
-    {_SAGEMAKER}
-    collectors:
-      job_counts: {{interval: 60s}}
-      usage: {{interval: 60s}}
-      nodes: {{enabled: true, interval: 60s}}
+platform: aws_sagemaker
+    region: {sagemaker.REGION}
+    credentials: {{access_key_id: {sagemaker.ACCESS_KEY_ID}, secret_access_key: {sagemaker.SECRET_ACCESS_KEY}}}""",
+}
+_COLLECTORS = {
+    "pai": """\
+      job_counts: {interval: 60s}
+      pods: {interval: 60s}
+      usage: {interval: 60s, source: auto}
+      nodes: {enabled: true, interval: 60s}
+""",
+    "pai-job-metrics": """\
+      job_counts: {enabled: false}
+      pods: {interval: 60s}
+      usage: {interval: 60s, source: job_metrics}
+      pools: {enabled: false}
+      pool_workloads: {enabled: false}
+    workspaces: ["12345"]
+""",
+    "modelarts": """\
+      job_counts: {interval: 60s}
+      usage: {interval: 60s, source: auto}
+      jobs_v1: {enabled: true, interval: 60s}
+      nodes: {enabled: true, interval: 60s}
+""",
+    "modelarts-task-metrics": """\
+      job_counts: {enabled: false}
+      usage: {interval: 60s, source: task_metrics}
+      pools: {enabled: false}
+      pool_workloads: {enabled: false}
+      pool_usage: {enabled: false}
+""",
+    "sagemaker": """\
+      job_counts: {interval: 60s}
+      usage: {interval: 60s}
+      nodes: {enabled: true, interval: 60s}
 """,
 }
-_CLOUDS = {"pai": _PAI_APIS, "modelarts": _MODELARTS_APIS, "sagemaker": _SAGEMAKER_APIS}
-_APIS = {name: _CLOUDS[name.partition("-")[0]] for name in _PROVIDERS}
-
+"""By provider, whose name begins with its cloud."""
+_CLOUDS = {
+    "pai": ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
+    "modelarts": ("modelarts", "iam", "aom"),
+    "sagemaker": ("sagemaker", "cloudwatch"),
+}
+"""The APIs of each cloud."""
+_APIS = {name: _CLOUDS[name.partition("-")[0]] for name in _COLLECTORS}
 _ALL_APIS = tuple(api for apis in _CLOUDS.values() for api in apis)
 _CORRUPTIONS = ("numbers as text", "texts as numbers", "nulls", "absent fields", "rows without ids")
 _FAULTS = (
@@ -174,24 +165,12 @@ _IDS = frozenset(
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedFault:
+class _PlannedFault(NamedTuple):
     """A fault of one API from `start` on, in seconds of the hour."""
 
     start: float
     api: str
     kind: str
-
-    @property
-    def end(self) -> float:
-        return self.start + _FAULT_LASTS
-
-    def fault(self) -> Fault:
-        """Return the simulator's fault, which is added at the start. ValueError for a corruption."""
-        match = {"api": self.api}
-        if self.kind == "slow":
-            return Fault(match, delay=_DELAY, lasts=_FAULT_LASTS)
-        return Fault(match, kind=self.kind, lasts=_FAULT_LASTS)
 
 
 def timetable(seconds: float) -> list[_PlannedFault]:
@@ -354,7 +333,7 @@ async def drive(folder: Path, seconds: float) -> None:
         for provider, apis in _APIS.items()
         for api in apis
     }
-    async with _daemon(gates) as daemon, asyncio.TaskGroup() as tasks, _client(daemon) as client:
+    async with _daemon(gates) as client, asyncio.TaskGroup() as tasks:
         origin = loop.time()
         faults = [tasks.create_task(_make(fault, simulator, gates, origin)) for fault in timetable(seconds)]
         for number in range(int(seconds // _EVERY)):
@@ -378,15 +357,18 @@ def _let_threads_run() -> None:
 async def _make(fault: _PlannedFault, simulator: Simulator, gates: _Gates, origin: float) -> None:
     loop = asyncio.get_running_loop()
     await asyncio.sleep(origin + fault.start - loop.time())
-    if fault.kind not in _CORRUPTIONS:
-        simulator.faults.add(fault.fault())
-        return
-    affected = [gate for (_, api), gate in gates.items() if api == fault.api]
-    for gate in affected:
-        gate.corruption = fault.kind
-    await asyncio.sleep(origin + fault.end - loop.time())
-    for gate in affected:
-        gate.corruption = ""
+    match = {"api": fault.api}
+    if fault.kind == "slow":
+        simulator.faults.add(Fault(match, delay=_DELAY, lasts=_FAULT_LASTS))
+    elif fault.kind not in _CORRUPTIONS:
+        simulator.faults.add(Fault(match, kind=fault.kind, lasts=_FAULT_LASTS))
+    else:
+        affected = [gate for (_, api), gate in gates.items() if api == fault.api]
+        for gate in affected:
+            gate.corruption = fault.kind
+        await asyncio.sleep(origin + fault.start + _FAULT_LASTS - loop.time())
+        for gate in affected:
+            gate.corruption = ""
 
 
 async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
@@ -400,7 +382,8 @@ async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
 
 
 @asynccontextmanager
-async def _daemon(gates: _Gates) -> AsyncIterator[Daemon]:
+async def _daemon(gates: _Gates) -> AsyncIterator[httpx.AsyncClient]:
+    """Run the exporter; give a client of its server."""
     async with AsyncExitStack() as stack:
         listeners = {place: Listener(gate) for place, gate in gates.items()}
         for listener in listeners.values():
@@ -409,19 +392,21 @@ async def _daemon(gates: _Gates) -> AsyncIterator[Daemon]:
             daemon = Daemon(_config(listeners), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
         stack.push_async_callback(daemon.stop)
         await daemon.start()
-        yield daemon
+        url = f"http://{daemon.server.addresses[0]}"
+        yield await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False, timeout=60))
 
 
 def _config(listeners: Mapping[tuple[str, str], Listener]) -> Config:
     blocks = [
-        provider.replace("ENDPOINTS", ", ".join(f"{api}: {listeners[name, api].url}" for api in _APIS[name]))
-        for name, provider in _PROVIDERS.items()
+        _PROVIDER.format(
+            name=name,
+            platform=_PLATFORMS[name.partition("-")[0]],
+            endpoints=", ".join(f"{api}: {listeners[name, api].url}" for api in _APIS[name]),
+            collectors=collectors,
+        )
+        for name, collectors in _COLLECTORS.items()
     ]
     return load(_GLOBAL + "".join(blocks))
-
-
-def _client(daemon: Daemon) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False, timeout=60)
 
 
 def check_pages(folder: Path) -> Iterator[str]:

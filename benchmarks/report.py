@@ -31,20 +31,10 @@ run. On other machines, times differ more than ratios. [scale.md](../scale.md) h
 """
 _BEGIN, _END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 _PACKAGES = (
-    "trainfleet-exporter",
-    "uvicorn",
-    "httptools",
-    "starlette",
-    "msgspec",
-    "aiohttp",
-    "httpx",
-    "prometheus-client",
+    *("trainfleet-exporter", "uvicorn", "httptools", "starlette", "msgspec", "aiohttp", "httpx", "prometheus-client"),
     "alibabacloud-pai-dlc20201203",
 )
-_PROGRAMS = {
-    "nginx": "-v",
-    "prometheus-pushgateway": "--version",
-}
+_PROGRAMS = {"nginx": "-v", "prometheus-pushgateway": "--version"}
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _VERSION_SECONDS = 30.0
 
@@ -134,11 +124,6 @@ def spread(values: Sequence[float]) -> str:
 def milliseconds(seconds: Sequence[float]) -> str:
     """Format the median, and the 10th to 90th percentile, in milliseconds."""
     return spread([one * 1e3 for one in seconds])
-
-
-def percentiles(seconds: Sequence[float], *shares: float) -> list[str]:
-    """Format these quantiles in milliseconds, each as a cell."""
-    return [number(quantile(seconds, share) * 1e3) for share in shares]
 
 
 def megabytes(size: float) -> str:

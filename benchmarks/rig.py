@@ -33,11 +33,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _END_SECONDS = 10.0
 """Seconds for a process to end before it is killed."""
 _ANSWER_SECONDS = 120.0
-_BUFFER = 1 << 20
-_BEGINNING = 1 << 14
-_LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
-_CHUNKED = re.compile(rb"transfer-encoding:\s*chunked", re.IGNORECASE)
-_LAST_CHUNK = b"\r\n0\r\n\r\n"
+_READ = 1 << 18
 _OWN_METRICS = b"# HELP trainfleet_provider_up "
 """The start of the exporter's own metrics on a page."""
 
@@ -59,10 +55,10 @@ def running(
 
     `core` is the only CPU core that it may use. It runs the code of `checkout`.
     """
-    environ = _environ(checkout / "src", checkout)
     with ExitStack() as stack:
         stream = stack.enter_context(log.open("ab")) if log is not None else None
         pipe = subprocess.PIPE if pipes else None
+        environ = _environ(checkout / "src", checkout)
         process = stack.enter_context(
             subprocess.Popen(  # noqa: S603 - commands of our own
                 command, cwd=checkout, env=environ, stdin=pipe, stdout=pipe or stream, stderr=stream, text=True
@@ -82,12 +78,9 @@ def running(
 
 def run(module: str, arguments: Sequence[str], checkout: Path) -> int:
     """Run a module of these benchmarks with the exporter of another checkout; return its exit code."""
+    environ = {**_environ(checkout.resolve() / "src", ROOT), "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, env=_environ_of(checkout), check=False).returncode  # noqa: S603 - our own
-
-
-def _environ_of(checkout: Path) -> dict[str, str]:
-    return {**_environ(checkout.resolve() / "src", ROOT), "PYTHONHASHSEED": "0"}
+    return subprocess.run(command, env=environ, check=False).returncode  # noqa: S603 - our own
 
 
 def _environ(*paths: Path) -> dict[str, str]:
@@ -95,12 +88,13 @@ def _environ(*paths: Path) -> dict[str, str]:
 
 
 class Child:
-    """A process that prints its `url` on the first line, and responds to each line of input with a line of JSON."""
+    """A process that prints its `facts` (JSON with its `url`), and responds to each line of input with JSON."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.pid = process.pid
-        self.url: str = self._answer()["url"]
+        self.facts = self._answer()
+        self.url: str = self.facts["url"]
         self.port = int(self.url.rpartition(":")[2])
 
     def command(self, text: str) -> dict[str, Any]:
@@ -158,14 +152,7 @@ class DrivenExporter:
 
 
 @contextmanager
-def exporter(jobs: int, pods: int) -> Iterator[DrivenExporter]:
-    """Run an exporter and its cloud, each on a separate CPU core if there are two."""
-    with exporters(jobs, pods, [ROOT]) as (only,):
-        yield only
-
-
-@contextmanager
-def exporters(jobs: int, pods: int, checkouts: Sequence[Path]) -> Iterator[list[DrivenExporter]]:
+def exporters(jobs: int, pods: int, checkouts: Sequence[Path] = (ROOT,)) -> Iterator[list[DrivenExporter]]:
     """Run one cloud and an exporter of each checkout. The exporters share a core: use one at a time."""
     own, others = two_cores()
     with ExitStack() as stack:
@@ -208,15 +195,14 @@ def resident(pids: Sequence[int]) -> float:
     return sum(_status(pid, "VmRSS") for pid in pids)
 
 
-def peak(pids: Sequence[int]) -> float:
+def peak(pid: int) -> float:
     """Return the peak of resident memory since the start, or since `forget_peak`, in MiB."""
-    return sum(_status(pid, "VmHWM") for pid in pids)
+    return _status(pid, "VmHWM")
 
 
-def forget_peak(pids: Sequence[int]) -> None:
+def forget_peak(pid: int) -> None:
     """Reset the peak of resident memory."""
-    for pid in pids:
-        Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
+    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
 
 
 def _status(pid: int, key: str) -> float:
@@ -225,9 +211,10 @@ def _status(pid: int, key: str) -> float:
     return int(found[1]) / 1024
 
 
-def get(url: str, data: bytes | None = None, *, timeout: float = _ANSWER_SECONDS) -> bytes:
-    """Return the body of a response. The request is a POST if there is `data`."""
-    with urllib.request.urlopen(url, data, timeout) as answer:  # noqa: S310 - our own, over http
+def get(url: str, data: bytes | None = None, *, timeout: float = _ANSWER_SECONDS, method: str | None = None) -> bytes:
+    """Return the body of a response. The request is a POST if there is `data`, and no other `method`."""
+    request = urllib.request.Request(url, data, method=method)  # noqa: S310 - our own, over http
+    with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310 - our own, over http
         body: bytes = answer.read()
         return body
 
@@ -250,28 +237,13 @@ class Page:
 
 def page(port: int) -> Page:
     """Return the current page of our server."""
-    return Page(fetch(port, gzip=False), fetch(port, gzip=True))
-
-
-def fetch(port: int, *, gzip: bool) -> bytes:
-    """Return the body of one scrape as it was sent."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
-    try:
-        connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"} if gzip else {})
-        answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            raise Failed(f"/metrics: {answer.status}")
-        return answer.read()
-    finally:
-        connection.close()
+    with Scraper(port, gzip=False) as plain, Scraper(port, gzip=True) as gzip:
+        return Page(plain.read(), gzip.read())
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """Seconds from the request to the first and to the last byte of the response, and the bytes of its body.
-
-    The size includes the lines between chunks if the server sends chunks.
-    """
+    """Seconds from the request to the end of the response's head and to its last byte, and the bytes of its body."""
 
     first: float
     whole: float
@@ -279,115 +251,59 @@ class Scrape:
 
 
 class Scraper:
-    """Scrapes one server by a blocking socket, which it keeps if the server does. It reads 1 MB at a time and decodes
-    nothing.
+    """Scrapes one server over a connection, which it keeps if the server does. It inflates and decodes nothing.
 
     If the server closed the connection, the time of a scrape includes a new connection.
     """
 
-    def __init__(self, port: int, *, gzip: bool, timeout: float = _ANSWER_SECONDS) -> None:
-        encoding = "Accept-Encoding: gzip\r\n" if gzip else ""
-        self._head = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{encoding}"
-        self._port = port
-        self._timeout = timeout
-        self._buffer = bytearray(_BUFFER)
-        self._view = memoryview(self._buffer)
-        self._stays_open = True
-        self._sock: socket.socket | None = None
-        self.beginning = b""
-        """The first bytes of the latest body, if the server sent its length."""
+    def __init__(self, port: int, *, gzip: bool) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
+        self._headers = {"Accept-Encoding": "gzip" if gzip else "identity"}
+        self._buffer = memoryview(bytearray(_READ))
 
     def __enter__(self) -> Scraper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._connection.close()
 
-    def close(self) -> None:
-        """Close the connection, if there is one."""
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
+    def read(self) -> bytes:
+        """Return the body of one scrape as it was sent. Raises Failed if it is not a 200."""
+        return self._ask().read()
 
-    def scrape(self, headers: str = "") -> Scrape:
-        """Send one request with these additional header lines, and read the whole response.
-
-        Raises Failed if it is not a 200 or ends early.
-        """
-        request = f"{self._head}{headers}\r\n".encode()
+    def scrape(self) -> Scrape:
+        """Send one request, and read the whole response. Raises Failed if it is not a 200 or ends early."""
         began = perf_counter()
-        sock, count = self._ask(request)
-        first = perf_counter() - began
-        while (head_end := self._buffer.find(b"\r\n\r\n", 0, count)) < 0:
-            more = sock.recv_into(self._view[count:])  # some servers send their headers line by line
-            if not more:
-                raise Failed(f"port {self._port}: ended within the head of an answer")
-            count += more
-        head = bytes(self._view[:head_end])
-        if b" 200 " not in head[:16]:
-            raise Failed(f"port {self._port}: {head[:60]!r}")
-        size = self._read_rest(sock, head, head_end + 4, count)
-        whole = perf_counter() - began
-        if not self._stays_open:
-            self.close()
-        return Scrape(first, whole, size)
+        answer = self._ask()
+        first, size = perf_counter() - began, 0
+        while count := answer.readinto(self._buffer):
+            self._acknowledge_at_once()
+            size += count
+        if answer.length:
+            raise Failed(f"port {self._connection.port}: {answer.length} bytes are missing")
+        return Scrape(first, perf_counter() - began, size)
 
-    def _read_rest(self, sock: socket.socket, head: bytes, start: int, count: int) -> int:
-        """Read the rest of the body; return its size."""
-        view = self._view
-        size = count - start
-        self.beginning = bytes(view[start : min(count, start + _BEGINNING)])
-        length = _LENGTH.search(head)
-        is_chunked = _CHUNKED.search(head) is not None
-        self._stays_open = head.startswith(b"HTTP/1.1") and (length is not None or is_chunked)
-        if length is not None:
-            total = int(length[1])
-            while size < total and (count := sock.recv_into(view)):
-                _acknowledge_at_once(sock)
-                size += count
-                if len(self.beginning) < _BEGINNING:
-                    self.beginning += bytes(view[: min(count, _BEGINNING)])
-            if size != total:
-                raise Failed(f"port {self._port}: {size} bytes of {total}")
-        elif is_chunked:
-            # Only the end of each read is compared with the last chunk. Counting chunks would cost more than reading
-            # them, and a page almost never has these bytes at the end of a read.
-            tail = bytes(view[max(start, count - len(_LAST_CHUNK)) : count])
-            while tail != _LAST_CHUNK:
-                count = sock.recv_into(view)
-                if not count:
-                    raise Failed(f"port {self._port}: ended before the last chunk")
-                size += count
-                tail = (tail + bytes(view[max(0, count - len(_LAST_CHUNK)) : count]))[-len(_LAST_CHUNK) :]
-        else:
-            while count := sock.recv_into(view):
-                size += count
-        return size
+    def _ask(self) -> http.client.HTTPResponse:
+        """Send the request; return the response, of which only the head is read."""
+        try:
+            answer = self._answer()
+        except ConnectionError:  # the server had closed the connection, because it was idle too long
+            self._connection.close()
+            answer = self._answer()
+        if answer.status != http.client.OK:
+            raise Failed(f"port {self._connection.port}: {answer.status}")
+        return answer
 
-    def _ask(self, request: bytes) -> tuple[socket.socket, int]:
-        """Send the request; return the connection of the response, and the number of bytes that arrived first."""
-        if self._sock is not None:
-            try:
-                _acknowledge_at_once(self._sock)
-                self._sock.sendall(request)
-                count = self._sock.recv_into(self._view)
-            except OSError:
-                count = 0
-            if count:
-                return self._sock, count
-            self.close()  # the server had closed it, because it was idle too long
-        self._sock = socket.create_connection(("127.0.0.1", self._port), timeout=self._timeout)
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _acknowledge_at_once(self._sock)
-        self._sock.sendall(request)
-        return self._sock, self._sock.recv_into(self._view)
+    def _answer(self) -> http.client.HTTPResponse:
+        self._acknowledge_at_once()
+        self._connection.request("GET", "/metrics", headers=self._headers)
+        return self._connection.getresponse()
 
+    def _acknowledge_at_once(self) -> None:
+        """Set TCP_QUICKACK, which Linux resets after a while.
 
-def _acknowledge_at_once(sock: socket.socket) -> None:
-    """Set TCP_QUICKACK, which Linux resets after a while.
-
-    Without it, the kernel may delay an acknowledgement by 40 ms, and an idle sender waits for it. One in a hundred
-    scrapes of any server would show that.
-    """
-    if hasattr(socket, "TCP_QUICKACK"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        Without it, the kernel may delay an acknowledgement by 40 ms, and an idle sender waits for it. One in a hundred
+        scrapes of any server would show that.
+        """
+        if self._connection.sock is not None:
+            self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

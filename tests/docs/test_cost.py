@@ -81,9 +81,8 @@ def test_calls_do_not_grow_with_jobs_but_by_pages(cloud: Cloud) -> None:
 @pytest.mark.long
 def test_profiling_costs_one_call_a_metric_and_poll() -> None:
     off = CLOUDS[0]
-    profiling = f"profiling: [{', '.join(PROFILES)}]"
-    on = replace(off, config=off.config.replace("usage: {{", f"usage: {{{{{profiling}, "))
-    assert on.config != off.config
+    profiled = {**off.collectors["usage"], "profiling": list(PROFILES)}
+    on = replace(off, collectors={**off.collectors, "usage": profiled})
     without, with_it = measure(off, SIZES[0]), measure(on, SIZES[0])
     more = {name: with_it.each(name) - without.each(name) for name in without.intervals}
     assert more == {**dict.fromkeys(without.intervals, 0), "usage": 9}
