@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from starlette.responses import Response
+
+from trainfleet_conformance.gateway import Answer, Arrival, Spoil
 from trainfleet_simulator import rows
 
 Leaf = Callable[[str, Any], Any]
@@ -46,23 +49,46 @@ def lists(value: Any) -> Iterator[list[Any]]:
 
 def holds(value: Any, wanted: object) -> bool:
     """Return whether one of its leaves is `wanted`."""
-    if isinstance(value, dict):
-        return any(holds(inner, wanted) for inner in value.values())
-    if isinstance(value, list):
-        return any(holds(inner, wanted) for inner in value)
-    return bool(value == wanted)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return bool(value == wanted) if inner is None else any(holds(each, wanted) for each in inner)
 
 
-def tells_total(payload: Any) -> bool:
+def has_total(payload: Any) -> bool:
     """Return whether a response has a list of several rows and their total number."""
     if not isinstance(payload, dict) or not any(len(found) > 1 for found in lists(payload)):
         return False
     return any(_TOTAL.search(key) and isinstance(value, int | str) for key, value in payload.items())
 
 
-def change_rows(payload: Any, change: Callable[[list[Any]], list[Any]]) -> bool:
-    """Change the lists of a response in place. Return whether it had one."""
+def change_rows(payload: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
+    """Return a response with its lists changed; None if it has no list."""
     found = list(lists(payload))
     for each in found:
         each[:] = change(list(each))
-    return bool(found)
+    return payload if found else None
+
+
+def spoiling(change: Callable[[Any], Any]) -> Spoil:
+    """Change the payloads of responses. `change` returns another payload, or None to keep the response."""
+
+    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
+        payload = answer.payload
+        changed = None if payload is None else change(payload)
+        return None if changed is None else answer.response(dumps(changed))
+
+    return spoil
+
+
+def spoiling_leaves(change: Leaf) -> Spoil:
+    """Change all leaves of responses."""
+    return spoiling(lambda payload: change_leaves(payload, change))
+
+
+def spoiling_rows(change: Leaf) -> Spoil:
+    """Change the leaves of rows in responses with lists."""
+    return spoiling(lambda payload: change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]))
+
+
+def only(operation: str, spoil: Spoil) -> Spoil:
+    """Change responses of one operation only."""
+    return lambda arrival, answer: spoil(arrival, answer) if arrival.operation == operation else None

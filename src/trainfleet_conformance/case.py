@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import pytest
 
@@ -28,7 +30,6 @@ class GoodRun:
     """Three polls of a cloud without faults."""
 
     page: Page
-    text: str
     truth: Mapping[str, str]
     """The live jobs of the cloud, and their states in the cloud's words."""
     arrivals: tuple[Arrival, ...]
@@ -44,10 +45,6 @@ class GoodRun:
     def operations(self) -> list[tuple[str, str]]:
         """Return API and name of each operation that every poll calls."""
         return sorted({(arrival.api, arrival.operation) for arrival in self.steady if arrival.api})
-
-    def chosen(self, faulted: frozenset[str] | None) -> list[str]:
-        """Return the operations into which the kit injects faults."""
-        return [operation for _, operation in self.operations if faulted is None or operation in faulted]
 
     def callers(self, operation: str) -> set[str]:
         """Return the collectors that call an operation."""
@@ -119,54 +116,63 @@ class ProviderCase:
         self.good  # noqa: B018
         _play(main)
 
-    def on_stage(self, check: Callable[[Stage], Awaitable[None]], **options: Any) -> None:
-        """Run a check in stepped time, with an exporter that polls the simulated cloud; options as in `open_stage`."""
-
-        async def main(folder: Path) -> None:
-            async with self.stage(folder, **options) as stage:
-                await check(stage)
-
-        self.play(main)
-
     def stage(self, folder: Path, *, jobs: int | None = None, **options: Any) -> AbstractAsyncContextManager[Stage]:
-        """An exporter and its cloud."""
+        """An exporter and its cloud; options as in `open_stage`."""
         cloud = self.cloud(self.jobs if jobs is None else jobs)
         return open_stage(folder, self.platform, cloud, self.config, **options)
 
     @property
     def good(self) -> GoodRun:
         """The good run, which each class makes once."""
-        found = self._good_runs.get(type(self))
-        if found is None:
-            made: list[GoodRun] = []
+        if type(self) not in self._good_runs:
+            _play(self._run_well)
+        return self._good_runs[type(self)]
 
-            async def main(folder: Path) -> None:
-                made.append(await self._run_well(folder))
+    @property
+    def faulted_operations(self) -> list[str]:
+        """The operations into which the kit injects faults."""
+        return [name for _, name in self.good.operations if self.faulted is None or name in self.faulted]
 
-            _play(main)
-            found = self._good_runs[type(self)] = made[0]
-        return found
-
-    async def _run_well(self, folder: Path) -> GoodRun:
+    async def _run_well(self, folder: Path) -> None:
         async with self.stage(folder) as stage:
             runners = stage.daemon.exporter.runners
-            slow = [r.state.collector for r in runners if r.collector.interval != INTERVAL]
-            if slow:
-                complain([f"{name} has another interval" for name in slow], "say `interval: 60s` in config()")
+            slow = [f"{r.state.collector} has another interval" for r in runners if r.collector.interval != INTERVAL]
+            complain(slow, "say `interval: 60s` in config()")
             await stage.polls(1)
             first = len(stage.gateway.arrivals)
-            await stage.polls(2)
-            page = await stage.scrape()
-            return GoodRun(
+            page = await stage.page(2)
+            bulk = frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector))
+            self._good_runs[type(self)] = GoodRun(
                 page=page,
-                text=stage.outputs[-1],
                 truth=dict(stage.cloud.live_jobs()),
                 arrivals=tuple(stage.gateway.arrivals),
                 steady=tuple(stage.gateway.arrivals[first:]),
                 payloads=stage.gateway.payloads,
-                bulk=frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector)),
-                per_object=frozenset(r.state.collector for r in runners if not isinstance(r.collector, BulkCollector)),
+                bulk=bulk,
+                per_object=frozenset(r.state.collector for r in runners) - bulk,
             )
+
+
+def on_stage(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Make a check of a method that is a coroutine and needs a `stage`: an exporter that polls the simulated cloud, in
+    stepped time. Options are those of `ProviderCase.stage`."""
+
+    def decorate(check: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        def test(self: ProviderCase, **arguments: Any) -> None:
+            async def main(folder: Path) -> None:
+                async with self.stage(folder, **options) as stage:
+                    await check(self, stage, **arguments)
+
+            self.play(main)
+
+        # pytest passes the parameters of the signature, and the stage is none of them.
+        asked = inspect.signature(check)
+        kept = [each for name, each in asked.parameters.items() if name != "stage"]
+        functools.update_wrapper(test, check)
+        vars(test)["__signature__"] = asked.replace(parameters=kept)
+        return test
+
+    return decorate
 
 
 def _play(main: Callable[[Path], Awaitable[None]]) -> None:
@@ -178,14 +184,8 @@ def _play(main: Callable[[Path], Awaitable[None]]) -> None:
 
 
 def complain(found: Iterable[str], fix: str) -> None:
-    """Fail if there are complaints; `fix` says what to do about them."""
-    complaints = list(found)
-    if complaints:
-        fail(complaints, fix)
-
-
-def fail(complaints: list[str], fix: str) -> NoReturn:
-    """Fail with some of the complaints."""
-    listed = complaints[:_LISTED_AT_MOST]
-    more = [f"and {len(complaints) - len(listed)} more"] if len(complaints) > len(listed) else []
-    pytest.fail("\n".join([*(f"- {text}" for text in (*listed, *more)), f"To fix it: {fix}"]), pytrace=False)
+    """Fail if there are complaints, and list some of them; `fix` says what to do about them."""
+    if complaints := list(found):
+        listed = [f"- {text}" for text in complaints[:_LISTED_AT_MOST]]
+        more = [f"- and {len(complaints) - len(listed)} more"] if len(complaints) > len(listed) else []
+        pytest.fail("\n".join([*listed, *more, f"To fix it: {fix}"]), pytrace=False)

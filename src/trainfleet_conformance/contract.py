@@ -6,27 +6,24 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.case import ProviderCase, complain, on_stage
 from trainfleet_conformance.page import Key, Page, samples, words
 from trainfleet_conformance.stage import PROVIDER, Stage
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status
 
+_OF_HISTOGRAM = {"_bucket": ("le",), "_sum": (), "_count": ()}
 _TABLE = {
-    family.name: None if family.labels is None else frozenset(("provider", *KEYS[family.of][0], *family.labels))
+    f"{family.name}{ending}": None if labels is None else frozenset(("provider", *KEYS[family.of][0], *labels))
     for family in FAMILIES
-    if family.kind != "histogram"
-} | {
-    f"{family.name}{ending}": frozenset(("provider", *KEYS[family.of][0], *labels))
-    for family in FAMILIES
-    if family.kind == "histogram"
-    for ending, labels in (("_bucket", ("le",)), ("_sum", ()), ("_count", ()))
+    for ending, labels in (_OF_HISTOGRAM if family.kind == "histogram" else {"": family.labels}).items()
 }
 """By sample name, its labels; None if the config chooses them. Read at import, before anything runs."""
 _MOST_ALIKE = 3
 """Series that the page shows instead of a missing one."""
 _UNBOUNDED = ("_cpu_utilization_ratio",)
 """A job may use more CPU than it requested."""
+_OVER = frozenset(map(str, FINISHED))
 
 
 def strangers(page: Page) -> Iterator[str]:
@@ -81,60 +78,51 @@ class ContractChecks(ProviderCase):
         complaints = []
         for series, value in self.samples.items():
             key = _key(series)
-            shown = page.shown.get(key)
-            if shown is None:
-                found = like(page, key[0]) or "none of its family"
-                complaints.append(f"{series} is not on the page, which has {found}")
-            elif not math.isclose(shown, value, rel_tol=1e-9):
-                complaints.append(f"{series} is {shown}, where the cloud says {value}")
+            found = page.shown.get(key)
+            if found is None:
+                alike = like(page, key[0]) or "none of its family"
+                complaints.append(f"{series} is not on the page, which has {alike}")
+            elif not math.isclose(found, value, rel_tol=1e-9):
+                complaints.append(f"{series} is {found}, where the cloud says {value}")
         complain(complaints, "look for a unit that was not translated, or a field that is read under another name")
 
     def test_contract_every_live_job_is_shown_once_and_as_it_is(self) -> None:
         """The page has exactly the jobs of the cloud, from all pages of lists and all workspaces."""
-        shown: Counter[str] = Counter()
-        states: dict[str, str] = {}
-        for labels, value in self.good.page.of("trainfleet_job_status"):
-            if value:
-                shown[labels["job_id"]] += 1
-                states[labels["job_id"]] = labels["status"]
-        truth = {job_id: self.statuses.get(word, Status.UNKNOWN) for job_id, word in self.good.truth.items()}
-        complaints = [f"live job {job_id} is not shown" for job_id in truth.keys() - shown.keys()]
-        complaints += [f"job {job_id} is in {count} states" for job_id, count in shown.items() if count > 1]
-        complaints += [
-            f"job {job_id} is shown as {states[job_id]}, where the cloud says {truth[job_id]}"
-            for job_id in truth.keys() & states.keys()
-            if states[job_id] != truth[job_id]
-        ]
-        over = {str(status) for status in FINISHED}
-        complaints += [
-            f"job {job_id} is shown as {states[job_id]}, and the cloud has no such job"
-            for job_id in states.keys() - truth.keys()
-            if states[job_id] not in over
-        ]
+        page, truth = self.good.page, self.good.truth
+        complaints = []
+        for job_id in truth.keys() | {labels["job_id"] for labels, _ in page.of("trainfleet_job_status")}:
+            states = page.states_of(job_id)
+            wanted = str(self.statuses.get(truth[job_id], Status.UNKNOWN)) if job_id in truth else ""
+            if len(states) > 1:
+                complaints.append(f"job {job_id} is in {len(states)} states")
+            elif not states and wanted:
+                complaints.append(f"live job {job_id} is not shown")
+            elif states and wanted and states != [wanted]:
+                complaints.append(f"job {job_id} is shown as {states[0]}, where the cloud says {wanted}")
+            elif states and not wanted and states[0] not in _OVER:
+                complaints.append(f"job {job_id} is shown as {states[0]}, and the cloud has no such job")
         complain(sorted(complaints), "read each page of each list (providers/jobs/listing.py, read_whole_list)")
 
     def test_contract_counts_have_every_known_state(self) -> None:
         """A state without jobs has a count of 0: an alert cannot wait for a missing series."""
-        wanted = {(str(status), word) for word, status in self.statuses.items() if word not in self.not_counted}
-        found: dict[str, set[tuple[str, str]]] = {}
-        for labels, _ in self.good.page.of("trainfleet_jobs"):
-            pair = (labels["status"], labels["platform_status"])
-            found.setdefault(labels["workspace_id"], set()).add(pair)
-        complaints = ["trainfleet_jobs is not on the page"] * (not found)
-        complaints += [
-            f"workspace {name} has no count of jobs that are {word!r} ({status})"
-            for name, pairs in found.items()
-            for status, word in sorted(wanted - pairs)
-        ]
-        finished = {str(status) for status in FINISHED}
-        totals: dict[str, set[str]] = {}
-        for labels, _ in self.good.page.of("trainfleet_jobs_finished_total"):
-            totals.setdefault(labels["workspace_id"], set()).add(labels["status"])
-        complaints += [
-            f"workspace {name} has no trainfleet_jobs_finished_total of jobs that are {status}"
-            for name in found
-            for status in sorted(finished - totals.get(name, set()))
-        ]
+        page = self.good.page
+        counted = {
+            (labels["workspace_id"], labels["platform_status"], labels["status"])
+            for labels, _ in page.of("trainfleet_jobs")
+        }
+        ended = {(labels["workspace_id"], labels["status"]) for labels, _ in page.of("trainfleet_jobs_finished_total")}
+        complaints = ["trainfleet_jobs is not on the page"] * (not counted)
+        for name in sorted({workspace for workspace, _, _ in counted}):
+            complaints += [
+                f"workspace {name} has no count of jobs that are {word!r} ({status})"
+                for word, status in self.statuses.items()
+                if word not in self.not_counted and (name, word, str(status)) not in counted
+            ]
+            complaints += [
+                f"workspace {name} has no trainfleet_jobs_finished_total of jobs that are {status}"
+                for status in sorted(_OVER)
+                if (name, status) not in ended
+            ]
         complain(complaints, "publish WorkspaceJobs.live_counts with all known pairs, and finished_counts")
 
     def test_contract_counts_are_those_of_the_cloud(self) -> None:
@@ -142,7 +130,7 @@ class ContractChecks(ProviderCase):
         truth = Counter(self.good.truth.values())
         counted: Counter[str] = Counter()
         for labels, value in self.good.page.of("trainfleet_jobs"):
-            if labels["status"] not in {str(status) for status in FINISHED}:
+            if labels["status"] not in _OVER:
                 counted[labels["platform_status"]] += int(value)
         complain(
             [
@@ -153,15 +141,11 @@ class ContractChecks(ProviderCase):
             "count what was listed, before filters, once for each job",
         )
 
-    def test_contract_both_formats_can_be_read(self) -> None:
+    @on_stage()
+    async def test_contract_both_formats_can_be_read(self, stage: Stage) -> None:
         """Text, OpenMetrics and every other page are valid."""
-
-        async def check(stage: Stage) -> None:
-            await stage.polls(1)
-            await stage.scrape()
-            await stage.read_everything()
-
-        self.on_stage(check)
+        await stage.page(1)
+        await stage.read_everything()
 
 
 def _key(series: str) -> Key:

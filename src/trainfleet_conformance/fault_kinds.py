@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from trainfleet_conformance.answers import change_leaves, change_rows, dumps, is_identity
-from trainfleet_conformance.gateway import Answer, Arrival
+from trainfleet_conformance.answers import is_identity, spoiling_leaves, spoiling_rows
+from trainfleet_conformance.gateway import Answer, Arrival, Spoil
 from trainfleet_simulator.broken_bodies import LOGIN, other_types
 from trainfleet_simulator.rows import ENDLESS_NUMBER
 from trainfleet_simulator.wire import Breaking
@@ -33,7 +33,7 @@ class FaultKind:
 
     name: str
     meaning: str
-    make: Callable[[Arrival, Answer], Response | None]
+    make: Spoil
     refusal: bool = False
     pauses: bool = False
     """Whether the exporter pauses the whole host, because the response asks for it."""
@@ -44,7 +44,7 @@ class FaultKind:
         return self.name
 
 
-def _status(status: int, headers: dict[str, str] | None = None) -> Callable[[Arrival, Answer], Response]:
+def _status(status: int, headers: dict[str, str] | None = None) -> Spoil:
     said = {"code": "MadeToFail", "message": "made to fail"}
     return lambda arrival, answer: JSONResponse({**said, "error": said}, status, headers)
 
@@ -57,35 +57,19 @@ def _quoting(arrival: Arrival, answer: Answer) -> Response:
     return JSONResponse({**said, "error": said}, 400, {"x-request-id": quoted[:200].replace("\n", " ")})
 
 
-def _wire(kind: str) -> Callable[[Arrival, Answer], Response]:
+def _wire(kind: str) -> Spoil:
     return lambda arrival, answer: Breaking(kind, answer.response() if kind == "cut_off" else None)
 
 
-def _body(make: Callable[[bytes], bytes]) -> Callable[[Arrival, Answer], Response]:
+def _body(make: Callable[[bytes], bytes]) -> Spoil:
     return lambda arrival, answer: answer.response(make(answer.body))
 
 
-def _leaves(change: Callable[[str, Any], Any]) -> Callable[[Arrival, Answer], Response | None]:
-    def make(arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
-        return None if payload is None else answer.response(dumps(change_leaves(payload, change)))
-
-    return make
+def _detail(name: str, value: Any) -> Any:
+    return value if _KEY.search(name) else other_types(value)
 
 
-def _details(arrival: Arrival, answer: Answer) -> Response | None:
-    """Give the fields of rows other types, except the fields that name the rows."""
-    payload = answer.payload
-
-    def change(name: str, value: Any) -> Any:
-        return value if _KEY.search(name) else other_types(value)
-
-    if not change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]):
-        return None
-    return answer.response(dumps(payload))
-
-
-def _number(make: Callable[[float], Any], text: Callable[[str], str]) -> Callable[[str, Any], Any]:
+def _numbers(make: Callable[[float], Any], text: Callable[[str], str]) -> Spoil:
     """Change numbers, and numbers as text. Keep names."""
 
     def change(name: str, value: Any) -> Any:
@@ -95,7 +79,7 @@ def _number(make: Callable[[float], Any], text: Callable[[str], str]) -> Callabl
             return make(value)
         return text(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
-    return change
+    return spoiling_leaves(change)
 
 
 def _hostile(name: str, value: Any) -> Any:
@@ -123,23 +107,26 @@ WHOLE = (
 """These make the whole response invalid: no part of it may be shown."""
 
 ODD = (
-    FaultKind("wrong types", "every value is of another type", _leaves(lambda name, value: other_types(value))),
-    FaultKind("odd details", "values of rows are of other types, but for their ids", _details),
-    FaultKind("nulls", "every value is null", _leaves(lambda name, value: None)),
-    FaultKind(
-        "huge numbers", "1e400 for numbers", _leaves(_number(lambda value: ENDLESS_NUMBER, lambda text: "1e400"))
-    ),
-    FaultKind("NaN", "NaN for numbers", _leaves(_number(lambda value: float("nan"), lambda text: "NaN"))),
+    FaultKind("wrong types", "every value is of another type", spoiling_leaves(lambda name, value: other_types(value))),
+    FaultKind("odd details", "values of rows are of other types, but for their ids", spoiling_rows(_detail)),
+    FaultKind("nulls", "every value is null", spoiling_leaves(lambda name, value: None)),
+    FaultKind("huge numbers", "1e400 for numbers", _numbers(lambda value: ENDLESS_NUMBER, lambda text: "1e400")),
+    FaultKind("NaN", "NaN for numbers", _numbers(lambda value: float("nan"), lambda text: "NaN")),
     FaultKind(
         "negative numbers",
         "numbers below 0",
-        _leaves(_number(lambda value: -(abs(value) or 1), lambda text: "-" + text.lstrip("-"))),
+        _numbers(lambda value: -(abs(value) or 1), lambda text: "-" + text.lstrip("-")),
     ),
     FaultKind(
         "hostile texts",
         "quotes, line breaks, control characters, 10 kB, for every text",
-        _leaves(_hostile),
+        spoiling_leaves(_hostile),
         renames=True,
     ),
 )
 """These keep the form of a response. Invalid values must not be shown, and nothing may break."""
+
+
+def whole(name: str) -> FaultKind:
+    """Return the kind of this name."""
+    return next(kind for kind in WHOLE if kind.name == name)

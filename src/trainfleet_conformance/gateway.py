@@ -13,15 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from unittest import mock
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trainfleet_exporter.errors import AccessDenied, CloudError
-from trainfleet_exporter.transport import CALLER, ApiClient, Call, Dialect, HttpAnswer, SignedRequest, Transport
+from trainfleet_exporter.transport import CALLER, ApiClient, Call, Dialect, SignedRequest, Transport
 
 UNSIGNED = "(not by the transport)"
 
@@ -36,20 +35,16 @@ class PretendCloud(Protocol):
     @property
     def app(self) -> ASGIApp:
         """The ASGI application of the cloud."""
-        ...
 
     def live_jobs(self) -> Mapping[str, str]:
         """Return the ids of the live jobs, each with its state in the cloud's word."""
-        ...
 
     def forget(self, job_id: str) -> None:
         """Delete a live job: lists leave it out, and a call with its id returns 404."""
-        ...
 
     def end(self, job_id: str, word: str) -> None:
         """End a live job now (`time.time()`) in this state, in which it holds nothing. Report it like other ended jobs,
         and change no other job."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +86,11 @@ Spoil = Callable[[Arrival, Answer], Response | None]
 """Makes another response from the true one; None keeps it."""
 
 
+def keep(arrival: Arrival, answer: Answer) -> Response | None:
+    """Change no response."""
+    return None
+
+
 class Signatures:
     """Recently signed requests, and the credentials that they sent."""
 
@@ -99,7 +99,7 @@ class Signatures:
         self.secrets: set[str] = set()
 
     def note(self, api: str, call: Call, signed: SignedRequest) -> None:
-        """Record a request before the transport sends it."""
+        """Record a request."""
         caller = CALLER.get()
         collector = "" if caller is None else caller.collector
         self._operations[signed.method, signed.target, signed.body] = (api, call.operation, collector)
@@ -115,7 +115,7 @@ class Signatures:
         open_client = Transport.client
 
         def client(transport: Transport, base_url: str, dialect: Dialect) -> ApiClient:
-            return open_client(transport, base_url, _Watched(dialect, self))
+            return open_client(transport, base_url, cast("Dialect", _Watched(dialect, self)))
 
         with mock.patch.object(Transport, "client", client):
             yield
@@ -128,23 +128,14 @@ class _Watched:
         self._dialect = dialect
         self._signatures = signatures
 
-    @property
-    def api(self) -> str:
-        return self._dialect.api
-
-    async def prepare(self, call: Call, deadline: float) -> object:
-        return await self._dialect.prepare(call, deadline)
-
-    def refused(self, error: AccessDenied, mark: object) -> bool:
-        return self._dialect.refused(error, mark)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dialect, name)
 
     def sign(self, call: Call, host: str) -> SignedRequest:
+        """Sign a request, and record it before the transport sends it."""
         signed = self._dialect.sign(call, host)
-        self._signatures.note(self.api, call, signed)
+        self._signatures.note(self._dialect.api, call, signed)
         return signed
-
-    def judge(self, answer: HttpAnswer) -> CloudError | None:
-        return self._dialect.judge(answer)
 
 
 class Gateway:
@@ -153,7 +144,7 @@ class Gateway:
     def __init__(self, cloud: ASGIApp, signatures: Signatures) -> None:
         self._cloud = cloud
         self._signatures = signatures
-        self.spoil: Spoil = lambda arrival, answer: None
+        self.spoil: Spoil = keep
         self.delay = 0.0
         self.arrivals: list[Arrival] = []
         self.payloads: dict[str, list[Any]] = {}

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from prometheus_client import Metric
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
-from prometheus_client.parser import text_string_to_metric_families as text_families
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 _NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
@@ -95,7 +93,7 @@ def check_both(text: str, openmetrics: str) -> dict[Key, float]:
     found, other = check(text), check(openmetrics)
     if differing := sorted(found.keys() ^ other.keys()):
         raise ValueError(f"only in one of the two formats: {'; '.join(map(words, differing[:5]))}")
-    parse_openmetrics(openmetrics)
+    list(text_string_to_metric_families(openmetrics))  # another parser
     return found
 
 
@@ -106,27 +104,9 @@ def _lines(text: str) -> list[str]:
     return text.split("\n")[:-1]
 
 
-def parse_text(page: str) -> list[Metric]:
-    """Parse a page of the text format with prometheus-client."""
-    return list(text_families(page))
-
-
-def parse_openmetrics(page: str) -> list[Metric]:
-    """Parse an OpenMetrics page with prometheus-client."""
-    return list(openmetrics_families(page))
-
-
-def joined(rendered: dict[str, list[bytes]]) -> bytes:
-    """Join rendered samples to lines."""
-    return b"".join(piece for pieces in rendered.values() for piece in pieces)
-
-
-def total(texts: Iterable[bytes]) -> int:
-    return sum(map(len, texts))
-
-
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
+ERRORS = "trainfleet_exporter_collector_errors_total"
 DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_phase_seconds"})
 """Families whose values change while the clouds do not."""
 
@@ -178,6 +158,22 @@ def _says_nothing(key: Key) -> bool:
 def missing(now: Page, before: Page) -> list[Key]:
     """Return series that disappeared."""
     return [key for key in before.shown if key not in now.shown]
+
+
+def shown(keys: Iterable[Key], page: Page, what: str) -> list[str]:
+    """Return these series of a page in words, with their values."""
+    return [f"{what}: {words(key)} {page.shown[key]}" for key in keys]
+
+
+def gone(now: Page, before: Page, what: str = "gone") -> list[str]:
+    """Return series that disappeared in words."""
+    return [f"{what}: {words(key)}" for key in missing(now, before)]
+
+
+def unlike(now: Page, before: Page) -> list[str]:
+    """Return in words what a page after a fault has not as before."""
+    failing = [f"{name} fails" for name in now.failing]
+    return [*shown(wrong(now, before), now, "not as before"), *gone(now, before, "has not come back"), *failing]
 
 
 def matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set[Key]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +14,38 @@ from starlette.responses import JSONResponse, Response
 
 from trainfleet_conformance.answers import (
     REMOVED,
-    change_leaves,
     change_rows,
     dumps,
+    has_total,
     holds,
     is_identity,
     lists,
-    tells_total,
+    only,
+    spoiling,
+    spoiling_leaves,
+    spoiling_rows,
 )
-from trainfleet_conformance.case import ProviderCase, complain
+from trainfleet_conformance.case import ProviderCase, complain, on_stage
 from trainfleet_conformance.contract import untrue_numbers
-from trainfleet_conformance.faults import ERRORS
 from trainfleet_conformance.gateway import Answer, Arrival, Spoil
-from trainfleet_conformance.page import DATED, Key, missing, words, wrong
+from trainfleet_conformance.page import DATED, ERRORS, Key, Page, gone, missing, shown, words, wrong
 from trainfleet_conformance.stage import KEPT_POLLS, Stage
 from trainfleet_exporter.model import FINISHED, Status
 
-_WHOLE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
+_COMPLETE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
+_ONE_OWNER = "ask JobRegistry.taken which jobs another workspace lists, right before settling them"
 _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
 _TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
 _TEN_YEARS = 315_360_000.0
 _NOT_SET = (("0001-01-01T00:00:00Z", 0), ("1970-01-01T08:00:00.000+08:00", -62_135_596_800))
 """Values that clouds send for a time that is not set, as text or as a number."""
 _MOMENT = "_timestamp_seconds"
+_ENDED = "trainfleet_jobs_finished_total"
 _COUNTS = (
-    "trainfleet_jobs",
-    "trainfleet_jobs_finished_total",
-    "trainfleet_job_pods",
-    "trainfleet_job_replaced_pods",
-    "trainfleet_pool_nodes",
+    *("trainfleet_jobs", _ENDED, "trainfleet_job_pods", "trainfleet_job_replaced_pods", "trainfleet_pool_nodes"),
     "trainfleet_pool_workloads",
 )
 """Families that count objects and show 0 if there is none."""
-_ENDED = "trainfleet_jobs_finished_total"
 
 
 class PartChecks(ProviderCase):
@@ -55,8 +54,7 @@ class PartChecks(ProviderCase):
     def test_part_a_page_that_fails_fails_its_list(self) -> None:
         """The second page of a list is a 500."""
         several = Counter(arrival.operation for arrival in self.good.steady)
-        paged = [name for name in self.good.chosen(self.faulted) if several[name] > 2]
-
+        paged = [name for name in self.faulted_operations if several[name] > 2]
         complain(
             ["no operation is called more than once in a poll"] * (not paged),
             "let the pretend cloud have several workspaces, and lists of several pages",
@@ -65,254 +63,205 @@ class PartChecks(ProviderCase):
 
     def test_part_a_list_that_lacks_rows_is_not_taken(self) -> None:
         """A list states its number of rows, and half of the rows are missing."""
-        shown = [
-            operation
-            for operation in self.good.chosen(self.faulted)
-            if any(map(tells_total, self.good.payloads.get(operation, [])))
-        ]
+        payloads = self.good.payloads
+        counted = [name for name in self.faulted_operations if any(map(has_total, payloads.get(name, [])))]
+        self._nothing_new(counted, _half, "the list lacks half of its rows")
 
-        self._nothing_new(shown, _Half, "the list lacks half of its rows")
-
-    def test_part_one_malformed_row_loses_itself_only(self) -> None:
+    @on_stage()
+    async def test_part_one_malformed_row_loses_itself_only(self, stage: Stage) -> None:
         """If one row of a list is not an object or has values of other types, the other rows do not change."""
-
-        async def check(stage: Stage) -> None:
-            await stage.polls(2)
-            before = await stage.scrape()
-            job_id = max(stage.cloud.live_jobs())
-            for odd in ("no object", 7, None, {}, {"id": {"a": 1}, "name": []}):
-                stage.gateway.spoil = _with_row(job_id, odd)
-                await stage.polls(1)
-                now = await stage.scrape()
-                lost = [key for key in missing(now, before) if not _is_of(key, job_id)]
-                untrue = [key for key in wrong(now, before) if not _is_of(key, job_id) and key[0] not in _COUNTS]
-                complaints = [f"lost with it: {words(key)}" for key in lost if key[0] not in _COUNTS]
-                complaints += [f"changed with it: {words(key)}" for key in untrue]
-                complaints += [f"{name} fails for one row" for name in now.failing]
-                if now.total(ERRORS, reason="internal"):
-                    complaints.append("it raises what it should not")
-                complain(
-                    [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
-                    "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
-                )
-                stage.gateway.spoil = lambda arrival, answer: None
-                await stage.polls(self.recovery_polls + 1)
-
-        self.on_stage(check)
-
-    def test_part_a_value_not_reported_is_absent(self) -> None:
-        """If rows have no numbers and times, no series becomes 0."""
-
-        async def check(stage: Stage) -> None:
-            stage.gateway.spoil = _without_numbers
-            await stage.polls(3)
-            now = await stage.scrape()
-            usual = self.good.page.shown
-            complain(
-                [
-                    f"{words(key)} is 0, and no answer says so"
-                    for key, value in now.shown.items()
-                    if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
-                ],
-                "read numbers by json_fields.py, and leave None as it is: never `or 0`, never .get(key, 0)",
+        before = await stage.page(2)
+        job_id = max(stage.cloud.live_jobs())
+        for odd in ("no object", 7, None, {}, {"id": {"a": 1}, "name": []}):
+            with stage.spoilt(_with_row(job_id, odd)):
+                now = await stage.page(1)
+            lost, untrue = (
+                [words(key) for key in keys if not _is_of(key, job_id) and key[0] not in _COUNTS]
+                for keys in (missing(now, before), wrong(now, before))
             )
-            complain(untrue_numbers(now), "leave out what was not reported")
+            complaints = [f"lost with it: {text}" for text in lost]
+            complaints += [f"changed with it: {text}" for text in untrue]
+            complaints += [f"{name} fails for one row" for name in now.failing]
+            complaints += ["it raises what it should not"] * bool(now.total(ERRORS, reason="internal"))
+            complain(
+                [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
+                "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
+            )
+            await stage.polls(self.recovery_polls + 1)
 
-        self.on_stage(check)
+    @on_stage()
+    async def test_part_a_value_not_reported_is_absent(self, stage: Stage) -> None:
+        """If rows have no numbers and times, no series becomes 0."""
+        with stage.spoilt(spoiling_rows(_without_number)):
+            now = await stage.page(3)
+        usual = self.good.page.shown
+        complain(
+            [
+                f"{words(key)} is 0, and no answer says so"
+                for key, value in now.shown.items()
+                if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
+            ],
+            "read numbers by json_fields.py, and leave None as it is: never `or 0`, never .get(key, 0)",
+        )
+        complain(untrue_numbers(now), "leave out what was not reported")
 
-    def test_part_times_that_are_not_set_are_absent(self) -> None:
+    @on_stage()
+    async def test_part_times_that_are_not_set_are_absent(self, stage: Stage) -> None:
         """Year 1 and Unix times up to 0 are not shown as times, and nothing else disappears."""
         usual = self.good.page.shown
         times = {key for key in usual if key[0].endswith(_MOMENT) and key[0] not in DATED}
         complain(["no time is shown"] * (not times), "let the jobs of the pretend cloud have times")
-
-        async def check(stage: Stage) -> None:
-            for written, counted in _NOT_SET:
-                stage.gateway.spoil = _untimed(written, counted)
-                await stage.polls(2)
-                now = await stage.scrape()
-                shown = [
-                    key
-                    for key, value in now.shown.items()
-                    if key[0].endswith("_seconds") and key[0] not in DATED and value != usual.get(key)
-                ]
-                shown += [key for key in times if key in now.shown and key not in shown]
-                complaints = [f"{words(key)} is {now.shown[key]:.0f}, of a time that is not set" for key in shown]
-                listed = {labels["job_id"] for labels, _ in now.of("trainfleet_job_info")}
-                complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
-                complain(
-                    [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
-                    "read times by unix_time of providers/values.py, which answers None for such ones",
-                )
-
-        self.on_stage(check)
-
-    def test_part_what_vanished_goes(self) -> None:
-        """A deleted job has no series, and the other jobs do not change."""
-
-        async def check(stage: Stage) -> None:
-            await stage.polls(2)
-            before = await stage.scrape()
-            job_id = min(stage.cloud.live_jobs())
-            stage.cloud.forget(job_id)
-            await stage.polls(KEPT_POLLS + 2)
-            now = await stage.scrape()
-            complaints = [f"still there: {words(key)}" for key in now.shown if _is_of(key, job_id)]
-            complaints += [
-                f"gone with it: {words(key)}"
-                for key in missing(now, before)
-                if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
+        for written, counted in _NOT_SET:
+            with stage.spoilt(_untimed(written, counted)):
+                now = await stage.page(2)
+            complaints = [
+                f"{words(key)} is {value:.0f}, of a time that is not set"
+                for key, value in now.shown.items()
+                if key in times or (key[0].endswith("_seconds") and key[0] not in DATED and value != usual.get(key))
             ]
-            complaints += [f"{name} fails" for name in now.failing]
-            complain(complaints, "publish each part again, from what this poll found; look up the missing by their ids")
+            listed = {labels["job_id"] for labels, _ in now.of("trainfleet_job_info")}
+            complaints += [f"job {job_id} is lost with it" for job_id in self.good.truth.keys() - listed]
+            complain(
+                [f"with {written!r} and {counted} for every time: {text}" for text in complaints],
+                "read times by unix_time of providers/values.py, which answers None for such ones",
+            )
 
-        self.on_stage(check)
+    @on_stage()
+    async def test_part_what_vanished_goes(self, stage: Stage) -> None:
+        """A deleted job has no series, and the other jobs do not change."""
+        before = await stage.page(2)
+        job_id = min(stage.cloud.live_jobs())
+        stage.cloud.forget(job_id)
+        now = await stage.page(KEPT_POLLS + 2)
+        complaints = [f"still there: {words(key)}" for key in now.shown if _is_of(key, job_id)]
+        complaints += [
+            f"gone with it: {words(key)}"
+            for key in missing(now, before)
+            if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
+        ]
+        complaints += [f"{name} fails" for name in now.failing]
+        complain(complaints, "publish each part again, from what this poll found; look up the missing by their ids")
 
-    def test_part_how_a_job_ends_is_shown_and_counted(self) -> None:
+    @on_stage()
+    async def test_part_how_a_job_ends_is_shown_and_counted(self, stage: Stage) -> None:
         """Each job that ended and left the lists of live jobs is counted once and shown with its final status."""
-        told_as = {status: word for word, status in reversed(list(self.statuses.items())) if status in FINISHED}
-        live = sorted(self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item))
-        ends = {job_id: status for (job_id, _), status in zip(live, told_as, strict=False)}
+        word_of = {status: word for word, status in reversed([*self.statuses.items()]) if status in FINISHED}
+        ends = dict(zip(self._running_first(), word_of, strict=False))
+        before = await stage.page(2)
+        for job_id, status in ends.items():
+            stage.cloud.end(job_id, word_of[status])
+        now = await stage.page(self.recovery_polls + 2)
+        complaints = [*_not_shown_as(now, ends), *_not_counted(now, before, Counter(ends.values()), word_of)]
+        counted = {labels["platform_status"] for labels, _ in now.of("trainfleet_jobs")}
+        live = [word for word, status in self.statuses.items() if status not in FINISHED and word in counted]
+        complaints += [*_miscounted(now, stage.cloud.live_jobs(), live), *(f"{name} fails" for name in now.failing)]
+        complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
 
-        async def check(stage: Stage) -> None:
-            await stage.polls(2)
-            before = await stage.scrape()
-            for job_id, status in ends.items():
-                stage.cloud.end(job_id, told_as[status])
-            await stage.polls(self.recovery_polls + 2)
-            now = await stage.scrape()
-            complaints = []
-            for job_id, status in ends.items():
-                found = now.states_of(job_id)
-                if found != [str(status)]:
-                    complaints.append(f"job {job_id} ended as {told_as[status]!r} and is shown as {found or 'nothing'}")
-            for status in told_as:
-                counted = now.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
-                ended = list(ends.values()).count(status)
-                if counted != ended:
-                    complaints.append(f"{counted:.0f} more jobs are counted as {status}, where {ended} ended so")
-            for word, status in self.statuses.items():
-                lives = status not in FINISHED
-                known = [value for _, value in now.of("trainfleet_jobs", platform_status=word)]
-                true = list(stage.cloud.live_jobs().values()).count(word)
-                if lives and known and sum(known) != true:
-                    complaints.append(f"{sum(known):.0f} jobs are counted as {word!r}, where the cloud has {true}")
-            complaints += [f"{name} fails" for name in now.failing]
-            complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
-
-        self.on_stage(check)
-
-    def test_part_live_jobs_do_not_need_the_ended_ones(self) -> None:
+    @on_stage()
+    async def test_part_live_jobs_do_not_need_the_ended_ones(self, stage: Stage) -> None:
         """A job of each workspace ends, and the cloud rejects calls about these jobs.
 
         The page shows the live jobs now, and the ended jobs later.
         """
         word, status = next((word, status) for word, status in self.statuses.items() if status in FINISHED)
-        by_state = sorted(
-            self.good.truth.items(), key=lambda item: (self.statuses[item[1]] is not Status.RUNNING, item)
+        homes = self._homes()
+        ended = {homes.get(job_id, ""): job_id for job_id in reversed(self._running_first())}.values()
+        before = await stage.page(2)
+        for job_id in ended:
+            stage.cloud.end(job_id, word)
+        live = dict(stage.cloud.live_jobs())
+        with stage.spoilt(_refused(ended, live)):
+            now = await stage.page(KEPT_POLLS + 2)
+        if not stage.gateway.spoilt:
+            pytest.skip("no answer is about jobs that ended, and not about live ones")
+        complaints = _not_shown_as(now, {job_id: self.statuses[state] for job_id, state in live.items()})
+        complaints += _miscounted(now, live, {*live.values(), *(self.good.truth[job_id] for job_id in ended)})
+        complaints += ["no error is counted"] * (now.total(ERRORS) <= before.total(ERRORS))
+        after = await stage.page(max(self.recovery_polls, self.refusal_polls) + 1)
+        complaints += [f"{text} afterwards" for text in _not_shown_as(after, dict.fromkeys(ended, status))]
+        complaints += _not_counted(after, before, Counter({status: len(ended)}), [status])
+        complaints += [f"{name} fails" for name in after.failing]
+        complain(
+            complaints,
+            "catch CloudError around each look-up: note it by part.failed, and settle its job as `unresolved`",
         )
-        homes = {labels["job_id"]: labels["workspace_id"] for labels, _ in self.good.page.of("trainfleet_job_info")}
-        ended = {homes.get(one, ""): one for one, _ in reversed(by_state)}.values()
 
-        async def check(stage: Stage) -> None:
-            await stage.polls(2)
-            before = await stage.scrape()
-            for job_id in ended:
-                stage.cloud.end(job_id, word)
-            live = dict(stage.cloud.live_jobs())
-            stage.gateway.spoil = _refused(ended, live)
-            await stage.polls(KEPT_POLLS + 2)
-            now = await stage.scrape()
-            if not stage.gateway.spoilt:
-                pytest.skip("no answer is about jobs that ended, and not about live ones")
-            complaints = []
-            for one, state in live.items():
-                shown = now.states_of(one)
-                if shown != [str(self.statuses[state])]:
-                    complaints.append(f"live job {one} is {state!r}, and is shown as {shown or 'nothing'}")
-            for state in {*live.values(), *(self.good.truth[job_id] for job_id in ended)}:
-                counted = now.total("trainfleet_jobs", platform_status=state)
-                true = list(live.values()).count(state)
-                if counted != true:
-                    complaints.append(f"{counted:.0f} jobs are counted as {state!r}, where the cloud has {true}")
-            if now.total(ERRORS) <= before.total(ERRORS):
-                complaints.append("no error is counted")
-            stage.gateway.spoil = lambda arrival, answer: None
-            await stage.polls(max(self.recovery_polls, self.refusal_polls) + 1)
-            after = await stage.scrape()
-            for job_id in ended:
-                found = after.states_of(job_id)
-                if found != [str(status)]:
-                    complaints.append(
-                        f"job {job_id} ended as {word!r}, and is shown as {found or 'nothing'} afterwards"
-                    )
-            ends = after.total(_ENDED, status=str(status)) - before.total(_ENDED, status=str(status))
-            if ends != len(ended):
-                complaints.append(f"{ends:.0f} more jobs are counted as {status}, where {len(ended)} ended so")
-            complaints += [f"{name} fails" for name in after.failing]
-            complain(
-                complaints,
-                "catch CloudError around each look-up: note it by part.failed, and settle its job as `unresolved`",
-            )
-
-        self.on_stage(check)
-
-    def test_part_a_job_of_two_lists_is_shown_once(self) -> None:
+    @on_stage()
+    async def test_part_a_job_of_two_lists_is_shown_once(self, stage: Stage) -> None:
         """If two lists have the same job, such as a moved one, each series is on the page only once."""
-
-        homes = {
-            labels["job_id"]: labels["workspace_id"]
-            for labels, _ in self.good.page.of("trainfleet_job_info")
-            if labels["job_id"] in self.good.truth
-        }
+        homes = {job_id: home for job_id, home in self._homes().items() if job_id in self.good.truth}
         job_id = min(homes)
         others = sorted(other for other, home in homes.items() if home != homes[job_id])
         if not others:
             pytest.skip("all jobs are in one workspace")
+        await stage.polls(1)
+        with stage.spoilt(_elsewhere(job_id, others[0])):
+            for _ in range(3):
+                try:
+                    page = await stage.page(1)
+                except ValueError as error:  # the page has a duplicate series
+                    complain([str(error)], _ONE_OWNER)
+        states = page.states_of(job_id)
+        rows = list(page.of("trainfleet_job_info", job_id=job_id))
+        complaints = [f"job {job_id} has {len(rows)} rows of trainfleet_job_info"] * (len(rows) != 1)
+        complain([*complaints, *([f"job {job_id} is in {len(states)} states"] * (len(states) != 1))], _ONE_OWNER)
 
-        async def check(stage: Stage) -> None:
-            await stage.polls(1)
-            stage.gateway.spoil = _Elsewhere(job_id, others[0])
-            try:
-                for _ in range(3):
-                    await stage.polls(1)
-                    page = await stage.scrape()
-            except AssertionError as error:  # the page has a duplicate series
-                complain([str(error)], _ONE_OWNER)
-                raise
-            states = [labels for labels, value in page.of("trainfleet_job_status", job_id=job_id) if value]
-            rows = list(page.of("trainfleet_job_info", job_id=job_id))
-            complaints = [f"job {job_id} has {len(rows)} rows of trainfleet_job_info"] * (len(rows) != 1)
-            complaints += [f"job {job_id} is in {len(states)} states"] * (len(states) != 1)
-            complain(complaints, _ONE_OWNER)
+    def _running_first(self) -> list[str]:
+        """Return the live jobs, those that run first."""
+        truth = self.good.truth
+        return sorted(truth, key=lambda job_id: (self.statuses[truth[job_id]] is not Status.RUNNING, job_id))
 
-        self.on_stage(check)
+    def _homes(self) -> dict[str, str]:
+        """Return the workspace of each job."""
+        return {labels["job_id"]: labels["workspace_id"] for labels, _ in self.good.page.of("trainfleet_job_info")}
 
-    def _nothing_new(self, operations: Sequence[str], spoil: Callable[[str], Spoil], what: str) -> None:
+    def _nothing_new(self, operations: Sequence[str], spoil: Callable[[], Spoil], what: str) -> None:
         """If the responses of one operation are invalid, a collector fails and the page does not change."""
 
         async def main(folder: Path) -> None:
             async with self.stage(folder) as stage:
-                await stage.polls(2)
-                before = await stage.scrape()
+                before = await stage.page(2)
                 for operation in operations:
-                    stage.gateway.spoil = spoil(operation)
-                    await stage.polls(1)
-                    now = await stage.scrape()
-                    complaints = [f"gone: {words(key)}" for key in missing(now, before)]
-                    complaints += [f"not as before: {words(key)} {now.shown[key]}" for key in wrong(now, before)]
-                    failing = now.failing
-                    if not failing and operation not in self.copes:
+                    with stage.spoilt(only(operation, spoil())):
+                        now = await stage.page(1)
+                    complaints = gone(now, before) + shown(wrong(now, before), now, "not as before")
+                    if not now.failing and operation not in self.copes:
                         complaints.append("no collector says that it fails")
-                    complain([f"{operation}, {what}: {text}" for text in complaints], _WHOLE)
-                    stage.gateway.spoil = lambda arrival, answer: None
+                    complain([f"{operation}, {what}: {text}" for text in complaints], _COMPLETE)
                     await stage.polls(self.recovery_polls + 1)
 
         if operations:
             self.play(main)
 
 
-_ONE_OWNER = "ask JobRegistry.taken which jobs another workspace lists, right before settling them"
+def _not_shown_as(page: Page, wanted: Mapping[str, Status]) -> list[str]:
+    """Return the jobs that the page does not show with these statuses."""
+    return [
+        f"job {job_id} is {status}, and is shown as {page.states_of(job_id) or 'nothing'}"
+        for job_id, status in wanted.items()
+        if page.states_of(job_id) != [str(status)]
+    ]
+
+
+def _not_counted(now: Page, before: Page, ended: Counter[Status], statuses: Iterable[Status]) -> list[str]:
+    """Return the statuses whose count of finished jobs did not grow by the number of jobs that ended so."""
+    counted = {each: now.total(_ENDED, status=str(each)) - before.total(_ENDED, status=str(each)) for each in statuses}
+    return [
+        f"{more:.0f} more jobs are counted as {status}, where {ended[status]} ended so"
+        for status, more in counted.items()
+        if more != ended[status]
+    ]
+
+
+def _miscounted(page: Page, live: Mapping[str, str], words_of_states: Iterable[str]) -> list[str]:
+    """Return the states in which the page counts another number of jobs than the cloud has."""
+    truth = Counter(live.values())
+    counted = {word: page.total("trainfleet_jobs", platform_status=word) for word in words_of_states}
+    return [
+        f"{count:.0f} jobs are counted as {word!r}, where the cloud has {truth[word]}"
+        for word, count in counted.items()
+        if count != truth[word]
+    ]
 
 
 def _is_of(key: Key, job_id: str) -> bool:
@@ -323,24 +272,15 @@ def _is_state(key: Key) -> bool:
     return key[0].endswith(("_status", "_holds_resources", "_evicted"))
 
 
-def _after_the_first(operation: str) -> Spoil:
-    """Respond with 500 to all requests that differ from the first request of that operation."""
-    first: list[str] = []
+def _after_the_first() -> Spoil:
+    """Respond with 500 to all requests that differ from the first request."""
+    first: list[tuple[str, bytes]] = []
 
     def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        if arrival.operation != operation:
-            return None
-        asked = _asked(arrival)
-        if not first:
-            first.append(asked)
-        return None if asked == first[0] else JSONResponse({"message": "made to fail"}, 500)
+        first.append((arrival.target, arrival.body))
+        return None if first[-1] == first[0] else JSONResponse({"message": "made to fail"}, 500)
 
     return spoil
-
-
-def _asked(arrival: Arrival) -> str:
-    """Return the query of a request without the values that differ between attempts; a signed query is complete."""
-    return arrival.target + arrival.body.decode("utf-8", "replace")
 
 
 def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
@@ -355,48 +295,32 @@ def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
     return spoil
 
 
-class _Half:
+def _half() -> Spoil:
     """Leave out every second row from all responses, and keep the stated length of the list."""
+    kept: dict[bytes, bool] = {}
 
-    def __init__(self, operation: str) -> None:
-        self._operation = operation
-        self._comes: dict[bytes, bool] = {}
+    def is_kept(row: Any) -> bool:
+        return kept.setdefault(dumps(row), len(kept) % 2 == 0)
 
-    def __call__(self, arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
-        if arrival.operation != self._operation or not isinstance(payload, dict):
-            return None
-        change_rows(payload, lambda rows: [row for row in rows if self._takes(dumps(row))])
-        return answer.response(dumps(payload))
-
-    def _takes(self, row: bytes) -> bool:
-        return self._comes.setdefault(row, len(self._comes) % 2 == 0)
+    return spoiling(lambda payload: change_rows(payload, lambda rows: [row for row in rows if is_kept(row)]))
 
 
 def _with_row(job_id: str, odd: object) -> Spoil:
-    """Replace a job's row in every list of several rows."""
+    """Replace a job's row in every list."""
 
-    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
+    def change(payload: Any) -> Any:
         if not any(holds(rows, job_id) for rows in lists(payload)):
             return None
-        change_rows(payload, lambda rows: [odd if holds(row, job_id) else row for row in rows])
-        return answer.response(dumps(payload))
+        return change_rows(payload, lambda rows: [odd if holds(row, job_id) else row for row in rows])
 
-    return spoil
+    return spoiling(change)
 
 
-def _without_numbers(arrival: Arrival, answer: Answer) -> Response | None:
-    def change(name: str, value: Any) -> Any:
-        if is_identity(name) or isinstance(value, bool) or value is None:
-            return value
-        is_number = isinstance(value, int | float) or _NUMERIC.fullmatch(str(value)) is not None
-        return REMOVED if is_number else value
-
-    payload = answer.payload
-    if not change_rows(payload, lambda rows: [change_leaves(row, change) for row in rows]):
-        return None
-    return answer.response(dumps(payload))
+def _without_number(name: str, value: Any) -> Any:
+    if is_identity(name) or isinstance(value, bool) or value is None:
+        return value
+    is_number = isinstance(value, int | float) or _NUMERIC.fullmatch(str(value)) is not None
+    return REMOVED if is_number else value
 
 
 def _untimed(written: str, counted: int) -> Spoil:
@@ -410,28 +334,23 @@ def _untimed(written: str, counted: int) -> Spoil:
         is_time = any(abs(float(value) / scale - time.time()) < _TEN_YEARS for scale in (1, 1000))
         return type(value)(counted) if is_time else value
 
+    return spoiling_leaves(change)
+
+
+def _elsewhere(job_id: str, other_id: str) -> Spoil:
+    """Replace another job's row by this job's row in all lists; totals stay correct."""
+    rows_of: dict[str, Any] = {}
+    """This job's row in the lists of each operation."""
+
     def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
-        return None if payload is None else answer.response(dumps(change_leaves(payload, change)))
+        def change(payload: Any) -> Any:
+            for rows in lists(payload):
+                rows_of.update((arrival.operation, row) for row in rows if holds(row, job_id))
+            mine = rows_of.get(arrival.operation)
+            if mine is None or holds(payload, job_id) or not any(holds(rows, other_id) for rows in lists(payload)):
+                return None
+            return change_rows(payload, lambda rows: [mine if holds(row, other_id) else row for row in rows])
+
+        return spoiling(change)(arrival, answer)
 
     return spoil
-
-
-class _Elsewhere:
-    """Replaces another job's row by this job's row in all lists; totals stay correct."""
-
-    def __init__(self, job_id: str, place: str) -> None:
-        self._job_id = job_id
-        self._place = place
-        self._rows: dict[str, Any] = {}
-        """Return the job's row in the lists of each operation."""
-
-    def __call__(self, arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
-        for rows in lists(payload):
-            self._rows.update((arrival.operation, row) for row in rows if holds(row, self._job_id))
-        mine = self._rows.get(arrival.operation)
-        if mine is None or holds(payload, self._job_id) or not any(holds(rows, self._place) for rows in lists(payload)):
-            return None
-        change_rows(payload, lambda rows: [mine if holds(row, self._place) else row for row in rows])
-        return answer.response(dumps(payload))

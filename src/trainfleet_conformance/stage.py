@@ -12,7 +12,6 @@ import ssl
 import sys
 import time
 import warnings
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
@@ -23,7 +22,7 @@ from unittest import mock
 import httpx
 import yaml
 
-from trainfleet_conformance.gateway import Gateway, PretendCloud, Signatures
+from trainfleet_conformance.gateway import Gateway, PretendCloud, Signatures, Spoil, keep
 from trainfleet_conformance.page import Page, check_both
 from trainfleet_conformance.planted import Planted, authorizations, hits
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
@@ -38,7 +37,6 @@ POLL_TIMEOUT = 50.0
 KEPT_POLLS = 1
 _QUIET = 57.0
 """Seconds after its start at which a poll has ended in any case."""
-_REQUESTS = "trainfleet_exporter_api_requests_total"
 _OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
 _PROOFS = 40
 """The number of requests whose tokens and signatures the kit searches for; all would take too long."""
@@ -94,6 +92,20 @@ class Stage:
         end = self._origin + (self._polls - 1) * INTERVAL + _QUIET
         await asyncio.sleep(end - asyncio.get_running_loop().time())
 
+    async def page(self, polls: int) -> Page:
+        """Wait for so many polls, and scrape."""
+        await self.polls(polls)
+        return await self.scrape()
+
+    @contextmanager
+    def spoilt(self, spoil: Spoil) -> Iterator[None]:
+        """Change responses inside this block."""
+        self.gateway.spoil = spoil
+        try:
+            yield
+        finally:
+            self.gateway.spoil = keep
+
     async def during_a_poll(self) -> None:
         """Wait until the next poll has begun; a poll that hangs has not ended then."""
         begun = self._origin + self._polls * INTERVAL + 2
@@ -101,14 +113,9 @@ class Stage:
 
     async def stop(self) -> float:
         """Stop the exporter. Return the seconds that it took."""
-        began = asyncio.get_running_loop().time()
+        began = time.time()
         await self.daemon.stop()
-        return asyncio.get_running_loop().time() - began
-
-    @staticmethod
-    def now() -> float:
-        """Unix seconds."""
-        return time.time()
+        return time.time() - began
 
     def leaks(self, planted: Planted, **more: str) -> list[str]:
         """Return the outputs that have a secret, or a signature or token made with it."""
@@ -141,25 +148,15 @@ class Stage:
         """Reload the config. Return the response."""
         return (await self._client.post("/-/reload")).text
 
-    def counted(self, page: Page) -> Counter[tuple[str, str]]:
-        """Return the attempts that the page counts, by API and operation."""
-        found: Counter[tuple[str, str]] = Counter()
-        for labels, value in page.of(_REQUESTS):
-            found[labels["api"], labels["operation"]] += int(value)
-        return found
-
-    def arrived(self) -> Counter[tuple[str, str]]:
-        """Return the requests that have arrived, by API and operation."""
-        return Counter((arrival.api, arrival.operation) for arrival in self.gateway.arrivals)
-
     async def aclose(self) -> None:
         await self._client.aclose()
 
 
-class Logs:
+class Logs(logging.Handler):
     """The log: the exporter's lines at debug level, and the messages of the provider's package before redaction."""
 
     def __init__(self, package: str) -> None:
+        super().__init__(logging.DEBUG)
         self._package = package
         self._written = io.StringIO()
         self._said: list[str] = []
@@ -174,17 +171,21 @@ class Logs:
         """Messages of the provider's package with all their arguments, at every level."""
         return "\n".join(self._said)
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message of the provider."""
+        if record.name.partition(".")[0] == self._package:
+            self._said.append(f"{record.getMessage()} {getattr(record, 'fields', '')} {record.exc_info or ''}")
+
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Capture the logs of this process, and restore them at the end."""
         root = logging.getLogger()
-        handlers, level, hook, warn = list(root.handlers), root.level, sys.excepthook, warnings.showwarning
+        handlers, level, hook, warn = root.handlers[:], root.level, sys.excepthook, warnings.showwarning
         levels = {name: logging.getLogger(name).level for name in LIBRARIES}
         set_up_logs("debug", "logfmt", self._written)
         # If the test runner turns a warning into an exception, the exception is more useful than a log line.
         sys.excepthook, warnings.showwarning = hook, warn
-        listener = _Listener(self._package, self._said)
-        root.addHandler(listener)
+        root.addHandler(self)
         try:
             yield
         finally:
@@ -192,17 +193,6 @@ class Logs:
             root.setLevel(level)
             for name, before in levels.items():
                 logging.getLogger(name).setLevel(before)
-
-
-class _Listener(logging.Handler):
-    def __init__(self, package: str, said: list[str]) -> None:
-        super().__init__(logging.DEBUG)
-        self._package = package
-        self._said = said
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] == self._package:
-            self._said.append(f"{record.getMessage()} {getattr(record, 'fields', '')} {record.exc_info or ''}")
 
 
 @cache

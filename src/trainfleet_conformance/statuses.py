@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from starlette.responses import Response
-
-from trainfleet_conformance.answers import change_leaves, dumps, holds, lists
-from trainfleet_conformance.case import ProviderCase, complain
-from trainfleet_conformance.gateway import Answer, Arrival
+from trainfleet_conformance.answers import change_leaves, holds, lists, spoiling
+from trainfleet_conformance.case import ProviderCase, complain, on_stage
+from trainfleet_conformance.gateway import Spoil
+from trainfleet_conformance.page import ERRORS
 from trainfleet_conformance.stage import Stage
 from trainfleet_exporter.model import FINISHED, Status
 
@@ -51,48 +50,39 @@ class StatusChecks(ProviderCase):
                 complaints.append(f"{word[:40]!r} is taken for {found}")
         complain(complaints, "answer Status.UNKNOWN for every word that is not in the table: STATUS.get(word, UNKNOWN)")
 
-    def test_status_a_new_word_is_shown_as_unknown(self) -> None:
+    @on_stage()
+    async def test_status_a_new_word_is_shown_as_unknown(self, stage: Stage) -> None:
         """The page shows and counts a job in an unknown state, and labels it with the cloud's word."""
-
-        async def check(stage: Stage) -> None:
-            job_id = next(key for key, word in stage.cloud.live_jobs().items() if self.statuses[word] not in FINISHED)
-            word = stage.cloud.live_jobs()[job_id]
-            stage.gateway.spoil = _renamed(job_id, word)
-            await stage.polls(2)
-            page = await stage.scrape()
-            complaints = []
-            found = page.of("trainfleet_job_status", job_id=job_id)
-            states = [labels["status"] for labels, value in found if value]
-            if states != [str(Status.UNKNOWN)]:
-                complaints.append(f"job {job_id} in the state {NEW_WORD!r} is shown as {states or 'nothing'}")
-            if not list(page.of("trainfleet_job_platform_status", job_id=job_id, platform_status=NEW_WORD)):
-                complaints.append(f"job {job_id} does not show {NEW_WORD!r} as its platform_status")
-            counted = page.total("trainfleet_jobs", status="unknown", platform_status=NEW_WORD)
-            if counted != 1:
-                complaints.append(f"{counted:.0f} jobs are counted as unknown, {NEW_WORD!r}")
-            internal = page.total("trainfleet_exporter_collector_errors_total", reason="internal")
-            if internal:
-                complaints.append("the provider raises what it should not")
-            complain(complaints, "keep a job whose state is unknown: status UNKNOWN, its word in platform_status")
-
-        self.on_stage(check)
+        live = stage.cloud.live_jobs()
+        job_id, word = next(item for item in live.items() if self.statuses[item[1]] not in FINISHED)
+        with stage.spoilt(_renamed(job_id, word)):
+            page = await stage.page(2)
+        complaints = []
+        states = page.states_of(job_id)
+        if states != [str(Status.UNKNOWN)]:
+            complaints.append(f"job {job_id} in the state {NEW_WORD!r} is shown as {states or 'nothing'}")
+        if not list(page.of("trainfleet_job_platform_status", job_id=job_id, platform_status=NEW_WORD)):
+            complaints.append(f"job {job_id} does not show {NEW_WORD!r} as its platform_status")
+        counted = page.total("trainfleet_jobs", status="unknown", platform_status=NEW_WORD)
+        if counted != 1:
+            complaints.append(f"{counted:.0f} jobs are counted as unknown, {NEW_WORD!r}")
+        if page.total(ERRORS, reason="internal"):
+            complaints.append("the provider raises what it should not")
+        complain(complaints, "keep a job whose state is unknown: status UNKNOWN, its word in platform_status")
 
 
-def _renamed(job_id: str, word: str) -> Any:
+def _renamed(job_id: str, word: str) -> Spoil:
     """Give one job another state in all responses."""
 
-    def rename(name: str, value: Any) -> Any:
-        return NEW_WORD if value == word else value
+    def renamed(value: Any) -> Any:
+        return change_leaves(value, lambda name, leaf: NEW_WORD if leaf == word else leaf)
 
-    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
-        changed = False
-        for rows in lists(payload):
-            for place, row in enumerate(rows):
-                if holds(row, job_id) and holds(row, word):
-                    rows[place], changed = change_leaves(row, rename), True
-        if not changed and holds(payload, job_id) and holds(payload, word):
-            payload, changed = change_leaves(payload, rename), True
-        return answer.response(dumps(payload)) if changed else None
+    def change(payload: Any) -> Any:
+        mine = [(rows, row) for rows in lists(payload) for row in rows if holds(row, job_id) and holds(row, word)]
+        for rows, row in mine:
+            rows[rows.index(row)] = renamed(row)
+        if mine:
+            return payload
+        return renamed(payload) if holds(payload, job_id) and holds(payload, word) else None
 
-    return spoil
+    return spoiling(change)

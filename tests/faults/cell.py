@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from tests.faults.columns import KEPT, LESS, OTHER, REPORTED, SAME, SHUT, VOID, Column
 from tests.faults.judges import nothing_else
 from tests.faults.operations import beside
-from tests.faults.page import Page, matching, missing, words, wrong
 from tests.faults.row import Row
 from tests.faults.site import INTERVAL, Footprint, Site
+from trainfleet_conformance.page import Page, matching, missing, words, wrong
 
 AFFECTED = "affected"
 _MOST_COMPLAINTS = 4

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from tests.faults.page import Key, Page, words, wrong
+from trainfleet_conformance.page import Key, Page, words, wrong
 
 Judge = Callable[[Page, Page], list[str]]
 

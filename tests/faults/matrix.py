@@ -10,11 +10,11 @@ from pathlib import Path
 from tests.faults.cell import Cell, Trial
 from tests.faults.columns import COLUMNS, Column
 from tests.faults.operations import SECRETS
-from tests.faults.page import Page
 from tests.faults.row import Row
 from tests.faults.site import Site, open_site
 from tests.support.clock import run_stepped
 from tests.support.planted import hits, quoted_proofs
+from trainfleet_conformance.page import Page
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.server import CLOUDS
 

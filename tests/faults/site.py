@@ -22,8 +22,8 @@ from unittest import mock
 import httpx
 
 from tests.faults.columns import SHUT, Column
-from tests.faults.page import Page, check_both
 from tests.faults.row import Row
+from trainfleet_conformance.page import Page, check_both
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import load_config
 from trainfleet_exporter.process.logs import set_up_logs

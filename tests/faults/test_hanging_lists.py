@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.modelarts_rows import MODELARTS
-from tests.faults.page import missing, wrong
 from tests.faults.pai_rows import PAI
 from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
+from trainfleet_conformance.page import missing, wrong
 from trainfleet_simulator import Fault, Simulator
 
 ROWS = [row for row in (*PAI, *MODELARTS) if row.operation in ("ListWorkspaces", "ListQuotas", "ListPools")]

@@ -9,11 +9,11 @@ import pytest
 
 from tests.faults.judges import nothing_else
 from tests.faults.modelarts_rows import MODELARTS
-from tests.faults.page import Key, Page, missing
 from tests.faults.pai_rows import PAI
 from tests.faults.row import Row
 from tests.faults.site import open_site
 from tests.support.clock import run_stepped
+from trainfleet_conformance.page import Key, Page, missing
 from trainfleet_simulator import Simulator
 
 ROWS = {"12345": replace(PAI[1], workspaces=()), "c7d8e9fa0b1c2d3e4f5061728394a5b6": MODELARTS[1]}

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.exposition import generate_latest as generate_text
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES
@@ -18,7 +19,6 @@ from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.deflate import Deflater
 
 from .examples import EXAMPLES
-from .reading import parse_openmetrics
 
 OWN = b"# HELP own x\n# TYPE own gauge\nown 1\n"
 FAMILY = FAMILIES[1].name

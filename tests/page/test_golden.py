@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from trainfleet_conformance.page import check as check_page
+from trainfleet_conformance.page import check_both
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings
 
 from .examples import EXAMPLES, JOB_LABELS
-from .reading import check as check_page
-from .reading import check_both, parse_openmetrics, parse_text
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -47,7 +49,7 @@ def test_whole_page_in_openmetrics() -> None:
 def test_both_formats_parse_and_say_the_same() -> None:
     text, openmetrics = (page(fmt, *EXAMPLES).decode() for fmt in (Format.TEXT, Format.OPENMETRICS))
     assert check_both(text, openmetrics)
-    by_text, by_openmetrics = parse_text(text), parse_openmetrics(openmetrics)
+    by_text, by_openmetrics = list(parse_text(text)), list(parse_openmetrics(openmetrics))
     assert [family.name for family in by_text] == [f.name.removesuffix("_total") for f in FAMILIES]
     assert [(f.name, f.documentation, f.type, f.samples) for f in by_text] == [
         (f.name, f.documentation, f.type, f.samples) for f in by_openmetrics

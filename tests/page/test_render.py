@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from trainfleet_conformance.page import samples
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.model import Job, JobCount, Pod, PodUsage, Readings, Status, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 
 from .examples import EXAMPLES, JOB_LABELS
-from .reading import samples
 
 ALL = [found for examples in EXAMPLES.values() for found in examples]
 

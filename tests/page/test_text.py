@@ -7,10 +7,11 @@ import math
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from trainfleet_conformance.page import sample
 from trainfleet_exporter.page.text import escape_label, format_value, format_values
-
-from .reading import parse_openmetrics, parse_text, sample
 
 any_text = st.text(st.characters(exclude_categories=[]))  # half surrogate pairs too
 awkward = st.text(st.sampled_from('\\"\n\r\t\0n{}=, #\x85\u2028\ud800😀é'))
