@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from deploy.generator.dashboards.dashboard import dashboard
-from deploy.generator.dashboards.fleet import JOB_LINK
-from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
+from deploy.generator.dashboards.panels import (
+    IDLE_TO_BUSY,
+    Panel,
+    Query,
+    Scale,
+    bars,
+    money,
+    row,
+    share,
+    stat,
+    timeseries,
+)
 from deploy.generator.dashboards.promql import (
     P,
     at_prices,
@@ -75,42 +85,30 @@ def _total() -> list[Panel]:
             Query(_wasted_share("charged_to"), "wasted"),
             scale=_WASTE,
         ),
-        stat(
+        money(
             "Cost",
             "Cost of the held accelerators, by the table of prices.",
-            "none",
             Query(_cost("charged_to", "held", "currency"), "{{currency}}"),
-            text="value_and_name",
-            decimals=0,
             width=5,
         ),
-        stat(
+        money(
             "Cost of the waste",
             "Cost of the wasted accelerators.",
-            "none",
             Query(_cost("charged_to", "wasted", "currency"), "{{currency}}"),
             scale=Scale("orange"),
-            text="value_and_name",
-            decimals=0,
             width=5,
         ),
-        stat(
+        money(
             "Cost of idle jobs",
             "Cost of accelerators while the utilization of their jobs was below the idle threshold.",
-            "none",
             Query(_cost("charged_to", "idle", "currency"), "{{currency}}"),
             scale=Scale("orange"),
-            text="value_and_name",
-            decimals=0,
             width=5,
         ),
-        stat(
+        money(
             "Cost per hour now",
             "Cost for an hour of the accelerators that are held now.",
-            "none",
             Query(f"sum by (currency) (charged_to:trainfleet_held_cost:per_hour{{{_SOME}}})", "{{currency}}"),
-            text="value_and_name",
-            decimals=0,
             width=5,
         ),
         stat(
@@ -157,28 +155,28 @@ def _who() -> list[Panel]:
         _ledger(
             "Users",
             "user",
-            {"provider": Column("Provider"), "user_name": Column("User")},
+            "provider user_name",
             by_user,
             with_user,
         ),
         _ledger(
             "Workspaces",
             "workspace",
-            {"provider": Column("Provider"), "workspace_name": Column("Workspace")},
+            "provider workspace_name",
             "provider, workspace_id",
             with_workspace,
         ),
         _ledger(
             "Pools",
             "pool",
-            {"provider": Column("Provider"), "pool_name": Column("Pool")},
+            "provider pool_name",
             "provider, pool_id",
             with_pool,
         ),
         _ledger(
             "Charged to",
             "charged_to",
-            {"provider": Column("Provider"), "charged_to": Column("Charged to")},
+            "provider charged_to",
             "provider, charged_to",
             with_charged_to,
         ),
@@ -248,12 +246,10 @@ def _over_time() -> list[Panel]:
             ),
             stacked=True,
         ),
-        timeseries(
+        share(
             "Utilization by user",
             "Utilization of measured jobs, weighted by the accelerators of each job.",
-            "percentunit",
             Query(with_user(f"{used}\n/ ({used} + {wasted} > 0)"), user),
-            limits=(0, 1),
             scale=IDLE_TO_BUSY,
         ),
     ]
@@ -271,12 +267,7 @@ def _jobs() -> list[Panel]:
         table(
             "Jobs with the most waste",
             f"Accelerator-hours of the {_MOST} jobs with the most waste within the chosen time.",
-            {
-                "provider": Column("Provider"),
-                "job_name": Column("Job", link=JOB_LINK),
-                "job_id": Column("Job id"),
-                "user_name": Column("User"),
-            },
+            "provider job_name job_id user_name",
             [
                 Column("Wasted", f"{wasted}\n* on ({by}) group_left ({whose})\n{names}", "h", decimals=1),
                 Column("Held", f"{_hours('job', 'held', by)}\n{those}", "h", decimals=1),

@@ -12,6 +12,7 @@ from deploy.generator.dashboards.panels import (
     Query,
     Scale,
     row,
+    share,
     stat,
     states,
     timeseries,
@@ -129,7 +130,7 @@ def _collectors() -> list[Panel]:
         table(
             "Collectors",
             "The latest poll of each collector. Limits may make the interval longer than the configured one.",
-            {"provider": Column("Provider"), "collector": Column("Collector")},
+            "provider collector",
             [
                 Column("State", _collector("success", "min"), words=_WELL),
                 Column("Last success", _SINCE_SUCCESS, "s", Scale("text", ((1800, "red"),))),
@@ -162,13 +163,11 @@ def _collectors() -> list[Panel]:
             Query(f"({_SINCE_SUCCESS})\n/ {_collector('interval_seconds')}", COLLECTOR),
             scale=Scale("text", ((5, "red"),)),
         ),
-        timeseries(
+        share(
             "Share of the interval that polls take",
             "Duration of the latest poll divided by the interval. Close to 1, the collector cannot keep its interval. "
             "Per-job collectors spread their calls over the interval on purpose.",
-            "percentunit",
             Query(f"{_collector('duration_seconds')}\n/ {_collector('interval_seconds')}", COLLECTOR),
-            limits=(0, 1),
         ),
         timeseries(
             "Errors of collectors",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.generator.dashboards.own import API, COLLECTOR, OWN, TARGET
-from deploy.generator.dashboards.panels import BAD_ABOVE_ZERO, Panel, Query, Scale, row, timeseries
+from deploy.generator.dashboards.panels import BAD_ABOVE_ZERO, Panel, Query, Scale, row, share, timeseries
 from deploy.generator.dashboards.tables import Column, table
 
 _ATTEMPTS = "trainfleet_exporter_api_requests_total"
@@ -36,7 +36,7 @@ def _calls() -> list[Panel]:
         table(
             "Calls by operation",
             "Attempts over the chosen time, and their number in 30 days at this rate.",
-            {"provider": Column("Provider"), "api": Column("API"), "operation": Column("Operation")},
+            "provider api operation",
             [
                 Column(
                     "Calls",
@@ -61,17 +61,15 @@ def _calls() -> list[Panel]:
             sort="Calls",
             width=12,
         ),
-        timeseries(
+        share(
             "Share of calls that are throttled",
             "Attempts that the cloud throttled. The exporter slows down by itself. If throttling continues, lower "
             "requests_per_second or raise intervals.",
-            "percentunit",
             Query(
                 f'sum {of_api} (rate({_ATTEMPTS}{{{OWN}, outcome="throttled"}}[$__rate_interval]))\n'
                 f"/ sum {of_api} ({calls})",
                 API,
             ),
-            limits=(0, 1),
             scale=Scale("text", ((0.1, "red"),)),
             height=10,
         ),
@@ -171,12 +169,10 @@ def _process() -> list[Panel]:
             Query(f"process_resident_memory_bytes{{{TARGET}}}", "{{instance}}"),
             width=8,
         ),
-        timeseries(
+        share(
             "Open files",
             "Open file descriptors of the exporter as a share of its limit.",
-            "percentunit",
             Query(f"process_open_fds{{{TARGET}}}\n/ process_max_fds{{{TARGET}}}", "{{instance}}"),
-            limits=(0, 1),
             width=8,
         ),
     ]

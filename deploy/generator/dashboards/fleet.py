@@ -10,7 +10,9 @@ from deploy.generator.dashboards.panels import (
     Panel,
     Query,
     Scale,
+    money,
     row,
+    share,
     stat,
     states,
     timeseries,
@@ -32,12 +34,6 @@ from deploy.generator.dashboards.tables import Column, table
 from deploy.generator.dashboards.variables import PROVIDER, datasource
 
 UID = "trainfleet-fleet"
-JOB_LINK = (
-    '/d/trainfleet-job?${datasource:queryparam}&${__url_time_range}&var-job_id=${__data.fields["Job id"]}'
-    '&var-provider=${__data.fields["Provider"]}'
-)
-"""Link from a row of a table to the dashboard of its job."""
-
 _FINISHED = f"workspace:trainfleet_jobs_finished:increase1h{{{P}}}"
 _SHARES = {"used": "green", "wasted": "red", "unmeasured": "gray"}
 
@@ -119,22 +115,16 @@ def _now() -> list[Panel]:
             "short",
             Query(provider_sum("unmeasured"), "unmeasured"),
         ),
-        stat(
+        money(
             "Cost per hour",
             "Cost of the held accelerators for an hour, by the table of prices. Models without a price do not count.",
-            "none",
             Query(f"sum by (currency) (provider:trainfleet_held_cost:per_hour{{{P}}})", "{{currency}}"),
-            text="value_and_name",
-            decimals=0,
         ),
-        stat(
+        money(
             "Idle cost per hour",
             "Cost of the accelerators of idle jobs for an hour.",
-            "none",
             Query(f"sum by (currency) (provider:trainfleet_idle_cost:per_hour{{{P}}})", "{{currency}}"),
             scale=Scale("green", ((1, "orange"),)),
-            text="value_and_name",
-            decimals=0,
         ),
     ]
 
@@ -169,12 +159,10 @@ def _over_time() -> list[Panel]:
             stacked=True,
             colors=_SHARES,
         ),
-        timeseries(
+        share(
             "Utilization of held accelerators",
             "Utilization of measured jobs, weighted by the accelerators of each job.",
-            "percentunit",
             Query(f"{used}\n/ ({used} + {wasted})", "{{provider}} · {{accelerator}}"),
-            limits=(0, 1),
         ),
         timeseries(
             "Idle accelerators by workspace",
@@ -186,16 +174,14 @@ def _over_time() -> list[Panel]:
             ),
             stacked=True,
         ),
-        timeseries(
+        share(
             "Share of failed jobs",
             "Share of failed jobs among the jobs of a workspace that finished within the last hour. Stopped jobs do "
             "not count. A gap means that no job finished.",
-            "percentunit",
             Query(
                 with_workspace(f"workspace:trainfleet_jobs_failed:ratio1h{{{P}}}"),
                 "{{provider}} · {{workspace_name}}",
             ),
-            limits=(0, 1),
         ),
         states(
             "Providers",
@@ -208,13 +194,6 @@ def _over_time() -> list[Panel]:
 
 
 def _attention() -> list[Panel]:
-    labels = {
-        "provider": Column("Provider"),
-        "job_name": Column("Job", link=JOB_LINK),
-        "job_id": Column("Job id"),
-        "user_name": Column("User"),
-        "pool_name": Column("Pool"),
-    }
     by_job = "provider, job_id, user_name, pool_id"
     cards = f"job:trainfleet_idle_accelerators:sum{{{P}}}"
     idle = f"sum by ({by_job}) ({cards}) > 0"
@@ -226,7 +205,7 @@ def _attention() -> list[Panel]:
         table(
             "Idle jobs",
             "Jobs that hold accelerators with a utilization below the idle threshold. Click a name to open the job.",
-            labels,
+            "provider job_name job_id user_name pool_name",
             [
                 Column(
                     "Idle accelerators",
@@ -246,13 +225,7 @@ def _attention() -> list[Panel]:
         table(
             "Failed jobs",
             "Failed jobs that the exporter still shows (for an hour by default), with the platform's reason code.",
-            {
-                "provider": Column("Provider"),
-                "job_name": Column("Job", link=JOB_LINK),
-                "job_id": Column("Job id"),
-                "user_name": Column("User"),
-                "reason": Column("Reason"),
-            },
+            "provider job_name job_id user_name reason",
             [
                 Column(
                     "Ended",
@@ -267,12 +240,7 @@ def _attention() -> list[Panel]:
         table(
             "Alerts",
             "Pending and firing alerts of the shipped rules. Alerts without a provider ignore the choice of provider.",
-            {
-                "alertname": Column("Alert"),
-                "severity": Column("Severity"),
-                "alertstate": Column("State"),
-                "provider": Column("Provider"),
-            },
+            "alertname severity alertstate provider",
             [
                 Column(
                     "Number",

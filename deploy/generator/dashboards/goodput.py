@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from deploy.generator.dashboards.dashboard import dashboard
-from deploy.generator.dashboards.fleet import JOB_LINK
-from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
+from deploy.generator.dashboards.panels import (
+    IDLE_TO_BUSY,
+    Panel,
+    Query,
+    Scale,
+    bars,
+    money,
+    row,
+    share,
+    stat,
+    timeseries,
+)
 from deploy.generator.dashboards.promql import (
     ON_JOB,
     ON_POOL,
@@ -78,14 +88,11 @@ def _total() -> list[Panel]:
             Query(f"{_RAN}\n/ ({_HELD} > 0)", "runtime"),
             scale=_GOOD,
         ),
-        stat(
+        money(
             "Money lost",
             "Cost of the accelerators that were held without useful work, by the table of prices.",
-            "none",
             Query(hours(f"provider:trainfleet_badput_cost:per_hour{{{P}}}", "currency"), "{{currency}}"),
             scale=Scale("orange"),
-            text="value_and_name",
-            decimals=0,
         ),
         stat(
             "Faults",
@@ -148,20 +155,16 @@ def _time() -> list[Panel]:
                 "{{cause}} ({{currency}})",
             ),
         ),
-        timeseries(
+        share(
             "Goodput by provider",
             "Over `goodput_window`, 24 hours by default.",
-            "percentunit",
             Query(f"provider:trainfleet_goodput:ratio{{{P}}}", "{{provider}}"),
-            limits=(0, 1),
         ),
-        timeseries(
+        share(
             "Scheduling and runtime goodput by provider",
             "Over `goodput_window`, 24 hours by default.",
-            "percentunit",
             Query(f"provider:trainfleet_scheduling_goodput:ratio{{{P}}}", "{{provider}} · scheduling"),
             Query(f"provider:trainfleet_runtime_goodput:ratio{{{P}}}", "{{provider}} · runtime"),
-            limits=(0, 1),
         ),
     ]
 
@@ -219,7 +222,7 @@ def _faults() -> list[Panel]:
         table(
             "Lemon nodes",
             "Nodes with at least `lemon_faults` hardware faults within `fault_window` (30 days by default).",
-            {"provider": Column("Provider"), "pool_name": Column("Pool"), "node_name": Column("Node")},
+            "provider pool_name node_name",
             [
                 Column(
                     "Faults",
@@ -290,12 +293,7 @@ def _jobs() -> list[Panel]:
             "Jobs with the lowest training time",
             f"The {_MOST} jobs that hold accelerators with the lowest ETTR without queue, over their whole life. "
             "Faults count since the exporter first saw the job.",
-            {
-                "provider": Column("Provider"),
-                "job_name": Column("Job", link=JOB_LINK),
-                "job_id": Column("Job id"),
-                "user_name": Column("User"),
-            },
+            "provider job_name job_id user_name",
             [
                 Column(
                     "ETTR without queue",
@@ -315,12 +313,10 @@ def _jobs() -> list[Panel]:
             sort="ETTR without queue",
             descending=False,
         ),
-        timeseries(
+        share(
             "MFU by model",
             "Tensor FLOP/s as a share of the peak in the table of models. Jobs without a known MFU do not count.",
-            "percentunit",
             Query(named_models(f"provider:trainfleet_mfu:ratio{{{P}}}", "provider, accelerator"), _MODEL),
-            limits=(0, 1),
             width=24,
         ),
     ]

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from deploy.generator.dashboards.dashboard import dashboard
-from deploy.generator.dashboards.fleet import JOB_LINK
 from deploy.generator.dashboards.job_usage import DEVICES, PODS, USAGE
-from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Json, Panel, Query, Scale, row, stat, states, timeseries
+from deploy.generator.dashboards.panels import (
+    IDLE_TO_BUSY,
+    Json,
+    Panel,
+    Query,
+    Scale,
+    money,
+    row,
+    stat,
+    states,
+    timeseries,
+)
 from deploy.generator.dashboards.promql import (
     ON_JOB,
     P,
@@ -80,15 +90,7 @@ def _list() -> list[Panel]:
             "Jobs",
             "Jobs that the exporter shows: live jobs, and finished jobs for an hour by default. Click a name to open "
             "the job below. An empty cell means that the cloud reports nothing.",
-            {
-                "provider": Column("Provider"),
-                "job_name": Column("Job", link=JOB_LINK),
-                "job_id": Column("Job id"),
-                "status": Column("Status"),
-                "user_name": Column("User"),
-                "workspace_name": Column("Workspace"),
-                "pool_name": Column("Pool"),
-            },
+            "provider job_name job_id status user_name workspace_name pool_name",
             [
                 Column("Created", with_workspace(with_pool(created)), "dateTimeAsIso"),
                 Column(
@@ -187,25 +189,16 @@ def _facts() -> list[Panel]:
             text="value_and_name",
             width=3,
         ),
-        stat(
+        money(
             "Cost",
             "Cost of the accelerators held within the chosen time, by the table of prices.",
-            "none",
             Query(f"sum by (currency) (\n{at_prices(_HELD)}\n) / 60", "{{currency}}"),
-            text="value_and_name",
-            decimals=0,
             width=3,
         ),
         table(
             "Details and requests",
             "From the cloud's list of jobs. An empty cell means that the cloud reports nothing.",
-            {
-                "job_name": Column("Job"),
-                "job_type": Column("Type"),
-                "user_name": Column("User"),
-                "resource_type": Column("Resources"),
-                "payment_type": Column("Payment"),
-            },
+            "job_name=Job job_type user_name resource_type=Resources payment_type",
             [
                 Column(
                     "Created",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, stat, timeseries
+from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, share, stat, timeseries
 from deploy.generator.dashboards.promql import P, info, of_job, once
 from deploy.generator.dashboards.tables import Column, table
 from deploy.generator.rules_signals import POWER, SHARE
@@ -35,15 +35,13 @@ def _word_of_pod(label: str, family: str) -> str:
 
 USAGE: list[Panel] = [
     row("Usage of the job"),
-    timeseries(
+    share(
         "Utilization",
         "Shares of the platform's 100 %, mean of the job's devices or pods. A gap means no reading.",
-        "percentunit",
         _job("accelerator_utilization_ratio", "{{accelerator}}", "accelerator"),
         _job("accelerator_memory_utilization_ratio", "{{accelerator}} memory", "accelerator"),
         _job("cpu_utilization_ratio", "CPU"),
         _job("memory_utilization_ratio", "memory"),
-        limits=(0, 1),
     ),
     timeseries(
         "CPU cores",
@@ -123,13 +121,7 @@ PODS: list[Panel] = [
     table(
         "Pods",
         "Pods of the job (tasks on ModelArts) and their nodes. An empty cell means that the cloud reports nothing.",
-        {
-            "pod_id": Column("Pod"),
-            "role": Column("Role"),
-            "status": Column("Status"),
-            "node_name": Column("Node"),
-            "pod_ip": Column("Address"),
-        },
+        "pod_id role status node_name pod_ip",
         [
             Column("", _word_of_pod("role, node_name, pod_ip", "info")),
             Column("", f"{_word_of_pod('status', 'status')} == 1"),
@@ -161,19 +153,15 @@ PODS: list[Panel] = [
         stacked=True,
         width=8,
     ),
-    timeseries(
+    share(
         "Accelerator utilization by pod",
         "If one pod is far below the others, they all wait for it.",
-        "percentunit",
         _pod("accelerator_utilization_ratio"),
-        limits=(0, 1),
     ),
-    timeseries(
+    share(
         "Accelerator memory by pod",
         "Share of the accelerator memory of a pod that is used.",
-        "percentunit",
         _pod("accelerator_memory_utilization_ratio"),
-        limits=(0, 1),
     ),
     timeseries(
         "Work compared with the other pods",
@@ -184,20 +172,16 @@ PODS: list[Panel] = [
         width=24,
         height=6,
     ),
-    timeseries(
+    share(
         "CPU utilization by pod",
         "Share of the platform's 100 %.",
-        "percentunit",
         _pod("cpu_utilization_ratio"),
-        limits=(0, 1),
         width=8,
     ),
-    timeseries(
+    share(
         "Memory utilization by pod",
         "Share of the platform's 100 %.",
-        "percentunit",
         _pod("memory_utilization_ratio"),
-        limits=(0, 1),
         width=8,
     ),
     timeseries(
@@ -222,21 +206,17 @@ DEVICES: list[Panel] = [
         width=8,
         height=9,
     ),
-    timeseries(
+    share(
         "Device utilization",
         "Utilization of each accelerator of the chosen pods, if the source reports devices.",
-        "percentunit",
         _device("utilization_ratio"),
-        limits=(0, 1),
         width=16,
         height=9,
     ),
-    timeseries(
+    share(
         "Device memory",
         "Share of each accelerator's memory that is used.",
-        "percentunit",
         _device("memory_utilization_ratio"),
-        limits=(0, 1),
     ),
     timeseries(
         "Device power",

@@ -9,6 +9,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
+Words = Mapping[int, tuple[str, str]]
+"""Text and colour by value."""
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -117,13 +119,23 @@ def timeseries(
     )
 
 
+def share(title: str, description: str, *queries: Query, **options: Any) -> Panel:
+    """Return a graph of shares of a whole, from 0 to 1; options as in `timeseries`."""
+    return timeseries(title, description, "percentunit", *queries, limits=(0, 1), **options)
+
+
+def money(title: str, description: str, query: Query, **options: Any) -> Panel:
+    """Return a panel with the current amount in each currency; options as in `stat`."""
+    return stat(title, description, "none", query, text="value_and_name", decimals=0, **options)
+
+
 def stat(
     title: str,
     description: str,
     unit: str,
     *queries: Query,
     scale: Scale = PLAIN,
-    words: Mapping[int, tuple[str, str]] | None = None,
+    words: Words | None = None,
     decimals: int | None = None,
     text: str = "auto",
     width: int = 4,
@@ -183,7 +195,7 @@ def states(
     title: str,
     description: str,
     *queries: Query,
-    words: Mapping[int, tuple[str, str]],
+    words: Words,
     width: int = 24,
     height: int = 8,
 ) -> Panel:
@@ -218,21 +230,25 @@ def _panel(
         "title": title,
         "description": description,
         "datasource": DATASOURCE,
-        "targets": [_target(letter, query, instant) for letter, query in zip(ascii_uppercase, queries, strict=False)],
+        "targets": [
+            target(letter, query.expr, query.legend, instant=instant)
+            for letter, query in zip(ascii_uppercase, queries, strict=False)
+        ],
         "fieldConfig": {"defaults": defaults, "overrides": list(overrides)},
         "options": options,
     }
     return Panel(body, *size)
 
 
-def _target(letter: str, query: Query, instant: bool) -> Json:
+def target(letter: str, expr: str, legend: str = "", *, form: str = "time_series", instant: bool = True) -> Json:
+    """Return a query of a panel. `form` is the format of its result."""
     return {
         "refId": letter,
         "datasource": DATASOURCE,
         "editorMode": "code",
-        "expr": query.expr,
-        "legendFormat": query.legend,
-        "format": "time_series",
+        "expr": expr,
+        "legendFormat": legend,
+        "format": form,
         "instant": instant,
         "range": not instant,
     }
@@ -244,14 +260,14 @@ def _defaults(
     *,
     custom: Json | None = None,
     color: str = "thresholds",
-    words: Mapping[int, tuple[str, str]] | None = None,
+    words: Words | None = None,
     decimals: int | None = None,
 ) -> Json:
     defaults: Json = {
         "unit": unit,
         "color": {"mode": color},
         "thresholds": scale.json(),
-        "mappings": [] if words is None else [_words(words)],
+        "mappings": [] if words is None else [mapping(words)],
         "noValue": "no data",
         "custom": custom or {},
     }
@@ -260,7 +276,8 @@ def _defaults(
     return defaults
 
 
-def _words(words: Mapping[int, tuple[str, str]]) -> Json:
+def mapping(words: Words) -> Json:
+    """Return the mapping of values to words."""
     options = {
         str(value): {"text": text, "color": color, "index": index}
         for index, (value, (text, color)) in enumerate(words.items())

@@ -12,6 +12,7 @@ from deploy.generator.dashboards.panels import (
     Query,
     Scale,
     row,
+    share,
     stat,
     timeseries,
 )
@@ -98,12 +99,7 @@ def _pools() -> list[Panel]:
             "Pools",
             "Each pool now. The values of a parent include its nested pools. An empty cell means "
             "that the cloud reports nothing.",
-            {
-                "provider": Column("Provider"),
-                "pool_name": Column("Pool"),
-                "resource_type": Column("Type"),
-                "status": Column("Status"),
-            },
+            "provider pool_name resource_type status",
             [
                 Column("", f"{names}\n* {ON_POOL} group_left (status)\n{status}"),
                 Column("Capacity", _CAPACITY, "short"),
@@ -127,12 +123,10 @@ def _pools() -> list[Panel]:
             ],
             sort="Capacity",
         ),
-        timeseries(
+        share(
             "Share of accelerators allocated",
             "Share of the accelerators of each pool that workloads hold.",
-            "percentunit",
             Query(with_pool(_ALLOCATION), NAME),
-            limits=(0, 1),
             scale=Scale("text", ((0.95, "red"),)),
         ),
         timeseries(
@@ -141,12 +135,10 @@ def _pools() -> list[Panel]:
             "short",
             Query(with_pool(amount("accelerators_free")), NAME),
         ),
-        timeseries(
+        share(
             "Utilization",
             "Utilization of the accelerators of each pool, as the cloud measures it.",
-            "percentunit",
             Query(with_pool(once(f"{BY}, accelerator", _usage())), NAME + " · {{accelerator}}"),
-            limits=(0, 1),
         ),
         timeseries(
             "Free in fragments",
@@ -154,41 +146,33 @@ def _pools() -> list[Panel]:
             "short",
             Query(with_pool(amount("accelerators_fragmented")), NAME),
         ),
-        timeseries(
+        share(
             "Share of CPU cores allocated",
             "Share of the capacity of each pool that workloads hold.",
-            "percentunit",
             Query(with_pool(f"{of_pool('allocated_cpu_cores')}\n/ ({of_pool('capacity_cpu_cores')} > 0)"), NAME),
-            limits=(0, 1),
             width=6,
         ),
-        timeseries(
+        share(
             "Share of memory allocated",
             "Share of the capacity of each pool that workloads hold.",
-            "percentunit",
             Query(with_pool(f"{of_pool('allocated_memory_bytes')}\n/ ({of_pool('capacity_memory_bytes')} > 0)"), NAME),
-            limits=(0, 1),
             width=6,
         ),
-        timeseries(
+        share(
             "Disks",
             "Share of the disk space of each pool's nodes that is used. ModelArts only.",
-            "percentunit",
             Query(with_pool(of_pool("disk_utilization_ratio")), NAME),
-            limits=(0, 1),
             scale=Scale("text", ((0.9, "red"),)),
             width=6,
         ),
-        timeseries(
+        share(
             "Job quota used",
             "Training jobs of each provider's project as a share of its quota. ModelArts only.",
-            "percentunit",
             Query(
                 f"{once('provider', f'trainfleet_provider_job_quota_used{{{P}}}')}\n"
                 f"/ ({once('provider', f'trainfleet_provider_job_quota{{{P}}}')} > 0)",
                 "{{provider}}",
             ),
-            limits=(0, 1),
             scale=Scale("text", ((0.9, "red"),)),
             width=6,
         ),

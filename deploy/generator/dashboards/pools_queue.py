@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from deploy.generator.dashboards.fleet import JOB_LINK
 from deploy.generator.dashboards.panels import ROOM_TO_FULL, Panel, Query, Scale, row, timeseries
 from deploy.generator.dashboards.promql import ON_JOB, P, info, job_info, of_job, once, with_pool
 from deploy.generator.dashboards.tables import Column, table
@@ -47,13 +46,7 @@ def _queue() -> list[Panel]:
         table(
             "Queued jobs",
             "Queued jobs with their position (1 is next) and the accelerators that they request.",
-            {
-                "provider": Column("Provider"),
-                "job_name": Column("Job", link=JOB_LINK),
-                "job_id": Column("Job id"),
-                "user_name": Column("User"),
-                "pool_name": Column("Pool"),
-            },
+            "provider job_name job_id user_name pool_name",
             [
                 Column(
                     "Waiting for",
@@ -102,13 +95,7 @@ def _users() -> list[Panel]:
             "Who holds the pools",
             "Accelerators that users hold in each pool, without its nested pools. Needs the collector `pool_users`, "
             "which is off by default.",
-            {
-                "provider": Column("Provider"),
-                "pool_name": Column("Pool"),
-                "user_name": Column("User"),
-                "user_id": Column("User id"),
-                "workload_type": Column("Type"),
-            },
+            "provider pool_name user_name user_id workload_type",
             [Column("Accelerators", with_pool(f"sum by ({by}) ({held})"), "short")],
             sort="Accelerators",
         ),
@@ -151,12 +138,7 @@ def _nodes() -> list[Panel]:
         table(
             "Nodes",
             "Free accelerators and status of each node. Needs the collector `nodes`, which is off by default.",
-            {
-                "provider": Column("Provider"),
-                "pool_name": Column("Pool"),
-                "node_name": Column("Node"),
-                "status": Column("Status"),
-            },
+            "provider pool_name node_name status",
             [
                 Column(
                     "Free accelerators",
@@ -174,13 +156,7 @@ def _nodes() -> list[Panel]:
         table(
             "Announced maintenance of nodes",
             "Work that ModelArts has announced. Needs the collector `maintenance`, which is off by default.",
-            {
-                "provider": Column("Provider"),
-                "pool_name": Column("Pool"),
-                "node_name": Column("Node"),
-                "kind": Column("Work"),
-                "state": Column("State"),
-            },
+            "provider pool_name node_name kind state",
             [
                 Column(
                     "Begins in",

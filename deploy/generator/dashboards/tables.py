@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from deploy.generator.dashboards.panels import DATASOURCE, Json, Panel, Scale
+from deploy.generator.dashboards.panels import DATASOURCE, Json, Panel, Scale, Words, mapping, target
+
+JOB_LINK = (
+    '/d/trainfleet-job?${datasource:queryparam}&${__url_time_range}&var-job_id=${__data.fields["Job id"]}'
+    '&var-provider=${__data.fields["Provider"]}'
+)
+"""Link from a row of a table to the dashboard of its job."""
+_NAMES = {
+    "alertname": "Alert",
+    "alertstate": "State",
+    "api": "API",
+    "job_name": "Job",
+    "job_type": "Type",
+    "kind": "Work",
+    "node_name": "Node",
+    "payment_type": "Payment",
+    "pod_id": "Pod",
+    "pod_ip": "Address",
+    "pool_name": "Pool",
+    "resource_type": "Type",
+    "user_name": "User",
+    "workload_type": "Type",
+    "workspace_name": "Workspace",
+}
+"""Names of columns by label. Other labels are named by their words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +45,24 @@ class Column:
     expr: str = ""
     unit: str = "none"
     scale: Scale | None = None
-    words: Mapping[int, tuple[str, str]] | None = None
+    words: Words | None = None
     link: str = ""
     decimals: int | None = None
     gauge: bool = False
     width: int | None = None
 
 
+def _label(text: str) -> tuple[str, Column]:
+    """Return the column of a label, from `LABEL` or `LABEL=NAME`. A job's name links to its dashboard."""
+    label, _, name = text.partition("=")
+    link = JOB_LINK if text == "job_name" else ""
+    return label, Column(name or _NAMES.get(label, label.replace("_", " ").capitalize()), link=link)
+
+
 def table(
     title: str,
     description: str,
-    labels: Mapping[str, Column],
+    labels: str,
     values: Sequence[Column],
     *,
     sort: str,
@@ -39,21 +70,22 @@ def table(
     width: int = 24,
     height: int = 10,
 ) -> Panel:
-    """Return a table with the columns `labels`, then `values`. All other labels are hidden.
+    """Return a table with the columns `labels` (see `_label`, by blanks), then `values`. All other labels are hidden.
 
     A cell is empty if its column has no value for the row.
     """
+    columns = dict(map(_label, labels.split()))
     letters = ascii_uppercase[: len(values)]
     fields = [f"Value #{letter}" for letter in letters] if len(values) > 1 else ["Value"]  # Grafana's names
-    shown = [column for column in (*labels.values(), *values) if column.name]
-    renamed = {label: column.name for label, column in labels.items()}
+    shown = [column for column in (*columns.values(), *values) if column.name]
+    renamed = {label: column.name for label, column in columns.items()}
     renamed |= {field: column.name for field, column in zip(fields, values, strict=True) if column.name}
     body: Json = {
         "type": "table",
         "title": title,
         "description": description,
         "datasource": DATASOURCE,
-        "targets": [_target(letter, column.expr) for letter, column in zip(letters, values, strict=True)],
+        "targets": [target(letter, column.expr, form="table") for letter, column in zip(letters, values, strict=True)],
         "transformations": [
             {"id": "merge", "options": {}},
             {"id": "filterFieldsByName", "options": {"include": {"names": list(renamed)}}},
@@ -87,33 +119,12 @@ def table(
     return Panel(body, width, height)
 
 
-def _target(letter: str, expr: str) -> Json:
-    return {
-        "refId": letter,
-        "datasource": DATASOURCE,
-        "editorMode": "code",
-        "expr": expr,
-        "legendFormat": "",
-        "format": "table",
-        "instant": True,
-        "range": False,
-    }
-
-
 def _override(column: Column) -> Json:
-    properties: list[Json] = []
-    if column.expr:
-        properties.append({"id": "unit", "value": column.unit})
-    else:
-        properties.append({"id": "unit", "value": "string"})
+    properties: list[Json] = [{"id": "unit", "value": column.unit if column.expr else "string"}]
     if column.decimals is not None:
         properties.append({"id": "decimals", "value": column.decimals})
     if column.words is not None:
-        options = {
-            str(value): {"text": text, "color": color, "index": index}
-            for index, (value, (text, color)) in enumerate(column.words.items())
-        }
-        properties.append({"id": "mappings", "value": [{"type": "value", "options": options}]})
+        properties.append({"id": "mappings", "value": [mapping(column.words)]})
     if column.scale is not None:
         properties.append({"id": "thresholds", "value": column.scale.json()})
     if column.gauge:
