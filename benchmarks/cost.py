@@ -6,6 +6,7 @@ minutes. The calls are those in the cloud's log, and the exporter's counters mus
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from collections import Counter
@@ -173,6 +174,7 @@ def _number(value: float) -> str:
 
 def main() -> None:
     """Measure everything and rewrite the document."""
+    argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__).parse_args()
     tables = []
     for cloud in CLOUDS:
         rows = []
