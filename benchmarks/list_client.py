@@ -10,7 +10,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -85,8 +85,15 @@ def _sdk(url: str) -> _Lister:
     return lister
 
 
+_CLIENTS: Mapping[str, Callable[[str], _Lister]] = {
+    "ours": _ours,
+    "ours-rendered": partial(_ours, rendered=True),
+    "sdk": _sdk,
+}
+
+
 async def _main(name: str, url: str) -> None:
-    lister = {"ours": _ours, "ours-rendered": partial(_ours, rendered=True), "sdk": _sdk}[name](url)
+    lister = _CLIENTS[name](url)
     print(json.dumps({"url": url}), flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         before = time.process_time()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from deploy.generator.dashboards.dashboard import dashboard
 from deploy.generator.dashboards.panels import (
@@ -125,7 +125,7 @@ def _total() -> list[Panel]:
 def _ledger(
     title: str,
     level: str,
-    labels: Mapping[str, Column],
+    labels: str,
     by: str,
     named: Callable[[str], str],
 ) -> Panel:
@@ -152,34 +152,10 @@ def _who() -> list[Panel]:
     by_user = "provider, user_name"
     return [
         row("By user, workspace, pool and team"),
-        _ledger(
-            "Users",
-            "user",
-            "provider user_name",
-            by_user,
-            with_user,
-        ),
-        _ledger(
-            "Workspaces",
-            "workspace",
-            "provider workspace_name",
-            "provider, workspace_id",
-            with_workspace,
-        ),
-        _ledger(
-            "Pools",
-            "pool",
-            "provider pool_name",
-            "provider, pool_id",
-            with_pool,
-        ),
-        _ledger(
-            "Charged to",
-            "charged_to",
-            "provider charged_to",
-            "provider, charged_to",
-            with_charged_to,
-        ),
+        _ledger("Users", "user", "provider user_name", by_user, with_user),
+        _ledger("Workspaces", "workspace", "provider workspace_name", "provider, workspace_id", with_workspace),
+        _ledger("Pools", "pool", "provider pool_name", "provider, pool_id", with_pool),
+        _ledger("Charged to", "charged_to", "provider charged_to", "provider, charged_to", with_charged_to),
         bars(
             "Accelerator-hours by model",
             "Held within the chosen time. Names come from the table of models of the rules.",
