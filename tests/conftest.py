@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from trainfleet_exporter.process.logs import LIBRARIES
-
 # Examples are found, not timed: a busy machine must not fail a property.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
@@ -48,14 +46,11 @@ def _logs_as_they_were() -> Iterator[None]:
     """A command that a test runs in this process sets up logs, which must not outlive the test."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    levels = {name: logging.getLogger(name).level for name in LIBRARIES}
     hook, warn = sys.excepthook, warnings.showwarning
     yield
     sys.excepthook, warnings.showwarning = hook, warn
     root.handlers[:] = handlers
     root.setLevel(level)
-    for name, before in levels.items():
-        logging.getLogger(name).setLevel(before)
 
 
 @pytest.fixture(autouse=True)

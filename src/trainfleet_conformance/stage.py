@@ -27,7 +27,7 @@ from trainfleet_conformance.page import Page, check_both
 from trainfleet_conformance.planted import Planted, authorizations, hits
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.process.logs import LIBRARIES, set_up_logs
+from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_simulator.listener import Listener
 
@@ -181,7 +181,6 @@ class Logs(logging.Handler):
         """Capture the logs of this process, and restore them at the end."""
         root = logging.getLogger()
         handlers, level, hook, warn = root.handlers[:], root.level, sys.excepthook, warnings.showwarning
-        levels = {name: logging.getLogger(name).level for name in LIBRARIES}
         set_up_logs("debug", "logfmt", self._written)
         # If the test runner turns a warning into an exception, the exception is more useful than a log line.
         sys.excepthook, warnings.showwarning = hook, warn
@@ -191,8 +190,6 @@ class Logs(logging.Handler):
         finally:
             root.handlers[:] = handlers
             root.setLevel(level)
-            for name, before in levels.items():
-                logging.getLogger(name).setLevel(before)
 
 
 @cache

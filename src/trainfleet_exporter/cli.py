@@ -15,8 +15,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.errors import ConfigError, Fault, OperatorError
 from trainfleet_exporter.lease import open_lease
-from trainfleet_exporter.process.arguments import Checked, flag, refused, run, switch
+from trainfleet_exporter.process.arguments import Checked, flag, refused, run
 from trainfleet_exporter.process.healthcheck import command as health_command
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.process.resources import affordable_connections, check_descriptors, tune_memory
@@ -59,7 +59,7 @@ class _Commands(click.Group):
         owners = {str(each.name or "the exporter"): each.params for each in (self, *self.commands.values())}
         options = [option for params in owners.values() for option in params]
         switches = {name for option in options if getattr(option, "is_flag", False) for name in option.opts} | _HELP
-        words, flags, forgotten, left = list[str](), list[str](), list[str](), list(args)
+        words, flags, forgotten, left = list[str](), list[str](), "", list(args)
         while left:
             word = left.pop(0)
             if not _FLAG.match(word):
@@ -70,7 +70,7 @@ class _Commands(click.Group):
                 flags.append(f"{word}={left.pop(0)}")
             else:
                 flags.append(word)
-                forgotten.append(word)
+                forgotten = forgotten or word
         if words and (name := words[0]) not in self.commands:
             names = [*self.commands, "--help"]
             near = difflib.get_close_matches(name.lower(), names, 1) or difflib.get_close_matches(f"--{name}", names, 1)
@@ -88,7 +88,7 @@ class _Commands(click.Group):
             inner = click.Context(command, parent=ctx, info_name=command.name) if words else ctx
             inner.fail(f'unknown flag "{_plain(name)}"{hint}')
         if forgotten:
-            ctx.fail(f"Invalid value for '{forgotten[0]}': a value is required, but missing")
+            ctx.fail(f"Invalid value for '{forgotten}': a value is required, but missing")
         return super().parse_args(ctx, [*words, *flags])
 
 
@@ -115,21 +115,20 @@ def _web(default: str) -> list[click.Option]:
     ]
 
 
-class _Command(click.Command):
-    """A function of the flags and the signals that returns the exit code. Its docstring is the help text."""
-
-    def invoke(self, ctx: click.Context) -> int:
-        """Run it."""
-        assert self.callback is not None
-        return _run(self.callback, ctx.params)
+Command: TypeAlias = Callable[[Options, Signals], int]
+"""What a command does; returns the exit code. Its docstring is the help text."""
 
 
-def _command(*params: click.Option) -> Callable[[Callable[[Options, Signals], int]], click.Command]:
-    return cli.command(cls=_Command, params=list(params))
+def _command(*params: click.Option) -> Callable[[Command], click.Command]:
+    def register(command: Command) -> click.Command:
+        run = wraps(command)(lambda **options: _run(command, options))
+        return cli.command(params=list(params))(run)
+
+    return register
 
 
-def _run(command: Callable[[Options, Signals], int], options: Options) -> int:
-    _shard(options)
+def _run(command: Command, options: Options) -> int:
+    options = {**options, "shard": _shard(options)}
     set_up_logs(options["log_level"], options["log_format"])
     try:
         check_descriptors()
@@ -174,7 +173,7 @@ def _load(options: Options) -> Config:
     config = load_config(Path(options["config_file"]), environ=os.environ, platforms=configs)
     if ledger := options.get("ledger"):
         config = config.model_copy(update={"global_": config.global_.model_copy(update={"ledger_file": Path(ledger)})})
-    return apportioned(config, _shard(options))
+    return apportioned(config, options["shard"])
 
 
 def _load_both(options: Options) -> tuple[Config, Access | None]:
@@ -198,25 +197,24 @@ _FILE = Checked(str)
 _TELEMETRY_PATH = Checked(
     re.compile("/(?!/|-/|config$)[^{}?# ]+").fullmatch, "a path such as /metrics, but not /config or /-/", keep=True
 )
-_LEASE = Checked(
-    re.compile("kubernetes").fullmatch, "kubernetes: use --lease=kubernetes, or run one exporter without it", keep=True
-)
 _MOMENT = Checked(
     "trainfleet_exporter.backfill.days:moment", "a date such as 2026-11-20, or a time such as 2026-11-20T06:00:00Z"
 )
 _SERIES_LABEL = Checked("trainfleet_exporter.backfill.command:label")
-_LOOPBACK = Checked("trainfleet_exporter.app.demo:loopback", keep=True)
+_LOOPBACK = Checked("trainfleet_exporter.app.demo:loopback", "a loopback address and a port, such as 127.0.0.1:10080")
 _POD = Checked(ordinal_of, "0 or more, or a name that ends with -NUMBER")
 _shards = [
     flag("--shard", _ORDINAL, _POD, metavar="N"),
     flag("--total-shards", _TOTAL, click.IntRange(1, 1000), metavar="M", default=1),
 ]
 _config = flag("--config.file", "the config file (YAML)", _FILE, metavar="FILE", required=True)
+_json = flag("--json", "print JSON for programs", is_flag=True)
+_address = flag("--listen", "loopback address; port 0: any", _LOOPBACK, metavar="HOST:PORT", default="127.0.0.1:0")
 _seed = flag("--seed", "seed of the simulated clouds", click.INT, metavar="N", default=1)
 
 
 def _daemon(options: Options, signals: Signals) -> int:
-    shard = _shard(options)
+    shard: Shard = options["shard"]
     config, access = _load_both(options)
     if options["config_check"]:
         whose = "" if shard.total == 1 else f" of shard {shard}"
@@ -235,18 +233,18 @@ def _daemon(options: Options, signals: Signals) -> int:
     )
     lease = open_lease(shard=shard.ordinal if shard.total > 1 else None) if options["lease"] else None
 
-    async def run(stopped: asyncio.Event) -> None:
+    async def run() -> None:
         load = partial(_load, options)
         daemon = Daemon(config, installed_platforms(), web, load=load, shard=shard, lease=lease, in_thread=True)
         tune_memory()
         try:
             await daemon.start()
             signals.on(signal.SIGHUP, daemon.request_reload)
-            await stopped.wait()
+            await asyncio.Event().wait()
         finally:
             await daemon.stop()
 
-    return signals.serve(run)
+    return signals.serve(run())
 
 
 def _without_command(**options: Any) -> int:
@@ -270,13 +268,13 @@ cli = _Commands(
     params=[
         flag("--config.file", "the config file (YAML); required without a command", _FILE, metavar="FILE"),
         *_shards,
-        switch("--config.check", "check the config file and the web config file, then exit"),
+        flag("--config.check", "check the config file and the web config file, then exit", is_flag=True),
         *_web(":10075"),
         flag("--web.config.file", _WEB_FILE, metavar="FILE", default=""),
-        switch("--web.enable-lifecycle", "reload the config on SIGHUP, and on POST or PUT to /-/reload"),
+        flag("--web.enable-lifecycle", "reload the config on SIGHUP, and on POST or PUT to /-/reload", is_flag=True),
         flag("--web.max-connections", "limit of open connections", _CONNECTIONS, metavar="N", default=512),
         flag("--ledger", "append each finished job to this file, instead of global.ledger_file", _FILE, metavar="FILE"),
-        flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", _LEASE, metavar="{kubernetes}"),
+        flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", click.Choice(["kubernetes"])),
         *_logs(),
         click.Option(["--version"], is_flag=True, expose_value=False, help="show the version and exit"),  # see __main__
     ],
@@ -289,7 +287,7 @@ def once(options: Options, signals: Signals) -> int:
     config = _load(options)
 
     async def run() -> bool:
-        exporter = Exporter(config, installed_platforms(), shard=_shard(options))
+        exporter = Exporter(config, installed_platforms(), shard=options["shard"])
         try:
             succeeded = await exporter.poll_once()
             text = await exporter.text()
@@ -303,7 +301,7 @@ def once(options: Options, signals: Signals) -> int:
     return 0 if signals.finish(run()) else 1
 
 
-@_command(_config, *_shards, switch("--json", "print JSON for programs"), *_logs("error"))  # the report says it better
+@_command(_config, *_shards, _json, *_logs("error"))  # the report says it better
 def diagnose(options: Options, signals: Signals) -> int:
     """Poll once; report permissions, calls, limits and what to change.
 
@@ -312,8 +310,8 @@ def diagnose(options: Options, signals: Signals) -> int:
     """
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    progress, shard = _say("diagnose"), _shard(options)
-    reports = signals.finish(examine(_load(options), installed_platforms(), progress=progress, shard=shard))
+    examining = examine(_load(options), installed_platforms(), progress=_say("diagnose"), shard=options["shard"])
+    reports = signals.finish(examining)
     if options["json"]:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -394,24 +392,21 @@ def demo(options: Options, signals: Signals) -> int:
     from trainfleet_exporter.app.demo import run_demo  # noqa: PLC0415 - the daemon does without the simulated clouds
 
     web = WebSettings(addresses=options["web_listen_address"], telemetry_path=options["web_telemetry_path"])
-    return _serve_without_file(signals, partial(run_demo, web=web, seed=options["seed"]))
+    return _serve_without_file(signals, run_demo(web, options["seed"]))
 
 
-_ADDRESS = flag("--listen", "loopback address; port 0: any", _LOOPBACK, metavar="HOST:PORT", default="127.0.0.1:0")
-
-
-@_command(_ADDRESS, _seed, *_logs())
+@_command(_address, _seed, *_logs())
 def simulate(options: Options, signals: Signals) -> int:
     """Run only the simulated clouds and print a config file for them, for developers."""
     from trainfleet_exporter.app.demo import run_simulator  # noqa: PLC0415 - likewise
 
-    return _serve_without_file(signals, partial(run_simulator, address=options["listen"], seed=options["seed"]))
+    return _serve_without_file(signals, run_simulator(*options["listen"], seed=options["seed"]))
 
 
-def _serve_without_file(signals: Signals, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
+def _serve_without_file(signals: Signals, work: Coroutine[Any, Any, None]) -> int:
     signals.accept_hangups()
     signals.on(signal.SIGHUP, lambda: log.warning("SIGHUP ignored: this command has no config file"))
-    return signals.serve(run)
+    return signals.serve(work)
 
 
 cli.add_command(health_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,6 @@ from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule
-from trainfleet_exporter.process.threads import exit_after
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
 from trainfleet_exporter.transport import Call, CallLimits, HttpSettings, Transport
 
@@ -154,8 +154,12 @@ class Site:
         self.reads += 1
         return load_config(self.path, environ={}, platforms={"small": SmallConfig})
 
-    def _exit(self, seconds: float) -> None:
-        self._exits.append(asyncio.create_task(exit_after(self.stop, seconds)))
+    def _exit(self) -> None:
+        async def stop() -> None:
+            await self.stop()
+            asyncio.get_running_loop().call_soon(sys.exit, 1)
+
+        self._exits.append(asyncio.create_task(stop()))
 
     async def stop(self) -> None:
         await self.reloader.stop()

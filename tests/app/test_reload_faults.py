@@ -92,7 +92,6 @@ def test_failed_swap_answers_stops_and_exits_with_1(
         run_stepped(main)
     assert ended.value.code == 1
     assert reported == [(500, "reload failed half way: internal error; the exporter exits\n")]
-    assert caplog.records[-1].getMessage() == "stopped"
     assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["CRITICAL"]
 
 
@@ -104,7 +103,7 @@ def test_hanging_config_holds_one_thread(
 
     async def main() -> None:
         async with site(tmp_path, config("name: a"), caplog) as here:
-            load = here.load
+            load, before = here.load, set(_daemon_threads())
 
             def hung() -> Config:
                 free.wait(10)
@@ -113,11 +112,11 @@ def test_hanging_config_holds_one_thread(
             monkeypatch.setattr(here.reloader, "_load", hung)
             try:
                 assert "could not be read within 0 s" in (await here.reloader.reload()).text
-                (thread,) = _daemon_threads()
+                (thread,) = set(_daemon_threads()) - before
                 for _ in range(3):
                     text = (await here.reloader.reload()).text
                     assert text == "not reloaded:\nan earlier reload is still reading the config; try again later\n"
-                assert _daemon_threads() == [thread]
+                assert set(_daemon_threads()) - before == {thread}
             finally:
                 free.set()
             thread.join(10)

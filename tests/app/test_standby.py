@@ -17,12 +17,12 @@ from tests.support.clock import run_stepped
 from trainfleet_conformance.page import check
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
-from trainfleet_exporter.lease import elector
+from trainfleet_exporter.lease import elector as elector_module
 
 
 @pytest.fixture(autouse=True)
 def _stepped_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elector, "steady_clock", lambda: asyncio.get_running_loop().time())
+    monkeypatch.setattr(elector_module, "steady_clock", lambda: asyncio.get_running_loop().time())
 
 
 class Exporter:
@@ -152,10 +152,10 @@ def test_a_call_that_is_about_to_begin_is_not_made_without_the_lease(tmp_path: P
     async def main() -> None:
         async with site(tmp_path, config("name: a"), 1) as (only,):
             await asyncio.sleep(20)
-            standby = only.daemon._standby
-            assert standby is not None
+            elector = only.daemon.elector
+            assert elector is not None
             before = only.calls
-            standby.elector._deadline = 0.0
+            elector._deadline = 0.0
             assert only.leads == 0
             runner = only.daemon.exporter.runners[0]
             await runner.tick()
@@ -165,17 +165,9 @@ def test_a_call_that_is_about_to_begin_is_not_made_without_the_lease(tmp_path: P
     run_stepped(main)
 
 
-def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path) -> None:
     async def main() -> None:
         async with site(tmp_path, config("name: a"), 1) as (only,):
-            prepare = only.daemon.exporter.prepare
-            found: list[int] = []
-
-            async def slowly(*arguments: Any) -> Any:
-                found.append((await only.get("/-/ready")).status_code)
-                return await prepare(*arguments)
-
-            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
             for _ in range(2):
                 await asyncio.sleep(20)
                 assert (await only.get("/-/ready")).status_code == 200
@@ -185,36 +177,12 @@ def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path, monkeypatc
                 await asyncio.sleep(3)
                 assert "stands by" in (await only.get("/-/ready")).text
                 assert only.daemon.exporter.waiting_for() == []
-            assert found == [503, 503]
             only.world.slow.add("a")
             await asyncio.sleep(12)
             assert only.leads == 1
             assert "waiting for the first poll" in (await only.get("/-/ready")).text
             await asyncio.sleep(60)
             assert (await only.get("/-/ready")).status_code == 200
-
-    run_stepped(main)
-
-
-def test_a_renewal_that_answers_late_leaves_a_leader_that_polls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config("name: a"), 1) as (only,):
-            prepare, standby = only.daemon.exporter.prepare, only.daemon._standby
-            assert standby is not None
-
-            async def slowly(*arguments: Any) -> Any:
-                plan, renewed = await prepare(*arguments), standby.elector._deadline
-                standby.elector._deadline = 0.0
-                asyncio.get_running_loop().call_later(0.1, setattr, standby.elector, "_deadline", renewed)
-                return plan
-
-            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
-            await asyncio.sleep(80)
-            assert only.leads == 1
-            assert len(only.daemon.exporter.providers) == 1
-            assert only.calls > 0
 
     run_stepped(main)
 
@@ -241,22 +209,23 @@ def test_a_lease_that_is_lost_during_a_reload_leaves_a_standby(tmp_path: Path, m
     async def main() -> None:
         async with site(tmp_path, config("name: a"), 1) as (only,):
             await asyncio.sleep(20)
-            prepare = only.daemon.exporter.prepare
+            reloader = only.daemon._reloader
+            assert reloader is not None
+            read = reloader._read_in_time
 
-            async def slowly(*arguments: Any) -> Any:
-                plan = await prepare(*arguments)
+            async def slowly() -> Any:
+                found = await read()
                 await only.usurp()
                 await asyncio.sleep(2.5)
                 assert only.leads == 0
-                return plan
+                return found
 
-            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
+            monkeypatch.setattr(reloader, "_read_in_time", slowly)
             assert (await only.reload(config("name: b"))).status_code == 200
-            monkeypatch.undo()
             assert await only.cloud_lines() == []
             await asyncio.sleep(5)
             assert only.world.calls == {"a": 5}
-            assert only.world.closed == {"a": 1, "b": 1}
+            assert only.world.closed == {"a": 1}
             await asyncio.sleep(10)
             assert only.leads == 1
             assert only.world.calls == {"a": 5, "b": 5}
@@ -275,23 +244,3 @@ def test_a_provider_that_cannot_be_built_at_a_takeover_ends_the_exporter(
     with pytest.raises(SystemExit):
         run_stepped(main)
     assert "cannot poll with the lease; the exporter exits" in [record.getMessage() for record in caplog.records]
-
-
-def test_a_lease_lost_while_providers_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config("name: a"), 1) as (only,):
-            prepare = only.daemon.exporter.prepare
-
-            async def slowly(*arguments: Any) -> Any:
-                monkeypatch.setattr(only.daemon.exporter, "prepare", prepare)
-                plan = await prepare(*arguments)
-                await only.usurp()
-                await asyncio.sleep(2.5)
-                return plan
-
-            monkeypatch.setattr(only.daemon.exporter, "prepare", slowly)
-            await asyncio.sleep(15)
-            assert (only.leads, only.calls, only.world.closed) == (0, 0, {"a": 1})
-            assert await only.cloud_lines() == []
-
-    run_stepped(main)

@@ -18,6 +18,7 @@ from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 from tests.support.logs import line_of
 from trainfleet_exporter.cli import _load, cli
+from trainfleet_exporter.sharding import WHOLE
 
 HEAD = "global: {ledger_file: ledger.jsonl, metrics: {job_labels: [team]}}\n"
 GPUS: dict[str, Any] = {
@@ -162,7 +163,7 @@ def test_the_flag_overrides_the_config(tmp_path: Path) -> None:
 
     def ledger(*flags: str) -> Path | None:
         options = cli.make_context("", [f"--config.file={path}", *flags]).params
-        return _load(options).global_.ledger_file
+        return _load({**options, "shard": WHOLE}).global_.ledger_file
 
     assert ledger() == tmp_path / "ledger.jsonl"
     assert ledger("--ledger=other.jsonl") == Path("other.jsonl")

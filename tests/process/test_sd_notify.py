@@ -47,7 +47,7 @@ class Ears:
         """Wait for a message with a key whose value ends so, past others that come before it (real time)."""
 
         def found() -> Message | None:
-            return next((each for each in iter(self.message, None) if each.get(key, "\0").endswith(end)), None)
+            return next((each for each in iter(self.message, None) if key in each and each[key].endswith(end)), None)
 
         message: Message = eventually(found, what=f"the daemon to send {key}")
         return message
@@ -66,7 +66,6 @@ def _stepped(environ: Mapping[str, str], script: Callable[[ServiceManager], Coro
     async def main() -> None:
         manager = ServiceManager(lambda: "1 well", lambda: asyncio.sleep(0), environ)
         await script(manager)
-        await manager.aclose()
 
     run_stepped(main)
 
@@ -83,18 +82,16 @@ def test_life_of_a_daemon_without_watchdog(address: str, tmp_path: Path) -> None
         await asyncio.sleep(20)
         assert ears.listen() == [READY, {"STATUS": "1 well"}, {"STATUS": "1 well"}]
         before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        for _ in range(2):  # reloads that overlap are one
-            manager.reloading()
+        manager.reloads(True)
         await asyncio.sleep(39)
-        manager.reloaded()
         begun = ears.listen()[0]
         assert (begun["RELOADING"], begun["STATUS"]) == ("1", "reading the config again")
         assert before <= int(begun["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        manager.reloaded()
+        manager.reloads(False)
         assert ears.listen() == [READY]
-        manager.reloading()
+        manager.reloads(True)
         manager.stopping()
-        manager.reloaded()
+        manager.reloads(False)
         assert ears.listen()[1:] == [{"STOPPING": "1", "STATUS": "stopping"}]  # and not ready again
 
     _stepped(ears.environ, script)
@@ -116,7 +113,7 @@ def test_watchdog_is_pinged_by_a_live_loop_only(ears: Ears) -> None:
         assert ears.listen() == [PING]
         manager.stopping()
         await asyncio.sleep(6)  # an end that takes its time is no hang
-        assert {"WATCHDOG": "1"} in ears.listen()
+        assert {"WATCHDOG": "1", "STATUS": "stopping"} in ears.listen()
 
     _stepped({**ears.environ, "WATCHDOG_USEC": "10000000", "WATCHDOG_PID": str(os.getpid())}, script)
 
@@ -136,7 +133,6 @@ def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
         goes_on.set()
         await asyncio.sleep(0.1)
         assert [message.get("WATCHDOG") for message in ears.listen()] == ["1"]
-        await manager.aclose()
 
     run_stepped(main)
 
@@ -144,8 +140,8 @@ def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
 def test_without_a_socket_nothing_runs() -> None:
     async def script(manager: ServiceManager) -> None:
         manager.ready()
-        manager.reloading()
-        manager.reloaded()
+        manager.reloads(True)
+        manager.reloads(False)
         await asyncio.sleep(1)
         manager.stopping()
         assert asyncio.all_tasks() == {asyncio.current_task()}

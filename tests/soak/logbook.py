@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trainfleet_exporter.process.logs import LIBRARIES
-
 _EXPECTED_ERRORS = frozenset({"not reloaded; the old config stays in use"})
 """A broken config file is an operator's error, and is logged as an error."""
 
@@ -27,7 +25,7 @@ class Logbook(logging.Handler):
         words = str(record.msg)
         self.counts[record.levelname, record.name, words] += 1
         has_trace = record.exc_info is not None and record.exc_info[0] is not None
-        is_library = record.name.split(".")[0] in LIBRARIES
+        is_library = not record.name.startswith("trainfleet")
         if has_trace or is_library or (record.levelno >= logging.ERROR and words not in _EXPECTED_ERRORS):
             trace = repr(record.exc_info[1]) if has_trace and record.exc_info is not None else ""
             self.unexpected[f"{record.levelname} {record.name}: {record.getMessage()} {trace}".strip()] += 1

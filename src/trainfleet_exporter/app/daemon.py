@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
-
-from starlette.types import ASGIApp
 
 import trainfleet_exporter
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.app.reload import Reloader, ReloadOutcome
-from trainfleet_exporter.app.standby import Standby
+from trainfleet_exporter.app.plan import retire
+from trainfleet_exporter.app.reload import Reloader
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.job_ledger import check_writable
-from trainfleet_exporter.lease import KubernetesLease, Role
+from trainfleet_exporter.lease import Elector, KubernetesLease, Role, identity
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.polling.poll_thread import OneLoop, Polls, PollThread
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
-from trainfleet_exporter.process.threads import exit_after
 from trainfleet_exporter.providers.registry import Platform
 from trainfleet_exporter.sharding import WHOLE, Shard
 from trainfleet_exporter.telemetry import Standing
@@ -73,11 +69,12 @@ class Daemon:
         in_thread: bool = False,
     ) -> None:
         check_writable(config.global_.ledger_file)
-        self._standby = None if lease is None else Standby(lease)
-        if self._standby is None:
+        self._lease = lease
+        self.elector: Elector | None = None
+        if lease is None:
             self.exporter = Exporter(config, platforms, shard=shard)
         else:
-            elector = self._standby.elector
+            elector = self.elector = Elector(lease, identity(), self._leads)
             self.exporter = Exporter(config, platforms, shard=shard, stands_by=True, may_call=lambda: elector.may_poll)
             self.exporter.telemetry.watch_lease(lambda: elector.may_poll)
             self.exporter.telemetry.watch_writes("lease", lambda: elector.write_errors)
@@ -87,12 +84,9 @@ class Daemon:
         self._manager = ServiceManager(
             lambda: _in_words(page_store.page().standing), lambda: self._polls.call(asyncio.sleep(0))
         )
-        self._turn = asyncio.Lock()
-        self._reloader = (
-            None
-            if load is None
-            else Reloader(self.exporter, self._schedule, load, end=self._exit, begun=self._begun, turn=self._turn)
-        )
+        self._reloader = None
+        if load is not None:
+            self._reloader = Reloader(self.exporter, self._schedule, load, end=self._exit, runs=self._reloads)
         self._notice, reloader = web.notice, self._reloader
         page_store.standing = self._standing
         pages = Pages(
@@ -101,11 +95,20 @@ class Daemon:
             telemetry_path=web.telemetry_path,
             reload=(lambda: self._polls.call(reloader.reload())) if reloader and web.enable_lifecycle else None,
         )
-        sockets = listen(*web.addresses)
-        self._access = web.access
-        self.server = _server(make_app(pages), sockets, web, self.exporter.telemetry.rejected)
+        app, access, rejected = make_app(pages), web.access, self.exporter.telemetry.rejected
+        self._access = access
+        self.server = WebServer(
+            app if access is None else AccessControl(app, access, rejected),
+            listen(*web.addresses),
+            tls=lambda: None if access is None else access.config.context,
+            max_connections=web.max_connections,
+            rejected=rejected,
+        )
         self._background: list[asyncio.Task[None]] = []
         self._exits: list[asyncio.Task[None]] = []
+        self._ends = set[asyncio.Task[None]]()
+        """Of the polls of terms before."""
+        self._election: asyncio.Task[None] | None = None
         self._building: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
@@ -157,8 +160,6 @@ class Daemon:
         finally:  # even if the other steps used the whole time
             self.exporter.close_ledger()
         await self._polls.close()
-        await self._manager.aclose()
-        log.info("stopped")
 
     async def _in_polls(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a step of the end where polls run. The other steps follow even if that has died."""
@@ -166,52 +167,68 @@ class Daemon:
         if isinstance(error, Exception):
             log.error("shutdown: internal error", exc_info=error)
 
-    def _exit(self, seconds: float = 0.0) -> None:
-        """Stop after these seconds, and exit with code 1. Any thread may call this."""
-        self._polls.post_home(lambda: self._exits.append(asyncio.create_task(exit_after(self.stop, seconds))))
+    def _exit(self) -> None:
+        """Stop, and exit with code 1. Any thread may call this."""
+
+        async def stop() -> None:
+            try:
+                await self.stop()
+            finally:
+                asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
+
+        self._polls.post_home(lambda: self._exits.append(asyncio.create_task(stop())))
+
+    def _reloads(self, is_running: bool) -> None:
+        self._polls.post_home(lambda: self._manager.reloads(is_running))
 
     async def _begin(self) -> None:
         self.exporter.announce()
         self._building = asyncio.create_task(self.exporter.page_store.keep_built())
         self._schedule.start()
-        if self._standby is not None:
-            self._standby.start(self.exporter, self._schedule, turn=self._turn, end=self._exit)
+        if self.elector is not None:
+            self._election = asyncio.create_task(self.elector.run())
 
     async def _end(self) -> None:
         if self._reloader is not None:
             await self._reloader.stop()
-        if self._standby is not None:
-            await self._standby.stop()
+        if self._election is not None:
+            self._election.cancel()
+            await asyncio.wait([self._election])
         await self._schedule.stop()
-        if self._standby is not None:
+        if self.elector is not None and self._lease is not None:
             self.exporter.close_ledger()  # for the next holder
-            await self._standby.resign()
+            await asyncio.gather(*self._ends)
+            await self.elector.resign()
+            await self._lease.aclose()
         if self._building is not None:
             self._building.cancel()
 
-    def _begun(self, reload: asyncio.Task[ReloadOutcome]) -> None:
-        self._polls.post_home(self._manager.reloading)
-        reload.add_done_callback(lambda _: self._polls.post_home(self._manager.reloaded))
+    def _leads(self, leads: bool) -> None:
+        """Poll from now on, as at a start, or show no provider any more and end the polls."""
+        if not leads:  # the polls that end now begin no call
+            leaving = asyncio.create_task(retire(self._schedule, self.exporter.stand_by()))
+            self._ends.add(leaving)
+            leaving.add_done_callback(self._ends.discard)
+            return
+        try:
+            self.exporter.stands_by = False
+            self.exporter.apply(self.exporter.plan(self.exporter.config))
+            self._schedule.add(self.exporter.runners)
+        except Exception:
+            log.critical("cannot poll with the lease; the exporter exits", exc_info=True)
+            self._exit()
 
     def _standing(self) -> Standing:
-        standing, standby = replace(self.exporter.standing(), notice=self._notice), self._standby
-        if standby is None:
+        standing, elector = replace(self.exporter.standing(), notice=self._notice), self.elector
+        if elector is None or elector.role is Role.LEADER:
             return standing
-        role = standby.elector.role
-        if role is Role.LEADER and self.exporter.stands_by:
-            role = Role.UNDECIDED  # it builds its providers
-        notice = " ".join(filter(None, (self._notice, standby.words)))
-        return replace(standing, role=role, may_take=standby.elector.may_take, notice=notice)
-
-
-def _server(
-    app: ASGIApp, sockets: Sequence[socket.socket], web: WebSettings, rejected: Callable[[str], None]
-) -> WebServer:
-    serve = partial(WebServer, max_connections=web.max_connections, rejected=rejected)
-    access = web.access
-    if access is None:
-        return serve(app, sockets)
-    return serve(AccessControl(app, access, rejected), sockets, tls=lambda: access.config.context)
+        words = "This exporter waits for the lease. It does not poll yet."
+        if elector.role is Role.STANDBY:
+            holder = f"The lease is held by {elector.holder or 'none'}."
+            words = f"This exporter is on standby and does not poll. {holder}"
+            words += "" if elector.may_take else " This exporter cannot take the lease; see its log."
+        notice = " ".join(filter(None, (self._notice, words)))
+        return replace(standing, role=elector.role, may_take=elector.may_take, notice=notice)
 
 
 def _in_words(standing: Standing) -> str:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config.kinds import is_loopback
 from trainfleet_exporter.errors import StartError
-from trainfleet_exporter.process.arguments import found
 from trainfleet_exporter.providers.registry import installed_platforms
+from trainfleet_exporter.web.listeners import split_address
 from trainfleet_simulator import Simulator
 
 NOTICE = "This is the demo: the clouds and their data are simulated."
 CLOUDS = ("pai", "modelarts", "sagemaker")
-_OTHERS = ("127.0.0.1:10076", "127.0.0.1:10077")
-"""Addresses to try when the usual one is taken."""
 _SCREEN = """\
 trainfleet-exporter demo: the exporter polls simulated clouds: Alibaba PAI, Huawei ModelArts and AWS SageMaker.
 
@@ -37,15 +34,14 @@ trainfleet-exporter demo: the exporter polls simulated clouds: Alibaba PAI, Huaw
 """
 
 
-async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> None:
-    """Run the daemon with simulated clouds until `stopped`. Raises StartError if it cannot listen."""
+async def run_demo(web: WebSettings, seed: int) -> None:
+    """Run the daemon with simulated clouds until it is cancelled. Raises StartError if it cannot listen."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
-    async with _served(simulator, "127.0.0.1", 0, "127.0.0.1") as cloud:
+    async with simulator.serve() as cloud:
         try:
             daemon = Daemon(_config(simulator.config_yaml(cloud)), installed_platforms(), replace(web, notice=NOTICE))
         except StartError as error:
-            free = next(other for other in _OTHERS if other not in web.addresses)
-            hint = f" (with make: make demo ADDRESS={free})" if "--web.listen-address" in str(error) else ""
+            hint = " (with make: make demo ADDRESS=127.0.0.1:0)" if "--web.listen-address" in str(error) else ""
             raise StartError(f"{error}{hint}") from None
         try:
             await daemon.start()
@@ -53,49 +49,34 @@ async def run_demo(stopped: asyncio.Event, *, web: WebSettings, seed: int) -> No
                 address=_reachable(daemon.server.addresses[0]), metrics=web.telemetry_path, cloud=cloud
             )
             print(screen, flush=True)
-            reporting = asyncio.create_task(_report_first_polls(daemon))
-            await stopped.wait()
-            reporting.cancel()
-            print("\nstopping", flush=True)
+            await _report_first_polls(daemon)
+            await asyncio.Event().wait()
         finally:
+            print("\nstopping", flush=True)
             await daemon.stop()
 
 
-async def run_simulator(stopped: asyncio.Event, *, address: str, seed: int) -> None:
-    """Serve only the simulated clouds, and print a config file that reaches them."""
-    host, port = loopback(address)
+async def run_simulator(host: str, port: int, *, seed: int) -> None:
+    """Serve only the simulated clouds until it is cancelled, and print a config file that reaches them."""
     simulator = Simulator(seed=seed, clouds=CLOUDS)
-    async with _served(simulator, host, port, address) as cloud:
+    async with AsyncExitStack() as stack:
+        try:
+            cloud = await stack.enter_async_context(simulator.serve(host, port))
+        except OSError as error:
+            raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from None
         print(f"# Simulated clouds at {cloud}; {cloud}/truth shows their latest responses.")
         print(simulator.config_yaml(cloud), flush=True)
-        await stopped.wait()
-
-
-@asynccontextmanager
-async def _served(simulator: Simulator, host: str, port: int, address: str) -> AsyncIterator[str]:
-    """Serve the simulated clouds; StartError if they cannot listen."""
-    serving = simulator.serve(host, port)
-    try:
-        cloud = await serving.__aenter__()
-    except OSError as error:
-        raise StartError(f"cannot listen on {address}: {error.strerror}; choose another --listen") from None
-    try:
-        yield cloud
-    finally:
-        await serving.__aexit__(None, None, None)
+        await asyncio.Event().wait()
 
 
 def _config(text: str) -> Config:
     """Read the config from a file, so that the demo uses the same code as the exporter."""
-    # A pipe needs no writable folder: the file system of a container may be read-only.
-    reading, writing = os.pipe()
-    try:
-        with os.fdopen(writing, "w", encoding="utf-8") as stream:
-            stream.write(text)
+    reading, writing = os.pipe()  # needs no writable folder: the file system of a container may be read-only
+    with os.fdopen(reading), os.fdopen(writing, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.close()
         configs = {name: platform.config for name, platform in installed_platforms().items()}
         return load_config(Path(f"/dev/fd/{reading}"), environ=os.environ, platforms=configs)
-    finally:
-        os.close(reading)
 
 
 async def _report_first_polls(daemon: Daemon) -> None:
@@ -117,15 +98,6 @@ def _reachable(address: str) -> str:
     return f"localhost:{port}" if host in {"0.0.0.0", "[::]"} else address  # noqa: S104 - compared, not listened on
 
 
-def loopback(address: str) -> tuple[str, int]:
-    """Host and port of a loopback address. Raises StartError for any other address."""
-    host, separator, port = address.rpartition(":")
-    host = host.strip("[]")
-    try:
-        fits = separator and ipaddress.ip_address("127.0.0.1" if host == "localhost" else host).is_loopback
-        number = int(port)
-    except ValueError:
-        fits, number = False, 0
-    if not fits or not 0 <= number <= 65535:
-        raise StartError(f"{found(address)}; allowed: a loopback address and a port, such as 127.0.0.1:10080")
-    return host, number
+def loopback(address: str) -> tuple[str, int] | None:
+    """Host and port of a loopback address; None for any other. StartError for what is no address."""
+    return split_address(address) if is_loopback(f"//{address}") else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 import msgspec
 
-from trainfleet_exporter.app.plan import Basis, Member, Plan, bases
+from trainfleet_exporter.app.plan import Basis, Member, Plan, digest
 from trainfleet_exporter.config import AccountKey, Config, redacted
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
@@ -66,10 +66,7 @@ class Exporter:
         self._accounts: dict[AccountKey, Account] = {}
         self._members: dict[str, Member] = {}
         self._was_ready = self._is_announced = False
-        plan = self._begin(config)
-        for basis in bases(config):
-            self._build(plan, basis)
-        self.apply(plan.idle() if stands_by else plan)
+        self.apply(self.plan(config))
 
     @property
     def providers(self) -> list[Provider]:
@@ -143,34 +140,25 @@ class Exporter:
         """Write the last ended jobs. May be called more than once."""
         self._job_ledger.close()
 
-    async def prepare(self, config: Config, given: Sequence[Basis]) -> Plan:
-        """Build what another config (of which `given` are the bases) needs in addition. Nothing that runs is changed.
-        ExceptionGroup of StartErrors with all that cannot be built.
+    def plan(self, config: Config) -> Plan:
+        """Build what another config needs in addition. Nothing that runs is changed. StartError with a line for each
+        provider that cannot be built. The plan of a standby has no providers.
         """
-        plan = self._begin(config)
-        errors: list[StartError] = []
-        try:
-            for basis in given:
-                try:
-                    self._build(plan, basis)
-                except StartError as error:
-                    errors.append(StartError(f"provider {basis.config.name}: {error}"))
-                await asyncio.sleep(0)  # certificates take some 20 ms to be read
-            if errors:
-                raise ExceptionGroup("providers that cannot be built", errors)
-        except BaseException:
-            await self.discard(plan)
-            raise
-        return plan
-
-    async def discard(self, plan: Plan) -> None:
-        """Close what was built for a plan that is not used."""
-        for member in plan.fresh:
-            await member.provider.aclose()
+        plan = Plan(config, self._accounts_of(config), [], [], list(self._members.values()))
+        errors = list[str]()
+        settings = config.global_.model_copy(update={"ledger_file": None})  # not the business of providers
+        for found in config.providers:
+            try:
+                self._build(plan, Basis(found, settings, digest(found.http.ca_file)))
+            except StartError as error:
+                errors.append(f"provider {found.name}: {error}")
+        if errors:
+            raise StartError("\n".join(errors))
+        return Plan(config, {}, [], [], plan.gone) if self.stands_by else plan
 
     def apply(self, plan: Plan) -> None:
-        """Apply a plan in one step: a scrape sees it completely or not at all. The runners of `plan.gone` were stopped
-        before, if possible; what they still publish is ignored.
+        """Apply a plan in one step: a scrape sees it completely or not at all. What the runners of `plan.gone` still
+        publish is ignored.
         """
         before = {member.name: member for member in plan.gone}
         if self._members:
@@ -182,7 +170,7 @@ class Exporter:
             self.telemetry.unwatch(member.name)
         for member in self._members.values():
             self.page_store.drop(_facts_key(member))
-        for name in plan.removed:
+        for name in plan.changes.get("removed", ()):
             self.telemetry.forget_provider(name)
         self._accounts = plan.accounts
         if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were rebuilt
@@ -209,7 +197,7 @@ class Exporter:
         self.page_store.current()
         return gone
 
-    def _begin(self, config: Config) -> Plan:
+    def _accounts_of(self, config: Config) -> dict[AccountKey, Account]:
         accounts: dict[AccountKey, Account] = {}
         for found in config.providers:
             key, limits = found.account_key, found.limits
@@ -218,7 +206,7 @@ class Exporter:
             if present is None or present.limits != wanted:
                 present = accounts.get(key) or Account(key.name, wanted, self._may_call)
             accounts[key] = present
-        return Plan(config, accounts, [], [], list(self._members.values()))
+        return accounts
 
     def _build(self, plan: Plan, basis: Basis) -> None:
         """Add a provider to a plan: the present one, if its basis has not changed."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainfleet_exporter.config import AccountKey, Config, Global, ProviderConfig
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.pacing import Pace
-from trainfleet_exporter.polling import Runner
+from trainfleet_exporter.polling import Runner, Schedule
+from trainfleet_exporter.process.files import read_regular_file
+from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.registry import Provider
 from trainfleet_exporter.transport import Account
+
+log = logging.getLogger(__name__)
+
+_END_SECONDS = 5.0
+"""Seconds to wait for the end of removed providers; what they publish later is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,43 +64,38 @@ class Plan:
     gone: list[Member]
     """The running providers that it replaces or removes."""
 
-    def idle(self) -> Plan:
-        """Return a plan for the same config without providers, for a standby."""
-        return Plan(self.config, {}, [], [], [])
-
     @property
-    def added(self) -> list[str]:
-        """The providers that are new, by name."""
-        before = {member.name for member in self.gone}
-        return [member.name for member in self.fresh if member.name not in before]
-
-    @property
-    def changed(self) -> list[str]:
-        """The providers that are rebuilt, by name."""
-        before = {member.name for member in self.gone}
-        return [member.name for member in self.fresh if member.name in before]
-
-    @property
-    def removed(self) -> list[str]:
-        """The providers that are removed, by name."""
-        after = {member.name for member in self.members}
-        return [member.name for member in self.gone if member.name not in after]
-
-    @property
-    def kept(self) -> list[str]:
-        """The providers that stay unchanged, by name."""
-        return [member.name for member in self.members if member not in self.fresh]
+    def changes(self) -> dict[str, list[str]]:
+        """The names of providers by what becomes of them, without empty lists."""
+        before, after = ({member.name for member in some} for some in (self.gone, self.members))
+        changes = {
+            "added": [member.name for member in self.fresh if member.name not in before],
+            "removed": [member.name for member in self.gone if member.name not in after],
+            "changed": [member.name for member in self.fresh if member.name in before],
+            "kept": [member.name for member in self.members if member not in self.fresh],
+        }
+        return {change: names for change, names in changes.items() if names}
 
 
-def bases(config: Config) -> list[Basis]:
-    """Return the inputs of each provider of a config. It reads files, so call it in a thread."""
-    settings = config.global_.model_copy(update={"ledger_file": None})  # not their business
-    return [Basis(found, settings, _digest(found.http.ca_file)) for found in config.providers]
-
-
-def _digest(path: Path | None) -> bytes:
+def digest(path: Path | None) -> bytes:
     """Return a digest of a file; empty if it is missing or unreadable."""
     try:
-        return b"" if path is None else hashlib.sha256(path.read_bytes()).digest()
+        return b"" if path is None else hashlib.sha256(read_regular_file(path, 10_000_000)[1]).digest()
     except OSError:  # the provider that needs the file reports it
         return b""
+
+
+async def retire(schedule: Schedule, gone: Sequence[Member]) -> None:
+    """End the polls of removed providers, and close them."""
+
+    async def end(member: Member) -> None:
+        await schedule.remove(member.runners)
+        await member.provider.aclose()
+
+    try:
+        async with asyncio.timeout(_END_SECONDS):
+            await asyncio.gather(*map(end, gone))
+    except TimeoutError:
+        log.warning("removed providers did not end in time", extra=fields(seconds=_END_SECONDS))
+    except Exception:
+        log.exception("closing removed providers failed: internal error")

@@ -41,15 +41,10 @@ class Checked(click.ParamType):  # type: ignore[type-arg] # not generic in older
 
 
 def flag(name: str, text: str, kind: click.ParamType[Any] | None = None, **settings: Any) -> click.Option:
-    """A flag with its help text."""
+    """A flag with its help text; without a value if `is_flag`."""
     variable = name.removeprefix("--").replace(".", "_").replace("-", "_")
     settings = {"show_default": settings.get("default") not in (None, "")} | settings
     return click.Option([name, variable], help=text, type=kind, **settings)
-
-
-def switch(name: str, text: str) -> click.Option:
-    """A flag without a value."""
-    return flag(name, text, is_flag=True, show_default=False)
 
 
 def refused(words: str) -> click.UsageError:

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import click
 
-from trainfleet_exporter.process.arguments import Checked, flag, found, refused, switch
+from trainfleet_exporter.process.arguments import Checked, flag, found, refused
 
 _URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
@@ -116,7 +116,7 @@ command = click.Command(
     params=[
         flag("--url", "address of the page", Checked(_parse), default=_URL, metavar="URL"),
         flag("--tls.ca-file", "certificates to trust instead of the system's (PEM)", metavar="FILE"),
-        switch("--tls.insecure-skip-verify", "accept any certificate; nothing secret is sent"),
+        flag("--tls.insecure-skip-verify", "accept any certificate; nothing secret is sent", is_flag=True),
         flag("--tls.cert-file", "client certificate for mutual TLS (PEM)", metavar="FILE"),
         flag("--tls.key-file", "key of the client certificate, if in another file (PEM)", metavar="FILE"),
     ],

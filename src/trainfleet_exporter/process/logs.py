@@ -22,13 +22,11 @@ from functools import partial
 from typing import Any, TextIO
 
 from trainfleet_exporter.errors import CloudError, TrainfleetError
-from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
+from trainfleet_exporter.process.redaction import redact
 
-LIBRARIES = ("asyncio", "httpx", "httpcore", "aiohttp", "uvicorn", "apscheduler", "botocore", "urllib3")
-"""Loggers whose records below warnings do not help users; to format them would cost time."""
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
 _FRAMES = 30
-"""The innermost frames of each exception, where all frames would be longer than `LONGEST_TRACE`."""
+"""The innermost frames of each exception that are shown."""
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +37,6 @@ def set_up_logs(level: str, form: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [_Handler(stream if stream is not None else sys.stderr, write)]
     root.setLevel({"warn": "WARNING"}.get(level, level.upper()))
-    for library in LIBRARIES:
-        logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     # A distribution's own hook would write a report with every variable.
     sys.excepthook = _uncaught
     # Hooks of threads and finalizers that are not Python's own belong to the program that runs us, such as pytest.
@@ -71,10 +67,7 @@ def describe(error: BaseException) -> str:
 
 def format_traceback(error: BaseException) -> str:
     """Return Python's own traceback with causes and groups, redacted."""
-    text = "".join(traceback.format_exception(error)).rstrip()
-    if len(text) > LONGEST_TRACE:
-        text = "".join(traceback.format_exception(error, limit=-_FRAMES)).rstrip()
-    return redact(text)
+    return redact("".join(traceback.format_exception(error, limit=-_FRAMES)).rstrip())
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -106,7 +99,7 @@ class _Handler(logging.StreamHandler[TextIO]):
         self._write = write
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # Not only of the libraries above, but also of those that they import.
+        # Records of libraries below warnings do not help users.
         return _is_ours(record) or record.levelno >= logging.WARNING
 
     def format(self, record: logging.LogRecord) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
-import os
 import resource
 from contextlib import suppress
 
@@ -14,8 +13,8 @@ from trainfleet_exporter.process.logs import fields
 
 log = logging.getLogger(__name__)
 
-LEAST_DESCRIPTORS = 32
-"""File descriptors that must be free: the event loop, listening sockets, some scrapes, some calls to clouds."""
+_LEAST_DESCRIPTORS = 32
+"""For any command: the event loops, listening sockets, some scrapes, some calls to clouds."""
 _DESCRIPTORS_FOR_OTHERS = 128
 """File descriptors that connections must leave free: for calls to clouds, for files, for listening sockets."""
 _YOUNG_OBJECTS = 10_000
@@ -27,19 +26,10 @@ cloud needs. After the first free it raises the second limit, which costs a larg
 
 
 def check_descriptors() -> None:
-    """Raise StartError if fewer than `LEAST_DESCRIPTORS` file descriptors are free."""
-    opened = list[int]()
-    with suppress(OSError):
-        while len(opened) < LEAST_DESCRIPTORS:
-            opened += os.pipe()
-    for descriptor in opened:
-        os.close(descriptor)
-    if len(opened) < LEAST_DESCRIPTORS:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        raise StartError(
-            f"only {len(opened)} file descriptors are free, and at least {LEAST_DESCRIPTORS} are needed; "
-            f"raise the limit of {limit} (ulimit -n)"
-        )
+    """Raise StartError if the limit of file descriptors is too low for any command."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= limit < _LEAST_DESCRIPTORS:
+        raise StartError(f"{limit} file descriptors are too few; set `ulimit -n` to {_LEAST_DESCRIPTORS} or more")
 
 
 def affordable_connections(wanted: int) -> int:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 _STATUS_SECONDS = 15.0
 """Seconds between two status lines, if the watchdog does not need them sooner."""
+_LAST_PHASE = "stopping"
 _SEND_SECONDS = 0.5
 """Seconds that a slow service manager may block the loop. After one timeout, sends do not wait."""
 
@@ -40,50 +41,39 @@ class ServiceManager:
         self._keep_alive = "WATCHDOG=1" if is_watched else ""
         # Half of the time that the watchdog gives, as its manual asks for.
         self._interval = min(_STATUS_SECONDS, int(pause) / 2e6) if is_watched else _STATUS_SECONDS
-        self._beat: asyncio.Task[None] | None = None
-        self._failed = self._stopping = False
-        self._reloads = 0
+        self._failed = False
+        self._phase = ""
+        """What the status line says in place of `status`."""
 
     def ready(self) -> None:
         """The daemon serves from now on."""
-        self._send("READY=1", f"STATUS={self._status()}")
+        self._send("READY=1")
         if self._address:
             self._beat = asyncio.create_task(self._keep_sending())
 
-    def reloading(self) -> None:
-        """A reload begins. `reloaded` follows, whether it succeeds or not."""
-        self._reloads += 1
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        self._send("RELOADING=1", f"MONOTONIC_USEC={now}", "STATUS=reading the config again")
-
-    def reloaded(self) -> None:
-        """A reload ended."""
-        self._reloads -= 1
-        if not self._reloads and not self._stopping:
-            self._send("READY=1", f"STATUS={self._status()}")
+    def reloads(self, is_running: bool) -> None:
+        """A reload begins, or has ended with or without success."""
+        if self._phase != _LAST_PHASE:
+            self._phase = "reading the config again" if is_running else ""
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            self._send(*(["RELOADING=1", f"MONOTONIC_USEC={now}"] if is_running else ["READY=1"]))
 
     def stopping(self) -> None:
         """The daemon has begun to stop. The watchdog gets its keep-alive as long as the server's loop runs."""
-        self._stopping = True
-        self._send("STOPPING=1", "STATUS=stopping")
-
-    async def aclose(self) -> None:
-        """Send nothing more."""
-        if self._beat is not None:
-            self._beat.cancel()
-            await asyncio.wait([self._beat])
+        self._phase = _LAST_PHASE
+        self._send("STOPPING=1")
 
     async def _keep_sending(self) -> None:
         while True:
-            if not self._stopping:
+            if self._phase != _LAST_PHASE:
                 await self._proof()
-            self._send(self._keep_alive, "" if self._stopping or self._reloads else f"STATUS={self._status()}")
+            self._send(self._keep_alive)
             await asyncio.sleep(self._interval)
 
     def _send(self, *lines: str) -> None:
-        text = "\n".join(filter(None, lines))
-        if not self._address or not text:
+        if not self._address:
             return
+        text = "\n".join(filter(None, (*lines, f"STATUS={self._phase or self._status()}")))
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
                 sock.settimeout(0.0 if self._failed else _SEND_SECONDS)

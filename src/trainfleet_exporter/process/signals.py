@@ -16,20 +16,16 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 STOP_SECONDS = 4.0
 """Seconds from a signal to the end of the process, even if something hangs. The docs promise five seconds, which leaves
 time on a busy machine."""
-
-_HANDLED: dict[int, int] = {signal.SIGTERM: signal.SIGTERM, signal.SIGINT: signal.SIGTERM, signal.SIGHUP: signal.SIGHUP}
-"""The signals that are handled; both ways to stop are one."""
-
-log = logging.getLogger(__name__)
 
 
 class Signals:
@@ -66,21 +62,13 @@ class Signals:
         if number in self._came:
             action()
 
-    def serve(self, run: Callable[[asyncio.Event], Awaitable[None]]) -> int:
-        """Run until a signal sets the event: the normal end, with exit code 0. SIGHUP is ignored afterwards."""
-        stopped = asyncio.Event()
+    def serve(self, work: Coroutine[Any, Any, None]) -> int:
+        """Run a coroutine until a signal cancels it: the normal end, with exit code 0. SIGHUP is ignored afterwards."""
         self._exit_code = 0
-
-        async def main() -> None:
-            self._loop = asyncio.get_running_loop()
-            self.on(signal.SIGTERM, stopped.set)
-            if stopped.is_set():  # during the start
-                log.info("stopped")
-            else:
-                await run(stopped)
-
         try:
-            asyncio.run(main())
+            self.finish(work)
+        except KeyboardInterrupt:
+            log.info("stopped")
         finally:  # the interpreter would restore the default, which ends the process
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return 0
@@ -106,7 +94,8 @@ class Signals:
         end.daemon = True
         try:
             while received := numbers.recv(1):
-                if (number := _HANDLED.get(received[0], received[0])) == signal.SIGTERM:  # a library may handle others
+                number = signal.SIGTERM if received[0] == signal.SIGINT else received[0]
+                if number == signal.SIGTERM:  # a library may handle others
                     if number in self._came:
                         os._exit(1)
                     end.start()

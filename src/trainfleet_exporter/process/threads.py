@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from typing import ParamSpec, TypeVar
@@ -35,15 +34,6 @@ class DaemonThreadExecutor(Executor):
 
         threading.Thread(target=run, name=THREAD_NAME, daemon=True).start()
         return future
-
-
-async def exit_after(end: Callable[[], Awaitable[None]], seconds: float = 0.0) -> None:
-    """Wait these seconds for the last responses, close everything by `end`, then exit with code 1."""
-    await asyncio.sleep(seconds)
-    try:
-        await end()
-    finally:
-        asyncio.get_running_loop().call_soon(sys.exit, 1)  # which out of a callback ends the loop
 
 
 def exit_if_calls_hang(code: int) -> None:
