@@ -21,7 +21,7 @@ from trainfleet_simulator import Simulator
 from trainfleet_simulator.world.jobs import Job
 
 MIDNIGHT = int(datetime.fromisoformat("2026-01-02T00:00:00+00:00").timestamp())
-PROVIDERS = {"pai": "sim-pai-hangzhou", "modelarts": "sim-modelarts-north4"}
+PROVIDERS = {"pai": "sim-pai-hangzhou", "modelarts": "sim-modelarts-north4", "sagemaker": "sim-sagemaker-us-east-1"}
 HIDDEN = "98765"
 """A workspace of PAI that the caller is no member of."""
 _SAMPLE = re.compile(r"(\w+)\{(.*)\} (\S+) (\d+)")
@@ -58,6 +58,10 @@ class Rig:
         """How many calls the cloud has had."""
         counts = self.simulator._cloud.truth.show(0.0)["calls"]
         return sum(count for api in counts.values() for outcomes in api.values() for count in outcomes.values())
+
+    def id_of(self, job: Job) -> str:
+        """The cloud's id of a job."""
+        return f"{job.draft.name}-{job.job_id}" if self.cloud == "sagemaker" else job.job_id
 
     def jobs(self) -> Iterator[Job]:
         """Every job that there ever was in a workspace that the exporter may enter."""

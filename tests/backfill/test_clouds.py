@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
+from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, samples, simulated
 from tests.support.payloads import payload
 from trainfleet_exporter.backfill.series import Namer, records
 from trainfleet_exporter.config import Global
@@ -318,14 +318,15 @@ def _of_two(text: str) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+@pytest.mark.parametrize("cloud", PROVIDERS)
 def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "all", EVENING)
         job = next(job for job in rig.jobs() if job.running and job.running < EVENING.start and job.live)
-        await rig.backfill(tmp_path / "one", EVENING, job_id=job.job_id)
+        job_id = rig.id_of(job)
+        await rig.backfill(tmp_path / "one", EVENING, job_id=job_id)
         everything = _values(tmp_path / "all", "job_cpu_utilization_ratio")
-        assert _values(tmp_path / "one", "job_cpu_utilization_ratio") == {(job.job_id,): everything[job.job_id,]}
+        assert _values(tmp_path / "one", "job_cpu_utilization_ratio") == {(job_id,): everything[job_id,]}
         assert not _values(tmp_path / "one", "pool_accelerator_power_watts")
         assert bool(_values(tmp_path / "all", "pool_accelerator_power_watts")) is (cloud == "pai")
         for _ in range(2):  # the same command comes to the same end
@@ -464,7 +465,7 @@ def test_the_allowed_calls_are_announced_and_stop_nothing(tmp_path: Path) -> Non
     simulated("pai", work, tmp_path, change=change)
 
 
-@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+@pytest.mark.parametrize("cloud", PROVIDERS)
 def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 600))

@@ -22,7 +22,7 @@ from trainfleet_simulator.faults import Fault
 
 AROUND_MIDNIGHT = Range(MIDNIGHT + DAY - 5400, MIDNIGHT + DAY + 1800)
 """Parts of two days."""
-RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost"}
+RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost", "sagemaker": "GetMetricData"}
 """The operation by which each cloud returns most."""
 
 
@@ -33,10 +33,10 @@ def _files(folder: Path) -> Mapping[str, bytes]:
 @pytest.mark.long
 @pytest.mark.parametrize("cloud", RANGES)
 def test_a_call_that_fails_leaves_its_day_unwritten(cloud: str, tmp_path: Path) -> None:
-    metric = {"MetricName": "JOB_CPU_UTIL"} if cloud == "pai" else {"metric": "ma_container_cpu_util"}
+    metrics = {"pai": {"MetricName": "JOB_CPU_UTIL"}, "modelarts": {"metric": "ma_container_cpu_util"}}
 
     async def work(rig: Rig) -> None:
-        rig.simulator.faults.add(Fault({"operation": RANGES[cloud], **metric}, kind="server_error"))
+        rig.simulator.faults.add(Fault({"operation": RANGES[cloud], **metrics.get(cloud, {})}, kind="server_error"))
         outcome, words = await rig.backfill(tmp_path / "out", AROUND_MIDNIGHT)
         assert outcome.files == []
         assert outcome.missing == ["2026-01-02", "2026-01-03"]

@@ -16,9 +16,9 @@ from trainfleet_exporter.providers.huawei_modelarts import jobs
 from trainfleet_simulator.faults import Fault
 
 EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
-LISTS = {"pai": "ListJobs", "modelarts": "ListTrainingJobs"}
-RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost"}
-LIVE = {"pai": {"Status": "Running"}, "modelarts": {"phase": ",".join(jobs.LIVE)}}
+LISTS = {"pai": "ListJobs", "modelarts": "ListTrainingJobs", "sagemaker": "Search"}
+RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost", "sagemaker": "GetMetricData"}
+LIVE = {"pai": {"Status": "Running"}, "modelarts": {"phase": ",".join(jobs.LIVE)}, "sagemaker": {}}
 
 
 def _jobs(folder: Path) -> set[str]:
@@ -27,7 +27,7 @@ def _jobs(folder: Path) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+@pytest.mark.parametrize("cloud", LISTS)
 def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         rig.simulator.faults.add(Fault({"operation": LISTS[cloud], **LIVE[cloud]}, kind="server_error"))
@@ -38,7 +38,7 @@ def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Pat
         await asyncio.sleep(24 * 3600)
         await rig.backfill(tmp_path / "whole", EVENING)
         ended = {
-            job.job_id
+            rig.id_of(job)
             for job in rig.jobs()
             if job.running is not None and job.running < EVENING.end and job.finished is not None
             if job.finished > first
@@ -51,7 +51,7 @@ def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Pat
     simulated(cloud, work, tmp_path, hours=24.4)
 
 
-@pytest.mark.parametrize("cloud", ["pai", "modelarts"])
+@pytest.mark.parametrize("cloud", LISTS)
 def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         rig.simulator.faults.add(_not_found(LISTS[cloud]))
@@ -61,7 +61,7 @@ def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path) -> No
         rig.simulator.faults.add(_not_found(RANGES[cloud]))
         outcome, words = await rig.backfill(tmp_path / "out", EVENING)
         assert outcome.missing == ["2026-01-02"]
-        assert "404" in words
+        assert f"{RANGES[cloud]}: HTTP 40" in words
         assert not list((tmp_path / "out").glob("*.om"))
 
     simulated(cloud, work, tmp_path)

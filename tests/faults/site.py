@@ -51,7 +51,7 @@ _SMALL_PAGES = {
     "alibaba_pai.client.PAGE_SIZE": 2,
     "alibaba_pai.usage._CATALOGUE_PAGE": 5,
     "alibaba_pai.usage.POINTS": 20,
-    "aws_sagemaker.calls.PAGE_SIZE": 2,
+    "aws_sagemaker.api.PAGE_SIZE": 2,
     "huawei_modelarts.jobs.JOBS_PAGE": 2,
     "huawei_modelarts.v1.V1_PAGE": 2,
     "huawei_modelarts.pools.POOL_PAGE": 2,

@@ -59,9 +59,9 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_node_capacity_cpu_cores": [f"{_NODE}.InstanceType, {_TYPE}"],
         "trainfleet_node_capacity_accelerators": [f"{_NODE}.InstanceType, {_TYPE}"],
         **{
-            f"trainfleet_{family.suffix}": [f"SageMaker CloudWatch, {metric.name} of each Host"]
+            f"trainfleet_{family.suffix}": [f"SageMaker CloudWatch, {metric.key} of each Host"]
             for metric in METRICS
-            for family in metric.families
+            for family in metric.targets
         },
         "trainfleet_job_usage_info": ["SageMaker CloudWatch"],
         "trainfleet_job_usage_timestamp_seconds": ["SageMaker CloudWatch, Timestamps[]"],

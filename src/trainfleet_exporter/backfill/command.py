@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import time
 from collections import Counter
@@ -167,8 +166,6 @@ def _make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StartError(f"--out: {path}: {error.strerror}") from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise StartError(f"--out: {path}: not writable")
 
 
 def _facts(wish: Wish, config: Config, provider: ProviderConfig) -> dict[str, Any]:

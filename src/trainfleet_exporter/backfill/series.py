@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.model import Job, Readings, Status, Subject, UsageSource
+from trainfleet_exporter.model import Job, JobTime, Readings, Status, Subject, UsageSource
 from trainfleet_exporter.page import Renderer, RenderSettings
 from trainfleet_exporter.page.text import escape_label
 from trainfleet_exporter.providers.history import Life, Range, Track, seconds_after
@@ -101,6 +101,9 @@ def _steady(life: Life, day: Range, namer: Namer, retention: float, *, recent: i
         if moment is not None:
             dated = replace(job, finished=moment) if name == "finished" else job
             yield from _facets(dated, (f"{name}_timestamp_seconds",), shown.clip(moment, shown.end), namer)
+    if life.ended is not None and life.phases:
+        ended = shown.clip(life.ended, shown.end)
+        yield from _facets(JobTime(job.job_id, life.phases), ("phase_seconds",), ended, namer)
     yield from _statuses(life, shown, namer, recent=recent)
 
 
@@ -139,10 +142,10 @@ def _statuses(life: Life, shown: Range, namer: Namer, *, recent: int | None) -> 
                 begun.add((series, start))
 
 
-def _facets(job: Job, suffixes: tuple[str, ...], within: Range, namer: Namer) -> Iterator[Steady]:
+def _facets(facts: Job | JobTime, suffixes: tuple[str, ...], within: Range, namer: Namer) -> Iterator[Steady]:
     if within.empty:
         return
     wanted = {f"trainfleet_job_{suffix}" for suffix in suffixes}
-    for name, series, value in namer.of_objects([job]):
+    for name, series, value in namer.of_objects([facts]):
         if name in wanted:
             yield series, value, within

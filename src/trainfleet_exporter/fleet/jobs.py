@@ -221,32 +221,3 @@ class LiveJobs:
         if records is not None:
             self.histories.note(job.job_id, records, job.created)
         self.histories.count(job, since=tracker.first_read or now)
-
-
-class ProviderJobs(LiveJobs):
-    """The jobs of a provider with one workspace."""
-
-    def __init__(self, config: ProviderConfig, context: BuildContext, workspace_id: str) -> None:
-        super().__init__(config, context, Topic("jobs", value=False))
-        self.tracker = JobTracker(workspace_id, context.clock, retention=context.settings.finished_job_retention)
-
-    def expire(self) -> None:
-        """Forget the live jobs: polls have failed for too long."""
-        self.tracker.expired = True
-        self.live = {}
-
-    def objects(
-        self,
-        found: Found,
-        now: float,
-        *,
-        states: Collection[tuple[Status, str]],
-        details: Callable[[Job], Iterable[object]],
-    ) -> list[object]:
-        """As `shown`."""
-        self.live = {job_id: job for job_id, job in self.tracker.live.items() if self.wanted(job)}
-        return self.shown(self.tracker, found, now, states=states, details=details)
-
-    def report_ends(self, found: Found, now: float) -> None:
-        """As `record_ends`."""
-        self.record_ends(self.tracker, found, now)

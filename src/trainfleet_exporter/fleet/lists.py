@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import TypeVar
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.polling import Part
+from trainfleet_exporter.polling import Part, Poll
 
 T = TypeVar("T")
 MOST_PAGES = 2_000
@@ -36,7 +36,7 @@ async def pages_by_token(
 
 
 def distinct(
-    part: Part, found: Iterable[T | None], id_of: Callable[[T], str], elsewhere: Collection[str] = ()
+    part: Part | Poll, found: Iterable[T | None], id_of: Callable[[T], str], elsewhere: Collection[str] = ()
 ) -> tuple[dict[str, T], int]:
     """Translated rows by id, and how many are malformed (None). An id that comes again, or is one of `elsewhere`, is
     dropped as a duplicate."""

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading
-from trainfleet_exporter.model import Job, Status, UsageSource
-from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Track
+from trainfleet_exporter.model import FINISHED, Job, Status, UsageSource
+from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.usage.quantities import convert, total
 
 Values: TypeAlias = Mapping[int, float | None]
@@ -285,6 +285,20 @@ def lasting(job: Job, shown_tags: Collection[str]) -> Job:
         duration=None,
         restarts=None,
         tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
+    )
+
+
+def life_of(job: Job, now: Job, spells: Iterable[Spell], shown_tags: Collection[str]) -> Life:
+    """Return the life of a job. `job` is as it was while it held or wanted resources, and `now` as it is."""
+    is_gone = now.status in FINISHED and not now.holds_resources
+    return Life(
+        job=lasting(job, shown_tags),
+        until=end_of_life(now, now.finished) if is_gone else None,
+        ended=now.finished,
+        ceased=now.finished,
+        spells=tuple(spells),
+        pods=int(job.nodes or 1),
+        cards=int(sum(item.count for item in job.accelerators)),
     )
 
 

@@ -56,10 +56,17 @@ class WorkspaceRead:
 class Workspaces(LiveJobs):
     """The workspaces and their jobs. `listed` has the workspaces whose jobs the latest poll could read.
 
-    `states` are the status and platform status of live jobs; each has a count from the start, 0 included.
+    `states` are the status and platform status of live jobs; each has a count from the start, 0 included. `only` is the
+    workspace of a cloud that has no others.
     """
 
-    def __init__(self, config: ProviderConfig, context: BuildContext, states: Collection[tuple[Status, str]]) -> None:
+    def __init__(
+        self,
+        config: ProviderConfig,
+        context: BuildContext,
+        states: Collection[tuple[Status, str]],
+        only: Workspace | None = None,
+    ) -> None:
         super().__init__(config, context, Topic("jobs", frozenset()))
         self.clock = context.clock
         """The time of the cloud."""
@@ -81,6 +88,9 @@ class Workspaces(LiveJobs):
         self._unknown: dict[str, float] = {}
         """Jobs in an unknown state, and since when."""
         self._turns = FairQueue()
+        self._only = () if only is None else (only,)
+        if only is not None:
+            self.ids.publish((only.workspace_id,))
 
     async def read_list(
         self, poll: Poll, read: Callable[[float], Awaitable[Listing[Row]]], translate: Callable[[Row], Workspace | None]
@@ -195,13 +205,13 @@ class Workspaces(LiveJobs):
         tracker.update(self._not_forgotten(read), now, lost=read.lost, pending=pending)
         self._changed()
         shown = self.shown(tracker, read.found, now, states=self._states, details=details)
-        await read.part.publish(shown)
+        await read.part.publish([*self._only, *shown])
 
     def _not_forgotten(self, read: WorkspaceRead) -> dict[str, Job]:
         """An unknown state may be an end: after the retention, such a job is not looked up any more."""
         now, kept = read.now, {}
         for job_id, (job, _) in read.found.items():
-            if job.status is not Status.UNKNOWN:
+            if job.status is not Status.UNKNOWN or job_id not in read.pending:
                 self._unknown.pop(job_id, None)
                 kept[job_id] = job
             elif now - self._unknown.setdefault(job_id, now) <= self._retention:

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from trainfleet_exporter.model import Accelerator, Job, Status
+from trainfleet_exporter.model import Accelerator, Job, PhaseTime, Status
 
 T = TypeVar("T")
 DAY = 86_400
@@ -67,6 +67,8 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     """The names of its pods, if the record has them."""
     pods: int = 1
     """About how many pods it has. Calls are planned by it."""
+    phases: tuple[PhaseTime, ...] = ()
+    """How long its whole life spent on each phase, if its record has that; empty for a live job."""
     cards: int = 0
     """About how many accelerators all of its pods have."""
 
@@ -135,8 +137,7 @@ class Past(ABC):
         """Return texts for users about data of a range that the cloud no longer has, or never had."""
         return ()
 
-    @abstractmethod
-    async def learn(self, deadline: float) -> None:
+    async def learn(self, deadline: float) -> None:  # noqa: B027 - a cloud may need nothing
         """Read what calls are planned by, such as catalogues and workspaces. Raises CloudError."""
 
     @abstractmethod

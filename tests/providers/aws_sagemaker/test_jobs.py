@@ -8,7 +8,7 @@ from collections import Counter
 import httpx
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import RUNNING, Cloud, Row, Run, failed, job
+from tests.providers.aws_sagemaker.cloud import CONFIG, RUNNING, Cloud, Row, Run, failed, job
 from tests.support.clock import START
 from tests.support.fleet import Fleet
 
@@ -29,8 +29,8 @@ def test_live_jobs_come_from_searches_of_100(run: Run) -> None:
         assert await fleet.lines("workspace_info") == [
             'trainfleet_workspace_info{provider="p",workspace_id="default",workspace_name="default"} 1'
         ]
-        # Three pages of InProgress, one of other live ones, one of warm pools at first, one of what ended.
-        assert Counter(name for name, _ in cloud.calls) == {"Search": 6}
+        # Three pages of live ones, and one of what ended.
+        assert Counter(name for name, _ in cloud.calls) == {"Search": 4}
 
     run(cloud, steps)
 
@@ -98,6 +98,8 @@ def test_unlisted_job_is_looked_up_until_its_end_is_known(run: Run, answer: http
 def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": "Available"}, LastModifiedTime=START)]
+    cloud.jobs[0]["Tags"] = [{"Key": "team", "Value": "llm"}]
+    cloud.is_of_models = False  # their patterns of tags are those of Java
 
     async def steps(fleet: Fleet) -> None:
         for _ in range(3):
@@ -107,12 +109,13 @@ def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
         assert await fleet.value('job_holds_resources{job_id="a"}') == 1
         assert await fleet.value('job_requested_nodes{job_id="a"}') == 2
         assert len(cloud.called("DescribeTrainingJob")) == 1  # once its end is too old to be in the search
+        assert await fleet.value('job_labels{job_id="a",label_team="llm"}') == 1  # which that response lacks
         cloud.jobs[0]["WarmPoolStatus"] = {"Status": "Terminated"}
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_holds_resources{job_id="a"}') == 0
         assert await fleet.value('job_requested_nodes{job_id="a"}') is None
 
-    run(cloud, steps)
+    run(cloud, steps, "global: {metrics: {job_labels: [team]}}\n" + CONFIG)
 
 
 def test_finished_jobs_are_counted_by_three_calls(run: Run) -> None:

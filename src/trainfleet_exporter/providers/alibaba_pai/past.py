@@ -26,8 +26,7 @@ from trainfleet_exporter.fleet.past import (
     PastMetric,
     PastSource,
     PastUsage,
-    end_of_life,
-    lasting,
+    life_of,
     parts_of,
 )
 from trainfleet_exporter.fleet.usage import Reading
@@ -243,19 +242,13 @@ def job_life(
     now, then = translated(row), translated(replace(row, status="Running", sub_status=""))
     if now is None or then is None:
         return None
-    job, is_gone = lasting(then, shown_tags), now.status in FINISHED and not now.holds_resources
-    until = end_of_life(now, now.finished) if is_gone else None
+    is_gone = now.status in FINISHED and not now.holds_resources
+    ended = () if not is_gone or now.finished is None else (_spell(now.platform_status, now.finished, None),)
+    known = life_of(then, now, ended, shown_tags)
     counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
     end_of_work = utc_time(getattr(row, jobs.END_TIMES[now.status])) if now.status in FINISHED else None
-    known = Life(
-        job=job,
-        until=until,
-        ended=now.finished,
-        ceased=end_of_work if end_of_work is not None else until if is_gone else now.finished,
-        spells=() if not is_gone or now.finished is None else (_spell(now.platform_status, now.finished, None),),
-        pods=sum(counted) or int(job.nodes or 1),
-        cards=int(sum(item.count for item in job.accelerators)),
-    )
+    ceased = end_of_work if end_of_work is not None else known.until if is_gone else now.finished
+    known = replace(known, ceased=ceased, pods=sum(counted) or known.pods)
     return with_spells(known, row.status_history)
 
 

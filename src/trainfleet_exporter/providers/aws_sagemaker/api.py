@@ -1,4 +1,4 @@
-"""AWS as seen from outside: endpoints, signatures, and the meaning of responses.
+"""AWS as seen from outside: endpoints, signatures, the meaning of responses, and calls.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
@@ -10,16 +10,19 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct, defstruct, field
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
+from trainfleet_exporter.fleet.lists import pages_by_token
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
 from trainfleet_exporter.providers.keys import Credential, Keys
-from trainfleet_exporter.transport import Call, HttpAnswer, SignedRequest
+from trainfleet_exporter.transport import PAGE, ApiClient, Call, HttpAnswer, SignedRequest
 from trainfleet_exporter.transport.json_fields import number, printable, text
 
 # Endpoints and signatures.
@@ -183,3 +186,59 @@ def _said(answer: HttpAnswer) -> tuple[str, str, str]:
     found = dict(_XML.findall(answer.body[:65536].decode("utf-8", errors="replace")))
     request_id = answer.headers.get("x-amzn-requestid", "") or found.get("RequestId", "")
     return found.get("Code", ""), found.get("Message", ""), request_id
+
+
+# Calls.
+
+PAGE_SIZE = 100
+"""The largest page of each list of SageMaker."""
+T = TypeVar("T")
+
+
+class Answer(Struct, rename="pascal", gc=False):
+    """Base of answers and their parts, with the fields that the exporter reads, by AWS' names.
+
+    Every field may be absent or null. Times are Unix seconds.
+    """
+
+
+class State(Answer):
+    status: str | None = None
+
+
+def page_of(rows: str, row: Any) -> Any:
+    """Return the struct of a page of a list. `rows` is AWS' name of its list, and `row` the struct of a row."""
+    list_of_rows = ("rows", list[row | None] | None, field(name=rows, default=None))
+    return defstruct("Page", [list_of_rows, ("next_token", str | None, None)], bases=(Answer,))
+
+
+class Calls:
+    """The calls of one API. Each raises CloudError, and ends by its deadline (loop time)."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def call(
+        self, operation: str, asked: Mapping[str, Any], into: type[T], *, deadline: float, **of_call: Any
+    ) -> T:
+        """Make one call. `of_call` are further fields of transport.Call."""
+        body = json.dumps(asked, separators=(",", ":")).encode()
+        call = Call(operation=operation, path="/", method="POST", body=body, limits=PAGE, **of_call)
+        return await self._client.call(call, into, deadline=deadline)
+
+    def pages(
+        self, operation: str, asked: Mapping[str, Any], into: Any, *, deadline: float, **of_call: Any
+    ) -> AsyncIterator[Sequence[Any]]:
+        """Yield the rows of each page; None for those that are no objects."""
+
+        async def read(token: str) -> tuple[Sequence[Any] | None, str | None]:
+            body = {**asked, "NextToken": token} if token else asked
+            page = await self.call(operation, body, into, deadline=deadline, **of_call)
+            return page.rows, page.next_token
+
+        return pages_by_token(read, operation)
+
+    async def whole_list(self, operation: str, into: Any, *, deadline: float, **asked: str) -> list[Any]:
+        """Return the rows of all pages."""
+        pages = self.pages(operation, {**asked, "MaxResults": PAGE_SIZE}, into, deadline=deadline)
+        return [row async for rows in pages for row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from trainfleet_exporter.model import Accelerator, Accelerators
 from trainfleet_exporter.polling import Poll
@@ -89,17 +89,9 @@ def accelerators_of(groups: Iterable[Group]) -> tuple[Accelerators, ...]:
     return tuple(Accelerators(kind, model, count) for (kind, model), count in counts.items())
 
 
-def cpu_cores_of(groups: Iterable[Group]) -> float | None:
-    """Return the vCPUs of all groups; None without groups, or if those of a group are unknown."""
-    return _sum([(count, cpu_cores(instance_type)) for instance_type, count in groups])
-
-
-def count_of(groups: Iterable[Group]) -> float | None:
-    """Return the number of instances of all groups; None without groups, or if that of a group is unknown."""
-    return _sum([(count, 1.0) for _, count in groups])
-
-
-def _sum(amounts: Sequence[tuple[float | None, float | None]]) -> float | None:
+def total_of(groups: Iterable[Group], each: Callable[[str], float | None]) -> float | None:
+    """Return the sum of what instances have by their type; None without groups, or if that of a group is unknown."""
+    amounts = [(count, each(instance_type)) for instance_type, count in groups]
     found = [count * each for count, each in amounts if count is not None and each is not None]
     return math.fsum(found) if found and len(found) == len(amounts) else None
 

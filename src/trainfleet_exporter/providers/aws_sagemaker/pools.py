@@ -12,40 +12,36 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
-from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
+from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.aws_sagemaker import instances
-from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
+from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.jobs.history import code, readable
 from trainfleet_exporter.providers.jobs.listing import with_unread
 from trainfleet_exporter.providers.values import unix_time, whole
 
-T = TypeVar("T")
-
 # Answers.
 
 
-class ClusterInstanceTypeDetail(Answer):
+class InstancesOfType(Answer):
     instance_type: str | None = None
     current_count: float | None = None
 
 
-class ClusterGroup(Answer):
+class ClusterGroup(InstancesOfType):
     """An instance group of a cluster. A flexible one has details in place of a type."""
 
     instance_group_name: str | None = None
-    instance_type: str | None = None
-    instance_type_details: list[ClusterInstanceTypeDetail | None] | None = None
-    current_count: float | None = None
+    instance_type_details: list[InstancesOfType | None] | None = None
     status: str | None = None
     training_plan_arn: str | None = None
 
@@ -58,19 +54,19 @@ class Cluster(Answer):
     restricted_instance_groups: list[ClusterGroup | None] | None = None
 
 
-class InstanceStatus(Answer):
-    status: str | None = None
-
-
 class ClusterNode(Answer):
     instance_group_name: str | None = None
     instance_id: str | None = None
     instance_type: str | None = None
-    instance_status: InstanceStatus | None = None
+    instance_status: State | None = None
 
+    @property
+    def word(self) -> str:
+        return (self.instance_status.status if self.instance_status is not None else None) or ""
 
-class ReservedCapacity(Answer):
-    instance_type: str | None = None
+    @property
+    def pool_status(self) -> PoolStatus:
+        return NODE_STATUS.get(self.word, PoolStatus.UNKNOWN)
 
 
 class TrainingPlan(Answer):
@@ -81,7 +77,13 @@ class TrainingPlan(Answer):
     end_time: float | None = None
     available_instance_count: float | None = None
     in_use_instance_count: float | None = None
-    reserved_capacity_summaries: list[ReservedCapacity | None] | None = None
+    reserved_capacity_summaries: list[InstancesOfType | None] | None = None
+
+    @property
+    def instance_type(self) -> str:
+        """The type of its instances; empty if it has several."""
+        kinds = {part.instance_type or "" for part in self.reserved_capacity_summaries or () if part is not None}
+        return kinds.pop() if len(kinds) == 1 else ""
 
 
 Clusters = page_of("ClusterSummaries", Cluster)
@@ -131,25 +133,25 @@ _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
 
 
 def group_pool(
-    cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plans: Mapping[str, str]
+    cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plans: Mapping[str, TrainingPlan]
 ) -> tuple[Pool, PoolAmounts] | None:
-    """Translate an instance group, with the nodes of its cluster. `plans` has the names of training plans by ARN."""
+    """Translate an instance group, with the nodes of its cluster. `plans` has the training plans by ARN."""
     name = group.instance_group_name
     if not name:
         return None
-    pool_id, used = f"{cluster}/{name}", group_instances(group)
-    statuses = Counter(_node_status(node) for node in nodes if node.instance_group_name == name)
+    pool_id, used, plan = f"{cluster}/{name}", group_instances(group), plans.get(group.training_plan_arn or "")
+    statuses = Counter(node.pool_status for node in nodes if node.instance_group_name == name)
     pool = Pool(
         pool_id=pool_id,
         name=pool_id,
         resource_type="HyperPod",
-        parent_pool_id=plans.get(group.training_plan_arn or "", ""),
+        parent_pool_id="" if plan is None else plan.training_plan_name or "",
         status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
         nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
     )
     amounts = PoolAmounts(
         pool_id=pool_id,
-        capacity_cpu_cores=instances.cpu_cores_of(used),
+        capacity_cpu_cores=instances.total_of(used, instances.cpu_cores),
         capacity_accelerators=instances.accelerators_of(used),
     )
     return pool, amounts
@@ -157,11 +159,12 @@ def group_pool(
 
 def group_instances(group: ClusterGroup) -> list[instances.Group]:
     """Return the instances of a group by type."""
-    if group.instance_type is None and group.instance_type_details is not None:
-        details = readable(group.instance_type_details)
-        unread = [("", None)] * (len(group.instance_type_details) - len(details))
-        return [*((each.instance_type or "", whole(each.current_count)) for each in details), *unread]
-    return [(group.instance_type or "", whole(group.current_count))]
+    details = group.instance_type_details
+    if group.instance_type is not None or details is None:
+        return [(group.instance_type or "", whole(group.current_count))]
+    known = readable(details)
+    unread = [("", None)] * (len(details) - len(known))
+    return [*((each.instance_type or "", whole(each.current_count)) for each in known), *unread]
 
 
 def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
@@ -171,7 +174,7 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
     """
     if not row.training_plan_name:
         return None
-    in_use, kind = whole(row.in_use_instance_count), _plan_type(row)
+    in_use, kind = whole(row.in_use_instance_count), row.instance_type
     pool = Pool(
         pool_id=row.training_plan_name,
         name=row.training_plan_name,
@@ -193,50 +196,30 @@ def cluster_node(cluster: str, row: ClusterNode, ends: Mapping[str, float | None
     """Translate a row of ListClusterNodes. `ends` has the end of the training plan by pool (Unix seconds)."""
     if not row.instance_id or not row.instance_group_name:
         return None
-    kind, status, pool_id = row.instance_type or "", _node_status(row), f"{cluster}/{row.instance_group_name}"
+    kind, pool_id = row.instance_type or "", f"{cluster}/{row.instance_group_name}"
     return Node(
         pool_id=pool_id,
         node_name=row.instance_id,
         node_type=kind,
-        status=status,
-        reason="" if status is PoolStatus.READY else code(_word(row)),
+        status=row.pool_status,
+        reason="" if row.pool_status is PoolStatus.READY else code(row.word),
         expires=ends.get(pool_id),
         capacity_cpu_cores=instances.cpu_cores(kind),
         capacity_accelerators=instances.accelerators_of([(kind, 1)]),
     )
 
 
-def _plan_type(row: TrainingPlan) -> str:
-    """Return the instance type of a plan; empty if it has several."""
-    kinds = {part.instance_type or "" for part in row.reserved_capacity_summaries or () if part is not None}
-    return kinds.pop() if len(kinds) == 1 else ""
-
-
-def _node_status(row: ClusterNode) -> PoolStatus:
-    return NODE_STATUS.get(_word(row), PoolStatus.UNKNOWN)
-
-
-def _word(row: ClusterNode) -> str:
-    return ("" if row.instance_status is None else row.instance_status.status) or ""
-
-
 # Collectors.
 
 _PLANS = "training plans"
+"""A part. The names of the others, which are those of clusters, have no spaces."""
 _PLANS_SHARE = 0.4
 """Share of the time of a poll that the plans may take."""
-_NOT_SERVED = "UnknownOperation"
-"""The error code if a region does not serve an operation."""
-_CLUSTER = "cluster "
-"""Prefix of the key of a cluster's part."""
 
 
 class Pools:
-    """The collectors of pools and nodes."""
-
     def __init__(self, config: AwsSageMakerConfig, sagemaker: Calls, types: UnknownTypes) -> None:
-        self._calls = sagemaker
-        self._types = types
+        self._calls, self._types = sagemaker, types
         self._chosen = None if config.clusters == "all" else config.clusters
         """Names in the config; None for all clusters that the cloud lists."""
         self._at_once = config.limits.concurrency
@@ -245,8 +228,8 @@ class Pools:
         self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
         self._plans: dict[str, TrainingPlan] = {}
         """The shown plans by ARN."""
-        self._ends: dict[str, float | None] = {}
-        """Ends of training plans by pool (Unix seconds)."""
+        self._ends: dict[str, dict[str, float | None]] = {}
+        """By cluster, the ends of training plans by pool (Unix seconds)."""
 
     @collector("pools")
     async def pools(self, poll: Poll) -> None:
@@ -258,11 +241,11 @@ class Pools:
             async with poll.part(_PLANS, deadline=now + _PLANS_SHARE * (poll.deadline - now)) as part:
                 await self._read_plans(poll, part)
             names = await self._names(poll)
-            keys = [_CLUSTER + name for name in names]
-            poll.keep_only([_PLANS, *keys])
+            poll.keep_only([_PLANS, *names])
+            self._ends = {name: ends for name, ends in self._ends.items() if name in names}
             self._clusters.publish(names, whole=False)
             read = partial(self._read_cluster, poll)
-            await self._queues["pools"].read_each(poll, keys, read, at_once=self._at_once)
+            await self._queues["pools"].read_each(poll, names, read, at_once=self._at_once)
             self._clusters.publish(names)
 
     @collector("nodes")
@@ -274,13 +257,12 @@ class Pools:
 
         async def read(part: Part) -> None:
             try:
-                rows = await self._calls.whole_list(
-                    "ListClusterNodes", ClusterNodes, deadline=part.deadline, ClusterName=part.key
-                )
+                rows = await self._nodes(part)
             except NotFound as error:
                 await part.not_found(error)
                 return
-            found = [None if row is None else cluster_node(part.key, row, self._ends) for row in rows]
+            ends = self._ends.get(part.key, {})
+            found = [None if row is None else cluster_node(part.key, row, ends) for row in rows]
             shown, _ = distinct(part, found, lambda node: node.node_name)
             self._types.count(poll, [node.node_type for node in shown.values()])
             await part.publish(list(shown.values()))
@@ -290,57 +272,56 @@ class Pools:
     async def _names(self, poll: Poll) -> tuple[str, ...]:
         if self._chosen is not None:
             return self._chosen
-        listed = self._calls.whole_list("ListClusters", Clusters, deadline=poll.deadline)
-        rows = await _if_served(listed, lambda error: poll.lacks("clusters", error))
-        found = dict.fromkeys(row.cluster_name for row in rows if row is not None and row.cluster_name)
-        malformed = sum(row is None or not row.cluster_name for row in rows)
-        poll.dropped("malformed", malformed)
+        rows = await self._list_if_served("ListClusters", Clusters, poll.deadline, partial(poll.lacks, "clusters"))
+        named = [None if row is None else row.cluster_name or None for row in rows]
+        found, malformed = distinct(poll, named, str)
         return with_unread(found, self._clusters.value, malformed=malformed)
 
     async def _read_plans(self, poll: Poll, part: Part) -> None:
-        listed = self._calls.whole_list("ListTrainingPlans", TrainingPlans, deadline=part.deadline)
-        rows = await _if_served(listed, lambda error: part.lacks(_PLANS, error))
+        lacks = partial(part.lacks, _PLANS)
+        rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part.deadline, lacks)
         known = [row for row in rows if row is None or row.status != EXPIRED]
         found = [None if row is None else plan_pool(row) for row in known]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         self._plans = {row.training_plan_arn or "": row for row in known if row is not None and row.training_plan_name}
-        self._types.count(poll, [_plan_type(row) for row in self._plans.values()])
+        self._types.count(poll, [row.instance_type for row in self._plans.values()])
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, poll: Poll, part: Part) -> None:
-        name = part.key.removeprefix(_CLUSTER)
+        name = part.key
         try:
             cluster = await self._calls.call("DescribeCluster", {"ClusterName": name}, Cluster, deadline=part.deadline)
-            rows = await self._calls.whole_list(
-                "ListClusterNodes", ClusterNodes, deadline=part.deadline, ClusterName=name
-            )
+            rows = await self._nodes(part)
         except NotFound as error:
             await part.not_found(error)
             return
         if cluster.instance_groups is None and cluster.restricted_instance_groups is None:
             raise BadAnswer("the answer has no instance groups", operation="DescribeCluster")
         groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
-        nodes = {row.instance_id: row for row in rows if row is not None}.values()
-        part.dropped("malformed", rows.count(None))
-        plans = {arn: plan.training_plan_name or "" for arn, plan in self._plans.items()}
-        found = [None if group is None else group_pool(name, group, nodes, plans) for group in groups]
+        nodes = {row.instance_id: row for row in rows if row is not None and row.instance_id}.values()
+        part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
+        found = [None if group is None else group_pool(name, group, nodes, self._plans) for group in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
-        for group in groups:
-            if group is not None:
-                plan = self._plans.get(group.training_plan_arn or "")
-                end = None if plan is None else unix_time(plan.end_time)
-                self._ends[f"{name}/{group.instance_group_name}"] = end
-                details = [each for each in group.instance_type_details or () if each is not None]
-                self._types.count(poll, [each.instance_type or "" for each in (group, *details)])
+        ends = self._ends[name] = {}
+        for group in [each for each in groups if each is not None]:
+            plan = self._plans.get(group.training_plan_arn or "")
+            ends[f"{name}/{group.instance_group_name}"] = None if plan is None else unix_time(plan.end_time)
+            details = [each for each in group.instance_type_details or () if each is not None]
+            self._types.count(poll, [each.instance_type or "" for each in (group, *details)])
         await part.publish([each for pair in shown.values() for each in pair])
 
+    async def _nodes(self, part: Part) -> list[ClusterNode | None]:
+        deadline = part.deadline
+        return await self._calls.whole_list("ListClusterNodes", ClusterNodes, deadline=deadline, ClusterName=part.key)
 
-async def _if_served(listed: Awaitable[list[T]], lacks: Callable[[RequestRefused], None]) -> list[T]:
-    """Return a list; an empty one if the region does not serve the operation."""
-    try:
-        return await listed
-    except RequestRefused as error:
-        if not error.code.startswith(_NOT_SERVED) and error.status != 404:
-            raise
-        lacks(error)
-        return []
+    async def _list_if_served(
+        self, operation: str, into: Any, deadline: float, lacks: Callable[[CloudError], None]
+    ) -> list[Any]:
+        """Return a list; an empty one if the region does not serve the operation."""
+        try:
+            return await self._calls.whole_list(operation, into, deadline=deadline)
+        except RequestRefused as error:
+            if not error.code.startswith("UnknownOperation") and error.status != 404:
+                raise
+            lacks(error)
+            return []

@@ -14,23 +14,32 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import ClassVar, NamedTuple
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, ServerTrouble
-from trainfleet_exporter.families.usage import MEASURES, Family, exposed
+from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.jobs import ProviderJobs
-from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, publish_fresh, usage_sources
+from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage
+from trainfleet_exporter.fleet.usage import (
+    FamilyReadings,
+    NewestReadings,
+    Reading,
+    Subjects,
+    count,
+    publish_fresh,
+    usage_sources,
+)
+from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, Status
-from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.providers.aws_sagemaker.calls import Answer, Calls, page_of
-from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
+from trainfleet_exporter.polling import Poll
+from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, page_of
 from trainfleet_exporter.providers.aws_sagemaker.instances import accelerators, cpu_cores
 from trainfleet_exporter.providers.aws_sagemaker.jobs import hosts
-from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.history import DAY, Life, Past, Range
 
 
 class MetricResult(Answer):
@@ -47,18 +56,20 @@ MetricData = page_of("MetricDataResults", MetricResult)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric, the measure that it feeds, and how many things of an instance type it sums up."""
+    """A metric in percent, the measure that it feeds, and how many things of an instance type it sums up."""
 
-    name: str
+    key: str
     suffix: str
     parts: Callable[[str], float | None]
     """None if the type has none, or if their number is unknown. It is unknown for jobs with several types, because
     CloudWatch does not report the type of a host."""
+    of_accelerators: bool = False
+    level: ClassVar[Level] = "pod"
 
     @property
-    def families(self) -> list[Family]:
-        """Return the families of instances and jobs."""
-        return [MEASURES[self.suffix].of("pod"), MEASURES[self.suffix].of("job")]
+    def targets(self) -> dict[Family, float]:
+        """The families of instances and jobs, and how many base units a value counts."""
+        return {MEASURES[self.suffix].of(level): 0.01 for level in ("pod", "job")}
 
 
 def _gpus(instance_type: str) -> float | None:
@@ -66,165 +77,185 @@ def _gpus(instance_type: str) -> float | None:
 
 
 METRICS = (
-    Metric("CPUUtilization", "cpu_utilization_ratio", cpu_cores),
     Metric("MemoryUtilization", "memory_utilization_ratio", lambda instance_type: 1.0),
-    Metric("GPUUtilization", "accelerator_utilization_ratio", _gpus),
-    Metric("GPUMemoryUtilization", "accelerator_memory_utilization_ratio", _gpus),
+    Metric("CPUUtilization", "cpu_utilization_ratio", cpu_cores),
+    Metric("GPUUtilization", "accelerator_utilization_ratio", _gpus, of_accelerators=True),
+    Metric("GPUMemoryUtilization", "accelerator_memory_utilization_ratio", _gpus, of_accelerators=True),
 )
-_PERCENT = 0.01
+"""Each job has the first one."""
 _AT_ONCE = 500
 """The maximum number of metrics in a call."""
 _PERIOD = 60
 """Seconds between two points."""
+CLOUDWATCH = PastSource(
+    name="cloudwatch",
+    api="cloudwatch",
+    kept=((_PERIOD, 15 * DAY), (300, 63 * DAY)),
+    owners=_AT_ONCE,
+    parts=_AT_ONCE,
+    readings=100_000,
+    answered=100_800,
+)
 _LONGEST = 900.0
 """Seconds back in which a call looks for a point. Points are a minute apart, and some are minutes late."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _SOURCES = "sources"
 """The key of the part that has the source of each job's usage."""
-_FAILURES: Mapping[str, tuple[type[CloudError], str]] = {
-    "InternalError": (ServerTrouble, "the service could not read a metric"),
-    "Forbidden": (AccessDenied, "the identity may not read a metric"),
-}
+_FAILURES: Mapping[str, type[CloudError]] = {"InternalError": ServerTrouble, "Forbidden": AccessDenied}
 """Errors by StatusCode of a result without points. The next page continues a result with PartialData."""
 
 
 class Query(NamedTuple):
     """One metric of one host."""
 
-    metric: str
-    job_id: str
-    host: str
+    metric: Metric
+    key: tuple[str, str]
+    """The job and the host."""
     parts: float
     """Number of things that the metric sums up."""
 
 
-def _queries(metrics: Iterable[Metric], jobs: Sequence[Job]) -> Iterator[Query]:
+Point = tuple[float, float | None]
+"""Unix seconds, and percent of one thing (None if it is unusable)."""
+
+
+def _queries(metrics: Iterable[Metric], jobs: Iterable[Job]) -> Iterator[Sequence[Query]]:
+    """Yield the queries for all hosts of some jobs, as many at once as a call may have.
+
+    Metrics that a job does not have, or whose meaning is unknown, are left out.
+    """
+    jobs, found = list(jobs), list[Query]()
     for metric in metrics:
         for job in jobs:
             parts = metric.parts(job.resource_type)
             if parts is not None:
-                yield from (Query(metric.name, job.job_id, host, parts) for host in hosts(job.nodes))
+                found += [Query(metric, (job.job_id, host), parts) for host in hosts(job.nodes)]
+    for start in range(0, len(found), _AT_ONCE):
+        yield found[start : start + _AT_ONCE]
 
 
-def _asked(key: str, query: Query) -> dict[str, Any]:
-    host = {"Name": "Host", "Value": f"{query.job_id}/{query.host}"}
-    metric = {"Namespace": "/aws/sagemaker/TrainingJobs", "MetricName": query.metric, "Dimensions": [host]}
-    return {"Id": key, "MetricStat": {"Metric": metric, "Period": _PERIOD, "Stat": "Average"}}
+async def _read_points(
+    calls: Calls, asked: Sequence[Query], start: float, end: float, *, period: int, deadline: float
+) -> AsyncIterator[tuple[Query, Sequence[Point] | CloudError]]:
+    """Yield the points of each query, from a Unix time on and before another, page by page; at last the errors of those
+    that could not be read. A later page may have what an earlier one failed to read.
+    """
+    by_id = {f"m{number}": query for number, query in enumerate(asked)}
+    body = {"StartTime": start // _PERIOD * _PERIOD, "EndTime": math.ceil(end), "ScanBy": "TimestampDescending"}
+    body["MetricDataQueries"] = [_metric_query(key, query, period) for key, query in by_id.items()]
+    statuses: dict[Query, str] = {}
+    pages = calls.pages("GetMetricData", body, MetricData, deadline=deadline, no_data=lambda page: not page.rows)
+    async for rows in pages:
+        for row in rows:
+            query = None if row is None else by_id.get(row.id or "")
+            if query is not None:
+                statuses[query] = row.status_code or ""
+                points = zip(row.timestamps or (), row.values or (), strict=False)
+                yield query, [(at, each and each / query.parts) for at, each in points if at is not None]
+        del rows  # to free memory before the next call
+    for query, status in statuses.items():
+        if status in _FAILURES:
+            yield query, _FAILURES[status]("a metric was not read", operation="GetMetricData", code=status)
 
 
-def _newest(result: MetricResult) -> tuple[float, float | None] | None:
-    """Return the Unix time and the value of the newest point; None if there is none."""
-    points = zip(result.timestamps or (), result.values or (), strict=False)
-    dated = [(time, value) for time, value in points if time is not None]
-    return max(dated, key=lambda point: point[0], default=None)
+def _metric_query(key: str, query: Query, period: int) -> dict[str, object]:
+    host = {"Name": "Host", "Value": "/".join(query.key)}
+    metric = {"Namespace": "/aws/sagemaker/TrainingJobs", "MetricName": query.metric.key, "Dimensions": [host]}
+    return {"Id": key, "MetricStat": {"Metric": metric, "Period": period, "Stat": "Average"}}
+
+
+def past_usage(past: Past, calls: Calls, day: Range, lives: Iterable[Life], deny: Sequence[str]) -> PastUsage[Metric]:
+    """Return what reads the usage of a day. `deny` are the families that are not exposed."""
+    running = {life.job.job_id: life for life in lives if not life.runs(day).empty}
+
+    def owners(metric: Metric) -> Iterator[tuple[str, int, Range]]:
+        for job_id, life in running.items():
+            if not metric.of_accelerators or metric.parts(life.job.resource_type) is not None:
+                yield job_id, life.pods, life.runs(day)
+
+    async def read(metric: Metric, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
+        span = asked.span
+        for some in _queries([metric], [running[job_id].job for job_id in asked.within]):
+            pages = _read_points(calls, some, span.start, span.end, period=asked.step, deadline=deadline)
+            async for query, points in pages:
+                if isinstance(points, CloudError):
+                    raise points
+                yield ((query.key, at, value) for at, value in points)
+
+    metrics = [metric for metric in METRICS if exposed(metric.targets, deny)]
+    return PastUsage(past, CLOUDWATCH, metrics, owners, read)
 
 
 class Usage:
-    """The collector of usage."""
-
-    def __init__(
-        self, config: AwsSageMakerConfig, context: BuildContext, jobs: ProviderJobs, cloudwatch: Calls
-    ) -> None:
-        self._jobs = jobs
-        self._calls = cloudwatch
-        self._clock = context.clock
-        self._at_once = config.limits.concurrency
-        self._max_data_age = context.settings.max_data_age
-        deny = context.settings.metrics.deny
+    def __init__(self, calls: Calls, fleet: Workspaces, deny: Sequence[str]) -> None:
+        """`deny` are the families that are not exposed."""
+        self._calls, self._fleet = calls, fleet
         self._targets = {
-            metric: dict.fromkeys(found, _PERCENT) for metric in METRICS if (found := exposed(metric.families, deny))
+            metric: {family: metric.targets[family] for family in found}
+            for metric in METRICS
+            if (found := exposed(metric.targets, deny))
         }
         self._subjects = Subjects()
+        self._publish = partial(publish_fresh, begun=self._begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
         self._shown: dict[str, Sequence[FamilyReadings]] = {}
         """By metric: the values of its last good response."""
 
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
         """Request all metrics, then show each."""
-        await self._jobs.listed.wait(poll.deadline)
-        jobs = [job for job in self._jobs.live_jobs() if job.status in _MEASURED]
+        await self._fleet.listed.wait(poll.deadline)
+        jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED]
         self._subjects.keep_only(each for shown in self._shown.values() for each in shown)
         if not jobs or not self._targets:
             poll.keep_only(())
             self._shown.clear()
             return
-        poll.keep_only([_SOURCES, *(metric.name for metric in self._targets)])
+        poll.keep_only([_SOURCES, *(metric.key for metric in self._targets)])
         found, failed = await self._read(poll, jobs)
         for metric, targets in self._targets.items():
-            async with poll.part(metric.name) as part:
-                if metric.name in failed:
-                    raise failed[metric.name]
-                newest = found[metric.name]
+            async with poll.part(metric.key) as part:
+                if metric in failed:
+                    raise failed[metric]
+                newest = found[metric]
                 part.dropped("no_data", 0 if newest.found or newest.dropped else 1)
-                self._shown[metric.name] = newest.of_families(targets, period=_PERIOD)
-                for reason, number in newest.dropped.items():
-                    part.dropped(reason, number)
-                await self._publish(part, self._shown[metric.name], self._subjects.readings)
+                self._shown[metric.key] = newest.of_families(targets, period=_PERIOD)
+                count(part, newest.dropped)
+                await self._publish(part, self._shown[metric.key], self._subjects.readings)
         async with poll.part(_SOURCES) as part:
             columns = [each for columns in self._shown.values() for each in columns]
-            await self._publish(part, columns, partial(usage_sources, source="cloudwatch"))
+            await self._publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))
 
     def usage_expired(self, key: str) -> None:
         """Forget a metric whose last good response is too old."""
         self._shown.pop(key, None)
 
-    async def _publish(
-        self, part: Part, given: Sequence[FamilyReadings], shown: Callable[[Sequence[FamilyReadings]], Sequence[object]]
-    ) -> None:
-        age = self._max_data_age
-        await publish_fresh(part, given, shown, begun=self._begun, max_data_age=age, clock=self._clock)
-
     def _begun(self) -> Mapping[str, float]:
-        return {job_id: job.created or 0.0 for job_id, job in self._jobs.live.items()}
+        return {job_id: job.created or 0.0 for job_id, job in self._fleet.live.items()}
 
-    async def _read(self, poll: Poll, jobs: Sequence[Job]) -> tuple[dict[str, NewestReadings], dict[str, CloudError]]:
+    async def _read(
+        self, poll: Poll, jobs: Iterable[Job]
+    ) -> tuple[dict[Metric, NewestReadings], dict[Metric, CloudError]]:
         """Return the newest readings by metric, and the first error of each metric that failed."""
-        now, age = self._clock.now(), max(self._max_data_age, 2 * poll.interval)
-        found = {metric.name: NewestReadings("pod", self._begun(), now=now, max_age=age) for metric in self._targets}
-        failed: dict[str, CloudError] = {}
-        asked = list(_queries(self._targets, jobs))
-        times = {"StartTime": (now - min(age, _LONGEST)) // _PERIOD * _PERIOD, "EndTime": math.ceil(now)}
-        slots = asyncio.Semaphore(self._at_once)
+        now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
+        found = {metric: NewestReadings("pod", self._begun(), now=now, max_age=age) for metric in self._targets}
+        failed: dict[Metric, CloudError] = {}
+        slots = asyncio.Semaphore(self._fleet.at_once)
 
-        async def read(some: Mapping[str, Query]) -> None:
-            queries = [_asked(key, query) for key, query in some.items()]
-            body = {"MetricDataQueries": queries, **times, "ScanBy": "TimestampDescending"}
+        async def read(asked: Sequence[Query]) -> None:
+            since = now - min(age, _LONGEST)
             try:
                 async with slots:
-                    statuses = await self._take(body, some, found, poll.deadline)
+                    pages = _read_points(self._calls, asked, since, now, period=_PERIOD, deadline=poll.deadline)
+                    async for query, points in pages:
+                        if isinstance(points, CloudError):
+                            failed.setdefault(query.metric, points)
+                        elif points:
+                            found[query.metric].put(query.key, *max(points, key=itemgetter(0)))
             except CloudError as error:
                 lean = error.with_traceback(None)  # the traceback holds the response
-                for query in some.values():
-                    failed.setdefault(query.metric, lean)
-                return
-            for key in statuses.keys() & some.keys():
-                if (status := statuses[key]) in _FAILURES:
-                    kind, message = _FAILURES[status]
-                    failed.setdefault(some[key].metric, kind(message, operation="GetMetricData", code=status))
+                failed.update({query.metric: lean for query in asked if query.metric not in failed})
 
         async with asyncio.TaskGroup() as group:
-            for start in range(0, len(asked), _AT_ONCE):
-                some = asked[start : start + _AT_ONCE]
-                group.create_task(read({f"m{number}": query for number, query in enumerate(some)}))
+            for asked in _queries(self._targets, jobs):
+                group.create_task(read(asked))
         return found, failed
-
-    async def _take(
-        self, body: Mapping[str, Any], asked: Mapping[str, Query], found: Mapping[str, NewestReadings], deadline: float
-    ) -> dict[str, str]:
-        """Take over the newest point of each metric. Returns the last status of each result: a later page may have a
-        result that an earlier page failed to read."""
-        statuses: dict[str, str] = {}
-        pages = self._calls.pages(
-            "GetMetricData", body, MetricData, deadline=deadline, no_data=lambda page: not page.rows
-        )
-        async for rows in pages:
-            for result in rows:
-                query = None if result is None else asked.get(result.id or "")
-                if query is not None:
-                    statuses[result.id] = result.status_code or ""
-                    if (point := _newest(result)) is not None:
-                        time, value = point
-                        value = None if value is None else value / query.parts
-                        found[query.metric].put((query.job_id, query.host), time, value)
-            del rows  # to free memory before the next call
-        return statuses
