@@ -1,30 +1,28 @@
-"""A request and its response, and the interface between a simulated cloud and its application."""
+"""A request and its response, and what the simulated clouds share: finding an operation, and parsing its parameters."""
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from trainfleet_simulator.refusals import Table, refusal
 from trainfleet_simulator.world.fleet import World
+
+ON_REQUEST = "The simulator fails on request."
+_FORM = "application/x-www-form-urlencoded"
 
 
 def utc_text(at: float) -> str:
     """Format Unix seconds as the clouds write most times."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def route_name(routes: Mapping[tuple[str, str], re.Pattern[str]], request: ApiRequest) -> str:
-    """Return the name of a request by the method and path of a route; `unknown` for other requests."""
-    for (method, name), path in routes.items():
-        if method == request.method and path.fullmatch(request.path):
-            return name
-    return "unknown"
 
 
 class ApiError(Exception):
@@ -45,6 +43,19 @@ class ApiRequest:
     headers: Mapping[str, str]
     body: bytes
 
+    def form(self) -> dict[str, str]:
+        """Return the fields of a form; empty for another body."""
+        if not self.headers.get("content-type", "").lower().startswith(_FORM):
+            return {}
+        return dict(parse_qsl(self.body.decode("utf-8", "replace"), keep_blank_values=True))
+
+    def json(self) -> Any:
+        """Return the decoded body; None if it is not JSON."""
+        try:
+            return json.loads(self.body or b"{}")
+        except ValueError:
+            return None
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -57,7 +68,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response without an error, and the fields that `/truth` records of it."""
+    """A response without an error. `/truth` records the total and the rows of lists of jobs."""
 
     body: dict[str, Any] | None
     total: int | None = None
@@ -67,68 +78,159 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
-    """Plain text that is sent instead of a body."""
+    """Text that is sent instead of a body: XML if it begins with an element."""
 
 
-Row = tuple[str, tuple[int, str, str] | None]
-"""Names of APIs, operations or `token`, of which one must fit (empty: all); the error, None if there is none."""
-Table = Mapping[str, Sequence[Row]]
-"""The rows of a kind of rejection; the first that fits counts. Messages may have {api}, {name}, {key} and {date}."""
-_KEY = re.compile(r"Access=([^,\s]+)")
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an operation: the parameters of its query or form, the names in its path, and its decoded body."""
+
+    cloud: Cloud
+    request: ApiRequest
+    operation: Operation
+    parameters: Mapping[str, str]
+    ids: tuple[str, ...]
+    body: Any
+    now: float
+
+    @property
+    def world(self) -> World:
+        """The cloud's world, up to now."""
+        return self.cloud.world
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a parameter."""
+        return self.parameters.get(name) or default
+
+    def invalid(self, name: str, allowed: str) -> ApiError:
+        """Return the error for a parameter."""
+        return self.cloud.invalid(
+            self.operation, f"The parameter {name} is invalid: {self.text(name)!r}; allowed: {allowed}."
+        )
+
+    def whole(self, name: str, default: int, lowest: int, highest: int) -> int:
+        """Return a whole number within its bounds."""
+        text = self.text(name)
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+            raise self.invalid(name, f"{lowest} to {highest}")
+        return int(text)
+
+    def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
+        """Return one of the documented words, in their exact case."""
+        text = self.text(name, default)
+        if text and text not in allowed:
+            raise self.invalid(name, ", ".join(allowed))
+        return text
 
 
-def refusal(table: Table, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
-    """Return a cloud's error for a kind of rejection; None if the operation has no such error."""
-    key = _KEY.search(request.headers.get("authorization", ""))
-    about = {
-        "api": operation.api,
-        "name": operation.name,
-        "key": key[1] if key else "",
-        "date": request.headers.get("x-amz-date", ""),
-    }
-    facts = {operation.api, operation.name, *(["token"] if "x-auth-token" in request.headers else [])}
-    for names, error in table.get(kind.removesuffix("_hint"), ()):
-        if not names or not facts.isdisjoint(names.split()):
-            return None if error is None else ApiError(error[0], error[1], error[2].format_map(about))
-    return None
+Handler = Callable[[Call], Answer]
 
 
-ON_REQUEST = "The simulator fails on request."
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An operation: its names, the pattern of its method and path, and the function that responds."""
+
+    api: str
+    name: str
+    place: re.Pattern[str]
+    handle: Handler
+    signed: bool = True
 
 
-def said_on_request(codes: Mapping[int, str]) -> Mapping[int, tuple[str, str]]:
-    """Return the codes with the same message each."""
-    return {status: (code, ON_REQUEST) for status, code in codes.items()}
+def route(api: str, name: str, place: str, handle: Handler, *, signed: bool = True) -> Route:
+    """Build a route. `place` has the method, a space and the path, with names in braces."""
+    return Route(api, name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", place)), handle, signed)
 
 
 class Cloud(ABC):
     """One simulated cloud."""
 
     world: World
+    routes: Sequence[Route]
     refusals: Table
     """Its errors by the name of the reason."""
-    usual_codes: Mapping[int, tuple[str, str]]
-    """Its usual code and message by status."""
+    usual_codes: Mapping[int, str | tuple[str, str]]
+    """Its usual code by status, perhaps with a message."""
     other_code: str
     """Its code for every other status."""
     code_fields: tuple[str, ...]
     """The fields of a rejection that may have its code."""
+    id_header: str
+    """The header with the id of a request."""
 
     @abstractmethod
     def takes(self, request: ApiRequest) -> bool:
         """Return whether a request is for this cloud."""
 
     @abstractmethod
+    def named(self, request: ApiRequest) -> tuple[str, str]:
+        """Return the API and the operation that a request names; an empty name if only its path has it."""
+
+    def parameters(self, request: ApiRequest) -> Mapping[str, str]:
+        """Return the parameters of a request."""
+        return dict(request.query) | request.form()
+
+    def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
+        """Return the parameters of an operation for `/truth` and `/faults`, without secrets."""
+        return self.parameters(request)
+
     def identify(self, request: ApiRequest) -> Operation:
         """Return the operation of a request. Its name is `unknown` if this cloud does not have it."""
+        found = self._find(request)
+        if found is None:  # any client can send names: the table must not grow without end
+            return Operation(self.named(request)[0] or "unknown", "unknown", {})
+        one, ids = found
+        return Operation(one.api, one.name, {**self.facts(request, one.name), **ids})
 
-    @abstractmethod
     def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
         """Check the identity, and respond. Raises ApiError."""
+        found = self._find(request)
+        if found is None or found[0].signed:
+            self.verify(request, operation, now)
+        if found is None:
+            raise self.unknown(operation)
+        one, ids = found
+        self.world.advance(now)
+        parameters = self.parameters(request)
+        return one.handle(Call(self, request, operation, parameters, tuple(ids.values()), self.body(request), now))
+
+    def _find(self, request: ApiRequest) -> tuple[Route, dict[str, str]] | None:
+        api, name = self.named(request)
+        place = f"{request.method} {request.path}"
+        for one in self.routes:
+            if (api and one.api != api) or (name and one.name != name):
+                continue
+            if found := one.place.fullmatch(place):
+                return one, {key: unquote(part) for key, part in found.groupdict().items() if part is not None}
+        return None
+
+    def body(self, request: ApiRequest) -> Any:
+        """Return the decoded body of a call. Raises ApiError."""
+        return None
 
     @abstractmethod
+    def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
+        """Check the identity of a caller. Raises ApiError."""
+
+    @abstractmethod
+    def unknown(self, operation: Operation) -> ApiError:
+        """Return the error for an unknown operation."""
+
+    @abstractmethod
+    def invalid(self, operation: Operation, message: str) -> ApiError:
+        """Return the error for an invalid parameter."""
+
     def respond(self, answer: Answer, request_id: str) -> Response:
         """Return a response in this cloud's form."""
+        headers = {self.id_header: request_id, **answer.headers}
+        if answer.text is not None:
+            kind = XmlResponse if answer.text.startswith("<") else PlainTextResponse
+            return kind(answer.text.replace("{request_id}", request_id), answer.status, headers)
+        if answer.body is None:
+            return Response(status_code=answer.status, headers=headers)
+        return JSONResponse(answer.body, answer.status, headers)
 
     @abstractmethod
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
@@ -136,11 +238,14 @@ class Cloud(ABC):
 
     def usual(self, status: int) -> ApiError:
         """Return the error that this cloud usually sends with a status."""
-        return ApiError(status, *self.usual_codes.get(status, (self.other_code, ON_REQUEST)))
+        found = self.usual_codes.get(status, self.other_code)
+        code, message = (found, ON_REQUEST) if isinstance(found, str) else found
+        return ApiError(status, code, message)
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
         """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
-        return refusal(self.refusals, kind, request, operation)
+        found = refusal(self.refusals, kind, operation.api, operation.name, request.headers)
+        return None if found is None else ApiError(*found)
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         """Return the headers, besides Retry-After, with the seconds to wait."""
@@ -152,3 +257,9 @@ class Cloud(ABC):
             return ""
         found = next((str(body[name]) for name in self.code_fields if body.get(name)), "")
         return found.rpartition("#")[2]
+
+
+class XmlResponse(PlainTextResponse):
+    """A response in XML, which faults do not change."""
+
+    media_type = "text/xml"

@@ -6,24 +6,19 @@ Every secret of the request is quoted unchanged, percent-encoded, in base64, and
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from urllib.parse import quote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_exporter.providers.alibaba_pai import api as pai
-from trainfleet_exporter.providers.canonical import canonical_request
-from trainfleet_exporter.providers.huawei_modelarts import api as huawei
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation
 from trainfleet_simulator.rows import read
-from trainfleet_simulator.sagemaker import auth as aws
+from trainfleet_simulator.signatures import string_to_sign
 
-_AUTHORIZATION = re.compile(r"SignedHeaders=([^,\s]+), ?Signature=(\w+)")
+_SIGNATURE = re.compile(r"Signature=(\w+)")
 _KEPT = 400
 _FILLER = 268
 """Characters before the first quote of a long error, so that a client that shows 300 characters cuts the quote."""
@@ -58,43 +53,6 @@ class QuotingErrors:
         return JSONResponse(body, 200 if says_so else response.status_code)
 
 
-def string_to_sign(request: ApiRequest) -> str:
-    """Return the text that a signed request signs, as the service calculates it; empty without a signature."""
-    authorization = request.headers.get("authorization", "")
-    if authorization.startswith(aws.ALGORITHM):
-        return aws.string_to_sign(request)
-    found = _AUTHORIZATION.search(authorization)
-    if found is None:
-        return ""
-    headers = {name: request.headers[name] for name in found[1].split(";")}
-    given = replace(request, headers=headers)
-    if authorization.startswith(pai.ALGORITHM):
-        return _of_pai(given)
-    return _of_huawei(given)
-
-
-def _of_pai(request: ApiRequest) -> str:
-    canonical = canonical_request(
-        method=request.method,
-        path=request.path,
-        query=dict(request.query),
-        headers=request.headers,
-        body_sha256=request.headers["x-acs-content-sha256"],
-    )
-    return pai.string_to_sign(hashlib.sha256(canonical.encode()).hexdigest())
-
-
-def _of_huawei(request: ApiRequest) -> str:
-    canonical = canonical_request(
-        method=request.method,
-        path=huawei.canonical_path(request.path),
-        query=request.query,
-        headers=request.headers,
-        body_sha256=hashlib.sha256(request.body).hexdigest(),
-    )
-    return huawei.string_to_sign(hashlib.sha256(canonical.encode()).hexdigest(), request.headers["x-sdk-date"])
-
-
 def _parts(request: ApiRequest) -> Iterator[str]:
     authorization = request.headers.get("authorization", "")
     if signed := string_to_sign(request):
@@ -102,8 +60,8 @@ def _parts(request: ApiRequest) -> Iterator[str]:
         yield f"server string to sign is:{signed}"
         yield json.dumps({"StringToSign": signed, "Authorization": authorization})
     secrets = [value for name, value in request.headers.items() if "token" in name and "ttl" not in name]
-    found = _AUTHORIZATION.search(authorization)
-    for secret in (*secrets, *([found[2]] if found else [])):
+    found = _SIGNATURE.search(authorization)
+    for secret in (*secrets, *([found[1]] if found else [])):
         yield f"got {secret}"
         yield f"got {quote(secret, safe='')}"
         yield base64.b64encode(f"user:{secret}".encode()).decode()

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from trainfleet_simulator.exchange import Row, Table
+import re
+from collections.abc import Mapping, Sequence
+
+Row = tuple[str, tuple[int, str, str] | None]
+"""Names of APIs, operations or `token`, of which one must fit (empty: all); the error, None if there is none."""
+Table = Mapping[str, Sequence[Row]]
+"""The rows of a kind of rejection; the first that fits counts. Messages may have {api}, {name}, {key} and {date}."""
+_KEY = re.compile(r"Access=([^,\s]+)")
+
+
+def refusal(table: Table, kind: str, api: str, name: str, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+    """Return status, code and message for a kind of rejection; None if the operation has no such error."""
+    key = _KEY.search(headers.get("authorization", ""))
+    about = {"api": api, "name": name, "key": key[1] if key else "", "date": headers.get("x-amz-date", "")}
+    facts = {api, name, *(["token"] if "x-auth-token" in headers else [])}
+    for names, error in table.get(kind.removesuffix("_hint"), ()):
+        if not names or not facts.isdisjoint(names.split()):
+            return None if error is None else (error[0], error[1], error[2].format_map(about))
+    return None
+
 
 _PAI_THROTTLED = "Request was denied due to user flow control."
 _PAI_RIGHT = "You are not authorized to do this action: {}."

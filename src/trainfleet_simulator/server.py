@@ -11,12 +11,11 @@ from starlette.types import ASGIApp
 from trainfleet_simulator.app import CloudApp
 from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Faults
-from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.identity import Key, Keys, Tokens
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog as modelarts
 from trainfleet_simulator.modelarts.agency import Agency, iam_token
 from trainfleet_simulator.modelarts.aom_samples import Aom
-from trainfleet_simulator.modelarts.auth import Gatekeeper
 from trainfleet_simulator.modelarts.gate import ModelArts
 from trainfleet_simulator.modelarts.legacy import SETTING as V1
 from trainfleet_simulator.modelarts.past import SETTING as V2
@@ -143,15 +142,14 @@ class Simulator:
         self.tokens = Tokens(iam_token, token_lifetime)
         """The tokens of IAM."""
         self._huawei_keys = Keys(Key(access_key, secret_key, security_token or ""))
-        self.agency = Agency(self._huawei_keys)
+        self.agency = Agency(self._huawei_keys, self.tokens)
         """Huawei's STS and the metadata of a Huawei machine."""
         self.aom = Aom()
         """Huawei's AOM."""
-        gatekeeper = Gatekeeper(self._huawei_keys, self.tokens)
-        self._pai_keys = keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
+        self._pai_keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
         self.monitor = MonitorSettings()
         """The behaviour of PAI's CloudMonitor."""
-        self.sts = Sts(keys)
+        self.sts = Sts(self._pai_keys)
         """The temporary keys of the PAI account, and their issuers."""
         self._aws_keys = Keys(Key(aws_access_key_id, aws_secret_access_key, security_token or ""))
         self.aws_sts = AwsSts(self._aws_keys)
@@ -167,12 +165,13 @@ class Simulator:
                 V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
             )
             legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock(), still=still)
-            served.append(ModelArts(world, legacy, gatekeeper, tokens=self.tokens, agency=self.agency, aom=self.aom))
+            keys, tokens, agency = self._huawei_keys, self.tokens, self.agency
+            served.append(ModelArts(world, legacy, keys, tokens=tokens, agency=agency, aom=self.aom))
         if "pai" in clouds:
             world = self.worlds["pai"] = World(
                 PAI, seed, clock(), population=population, patience=patience, still=still
             )
-            served.append(Pai(world, keys, self.monitor, self.sts))
+            served.append(Pai(world, self._pai_keys, self.monitor, self.sts))
         if not served or set(clouds) - set(CLOUDS):
             raise ValueError(f"clouds are some of: {', '.join(CLOUDS)}")
         self._cloud = CloudApp(served, clock)
@@ -230,9 +229,9 @@ class Simulator:
         aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
     ) -> None:
         """Accept these keys, without any security token, in place of the previous ones."""
-        self._pai_keys.replace(Key(access_key_id, access_key_secret))
-        self._huawei_keys.replace(Key(access_key, secret_key))
-        self._aws_keys.replace(Key(aws_access_key_id, aws_secret_access_key))
+        self._pai_keys.permanent = Key(access_key_id, access_key_secret)
+        self._huawei_keys.permanent = Key(access_key, secret_key)
+        self._aws_keys.permanent = Key(aws_access_key_id, aws_secret_access_key)
 
     def config_yaml(self, base_url: str) -> str:
         """Return a config file with which the exporter polls this simulator, one provider for each cloud."""

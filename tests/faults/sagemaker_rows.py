@@ -8,7 +8,7 @@ from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, NUMBERS, PLAIN_TEXT
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
 from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
-from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
+from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH
 
 _AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
 _AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"

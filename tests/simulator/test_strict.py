@@ -125,7 +125,7 @@ def test_a_search_refuses(modelarts: ModelArts, body: Any, code: str) -> None:
         (f"{POOLS}/pool-nosuch/nodes", {}, (404, "ModelArts.50015001")),
         (f"{POOLS}/{GPU}/monitor", {"time_range": "-1.-1.1441"}, (400, "ModelArts.50004000")),
         (f"{POOLS}/{GPU}/monitor", {"period": "61"}, (400, "ModelArts.50004000")),
-        (f"{V2}/training-jobs/nosuch", {}, (400, "ModelArts.2775")),
+        (f"{V2}/training-jobs/nosuch/metrics/worker-0", {}, (400, "ModelArts.2775")),
     ],
     ids=str,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainfleet_conformance.planted import SPECIAL, Planted, authorizations, hits, make_secret
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.quoting_errors import string_to_sign
+from trainfleet_simulator.signatures import string_to_sign
 
 __all__ = ["SPECIAL", "Planted", "authorizations", "hits", "make_secret", "quoted_proofs"]
 

@@ -1,65 +1,137 @@
-"""An agency of the account: the identities that it trusts, and its temporary keys.
+"""The simulated issuers of identities: IAM, STS with an agency of the account, and the metadata service of a machine.
 
-A client gets them from STS with an ID token, or from the metadata service of a machine with the agency.
+None of them requires a signature of callers that have no key yet.
+https://support.huaweicloud.com/intl/en-us/api-iam/iam_30_0001.html
+https://support.huaweicloud.com/intl/en-us/api-iam5/AssumeAgencyWithOIDC.html
+https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import re
+from typing import Any
 
-from trainfleet_simulator.keys import Key, Keys, Tokens
+from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route, utc_text
+from trainfleet_simulator.identity import Issuer, Key, Keys, Metadata, Tokens, precise_text
+from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DOMAIN_ID
 
 AGENCY = "trainfleet-exporter"
 PROVIDER_URN = f"iam::{DOMAIN_ID}:oidc-provider:sim-cluster"
 AGENCY_URN = f"iam::{DOMAIN_ID}:agency:{AGENCY}"
 OIDC_TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ0cmFpbmZsZWV0LWV4cG9ydGVyIn0.c2ltdWxhdGVk"  # noqa: S105 - opens this only
-MACHINE_LIFETIME = 86400.0  # seconds until keys of a machine's agency expire
+_DAY = 86400.0
+_GOOD = {"name": catalog.USER_NAME, "password": catalog.PASSWORD, "domain": {"name": catalog.DOMAIN_NAME}}
 
 
-@dataclass(slots=True)
-class Agency:
-    """An agency of the account, which tests change.
+class Agency(Issuer):
+    """The agency of the account. `oidc_token` is the only ID token that STS accepts.
 
-    `name` is the agency of the machine (None: it has none, and its metadata has no keys). `oidc_token` is the only ID
-    token that STS accepts (None: none). `lifetime` of all further keys is in seconds. If it is None, callers of STS
-    choose it, and the service chooses it for a machine.
+    A machine's keys last a day. A new one replaces them after half of that.
     """
 
-    keys: Keys = field(repr=False)
-    name: str | None = AGENCY
-    oidc_token: str | None = field(default=OIDC_TOKEN, repr=False)
-    lifetime: float | None = None
-    metadata_sessions: Tokens = field(default_factory=lambda: Tokens(_metadata_token), repr=False)
-    """Tokens of the sessions of the metadata service."""
+    session_name = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
+    longest = 43200
 
-    @property
-    def issued(self) -> list[Key]:
-        """Return every temporary key so far, oldest first."""
-        return self.keys.issued
+    def __init__(self, keys: Keys, tokens: Tokens) -> None:
+        super().__init__(keys, lambda number, now: _digest(f"metadata/{number}/{now}"))
+        self.oidc_token = OIDC_TOKEN
+        self._tokens = tokens
 
-    def issue(self, now: float, lifetime: float, via: str) -> Key:
-        """Issue a temporary key."""
-        access, secret, *rest = (_digest(f"{len(self.issued)}/{now}/{part}") for part in range(6))
-        return self.keys.add(
-            Key(
-                access_key_id=f"HSTA{access[:16].upper()}",
-                access_key_secret=secret[:40],
-                security_token=f"hQpjb{''.join(rest)}",
-                issued=now,
-                expires=now + (lifetime if self.lifetime is None else self.lifetime),
-                role=AGENCY,
-                via=via,
-            )
+    def routes(self) -> list[Route]:
+        """Return the operations."""
+        machine = Metadata(
+            self, "x-metadata-token-ttl-seconds", "x-metadata-token", lambda: AGENCY, _DAY, _machine_key, lifetime=_DAY
         )
+        login = "KeystoneCreateUserTokenByPassword"
+        return [
+            route("iam", login, "POST /v3/auth/tokens", self.log_in, signed=False),
+            route("iam", "KeystoneListProjects", "GET /v3/projects", self.list_projects),
+            route("sts", "AssumeAgencyWithOIDC", "POST /v5/agencies/assume-with-oidc", self.assume, signed=False),
+            route("metadata", "GetMetadataToken", "PUT /meta-data/latest/api/token", machine.put_token, signed=False),
+            route("metadata", "GetSecurityKey", "GET /openstack/latest/securitykey", machine.get_keys, signed=False),
+        ]
 
-    def of_machine(self, now: float) -> Key:
-        """Return the machine's key. A new one replaces it after half of its lifetime."""
-        key = next((key for key in reversed(self.issued) if key.via == "metadata"), None)
-        if key is None or key.expires - now <= (key.expires - key.issued) / 2:
-            key = self.issue(now, MACHINE_LIFETIME, "metadata")
-        return key
+    def make(self, now: float) -> tuple[str, str, str]:
+        access, secret, *rest = (_digest(f"{len(self.issued)}/{now}/{part}") for part in range(6))
+        return f"HSTA{access[:16].upper()}", secret[:40], f"hQpjb{''.join(rest)}"
+
+    def log_in(self, call: Call) -> Answer:
+        """POST /v3/auth/tokens: 201, and the token in a header."""
+        auth = _at(call.body, "auth")
+        identity = _at(auth, "identity")
+        if identity.get("methods") != ["password"]:
+            raise _malformed("identity.methods")
+        user = _at(_at(identity, "password"), "user")
+        if set(user) != set(_GOOD) or not isinstance(user["password"], str):
+            raise _malformed("identity.password.user")
+        project = _at(_at(auth, "scope"), "project")
+        if project not in ({"name": catalog.REGION}, {"id": catalog.PROJECT_ID}):
+            raise ApiError(401, "401", "The requested project does not exist or may not be used.")
+        if user != _GOOD:
+            raise ApiError(401, "401", "The username or password is wrong.")
+        token = self._tokens.issue(call.now)
+        body = {
+            "token": {
+                "methods": ["password"],
+                "issued_at": precise_text(call.now),
+                "expires_at": precise_text(call.now + self._tokens.lifetime),
+                "catalog": [],
+                "roles": [{"id": "0", "name": "te_admin"}],
+                "project": {
+                    "id": catalog.PROJECT_ID,
+                    "name": catalog.REGION,
+                    "domain": {"id": catalog.DOMAIN_ID, "name": catalog.DOMAIN_NAME},
+                },
+                "user": {"id": catalog.USERS[0].user_id, "name": catalog.USER_NAME},
+            }
+        }
+        return Answer(body, status=201, headers={"X-Subject-Token": token})
+
+    def list_projects(self, call: Call) -> Answer:
+        """GET /v3/projects: the projects of the account, or the one with a name."""
+        projects = [
+            {
+                "id": project_id,
+                "name": region,
+                "domain_id": catalog.DOMAIN_ID,
+                "parent_id": catalog.DOMAIN_ID,
+                "is_domain": False,
+                "enabled": True,
+                "description": "",
+                "links": {"self": f"https://iam.myhuaweicloud.com/v3/projects/{project_id}"},
+            }
+            for region, project_id in catalog.PROJECTS.items()
+            if call.text("name") in {"", region}
+        ]
+        links = {"self": "https://iam.myhuaweicloud.com/v3/projects", "next": None, "previous": None}
+        return Answer({"links": links, "projects": projects})
+
+    def assume(self, call: Call) -> Answer:
+        """POST /v5/agencies/assume-with-oidc: keys for an ID token of a provider that the agency trusts."""
+        given = call.body if isinstance(call.body, dict) else {}
+        texts = {name: given.get(name) for name in ("provider_urn", "agency_urn", "id_token", "agency_session_name")}
+        wrong = [name for name, value in texts.items() if not isinstance(value, str) or not value]
+        session, duration = str(texts["agency_session_name"]), given.get("duration_seconds", 3600)
+        wrong += [] if self.is_session_name(session) else ["agency_session_name"]
+        wrong += [] if type(duration) is int and self.is_duration(str(duration)) else ["duration_seconds"]
+        # These are the usual codes of this family of services. The codes of STS itself are not documented.
+        if wrong:
+            raise ApiError(400, "PAP5.0011", f"malformed request: {wrong[0]}")
+        if (texts["provider_urn"], texts["agency_urn"]) != (PROVIDER_URN, AGENCY_URN):
+            raise _denied("the agency does not exist, or does not trust the provider")
+        if texts["id_token"] != self.oidc_token:
+            raise _denied("the ID token is invalid or has expired")
+        key = self.issue(AGENCY, "sts", call.now, duration)
+        credentials = {
+            "access_key_id": key.access_key_id,
+            "secret_access_key": key.access_key_secret,
+            "security_token": key.security_token,
+            "expiration": utc_text(key.expires),
+        }
+        agency = {"urn": f"sts::{DOMAIN_ID}:assumed-agency:{AGENCY}/{session}", "id": f"{DOMAIN_ID}:{session}"}
+        return Answer({"assumed_agency": agency, "credentials": credentials})
 
 
 def iam_token(number: int, now: float) -> str:
@@ -67,9 +139,30 @@ def iam_token(number: int, now: float) -> str:
     return f"MIISIM{''.join(_digest(f'{number}/{now}/{part}') for part in range(8))}"
 
 
-def _metadata_token(number: int, now: float) -> str:
-    return _digest(f"metadata/{number}/{now}")
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _machine_key(key: Key, _: float) -> dict[str, Any]:
+    credential = {
+        "access": key.access_key_id,
+        "secret": key.access_key_secret,
+        "securitytoken": key.security_token,
+        "expires_at": precise_text(key.expires),
+    }
+    return {"credential": credential}
+
+
+def _at(body: Any, name: str) -> dict[str, Any]:
+    found = body.get(name) if isinstance(body, dict) else None
+    if not isinstance(found, dict):
+        raise _malformed(name)
+    return found
+
+
+def _malformed(name: str) -> ApiError:
+    return ApiError(400, "400", f"The request body is invalid: {name}.")
+
+
+def _denied(why: str) -> ApiError:
+    return ApiError(403, "PAP5.0001", f"access denied: {why}")

@@ -27,15 +27,13 @@ _OTHER_METRICS = {"ma_container_cpu_util": 2.5, "ma_container_memory_util": 11.0
 class Aom:
     """AOM, as tests set it: rejections, hidden series, its delay in seconds, and its names of labels.
 
-    `renamed` maps the simulator's names of labels to the shown names. `instances` are the Prometheus instances. Each
-    has the same samples.
+    `renamed` maps the simulator's names of labels to the shown names.
     """
 
     refused: bool = False
     hidden: set[str] = field(default_factory=set)
     lag: float = 60.0
     renamed: dict[str, str] = field(default_factory=dict)
-    instances: set[str] = field(default_factory=lambda: {"0"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The utilization of the nodes of a pool's cluster, and of their disks.
+"""The utilization of the nodes of a pool's cluster by its jobs, in percent of the nodes' resources, and of their disks.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 """
@@ -6,12 +6,30 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 from __future__ import annotations
 
 import re
+from statistics import fmean
+from typing import Any
 
-from trainfleet_simulator.exchange import Answer
-from trainfleet_simulator.modelarts.node_loads import LOADS, STATISTICS
-from trainfleet_simulator.modelarts.parameters import Call, choice_of, refused
+from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.pools import pool_of
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job, Role
+from trainfleet_simulator.world.nouns import NodeType
+from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.usage import reading
 
+_STATISTICS = ("maximum", "minimum", "sum", "average", "sampleCount")
+_LOADS = {
+    "cpuUsage": "CpuCoreUsage",
+    "memUsedRate": "MemoryUsage",
+    "gpuUtil": "GpuCoreUsage",
+    "gpuMemUsage": "GpuMemoryUsage",
+    "npuUtil": "GpuCoreUsage",
+    "npuMemUsage": "GpuMemoryUsage",
+}
+"""Metrics of nodes, and the world's names for them."""
+_IDLE = {"cpuUsage": 1.5, "memUsedRate": 4.0}
+"""Use by a node's own system. Cards are idle without a job."""
+_MOST_KEPT = 20_000
 _NO_DATA = -1
 _NOT_THERE_YET = 20  # seconds until a point of the newest minute appears
 _TIME_RANGE = re.compile(r"(-1|\d{13})\.(-1|\d{13})\.([1-9]\d{0,4})", re.ASCII)
@@ -19,55 +37,114 @@ _DISK_OF_A_NODE = 3_000_000.0  # megabytes
 _DISK_USED = 31.5  # percent, constant
 
 
-def show_pool_monitor(call: Call) -> Answer:
-    """GET /v2/{project_id}/pools/{pool_name}/monitor: in percent, disks also in megabytes; -1 is no data.
+class Monitor:
+    """Computes and caches the utilization, because each call requests again the minutes of the previous one."""
 
-    The points are those of a cluster: a logical pool shows those of its parent. A pool that was never created has none.
-    """
-    pool, world = pool_of(call), call.world
-    statistic = choice_of(call, "statistics", STATISTICS, "maximum")
-    period = int(choice_of(call, "period", ("60", "300", "900", "3600"), "60"))
-    given = _TIME_RANGE.fullmatch(call.text("time_range", "-1.-1.60"))
-    if given is None or int(given[3]) * 60 / period > 1440:
-        raise refused("50004000", "The parameter time_range is startMs.endMs.minutes, of at most 1440 periods.")
-    present = min(world.present, int(call.now))  # a clock that was set back is also the clock of the points
-    end = present if given[2] == "-1" else min(int(given[2]) // 1000, present)
-    start = end - int(given[3]) * 60 if given[1] == "-1" else int(given[1]) // 1000
-    times = range(-(-start // period) * period, end + 1, period)
-    if len(times) > 1440:
-        raise refused("50004000", "The parameter time_range is startMs.endMs.minutes, of at most 1440 periods.")
-    if pool.spec.status == "CreationFailed":
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int], dict[str, float]] = {}
+
+    def show_pool_monitor(self, call: Call) -> Answer:
+        """GET /v2/{project_id}/pools/{pool_name}/monitor: in percent, disks also in megabytes; -1 is no data.
+
+        The points are those of a cluster: a logical pool shows those of its parent. A pool that was never created has
+        none.
+        """
+        pool, world = pool_of(call), call.world
+        statistic = call.choice("statistics", _STATISTICS, "maximum")
+        period = int(call.choice("period", ("60", "300", "900", "3600"), "60"))
+        present = min(world.present, int(call.now))  # a clock that was set back is also the clock of the points
+        given = _TIME_RANGE.fullmatch(call.text("time_range", "-1.-1.60"))
         times = range(0)
-    root = pool.spec.parent or pool.spec.pool_id
-    cluster = [{"name": "clusterId", "value": f"83df17f1-d74c-11ec-a070-{root[5:9]}0000"}]
-    metrics, newest = [], []
-    for name, (unit, values) in _series(call, root, statistic, times, present).items():
-        points = [
-            {"timestamp": at * 1000, "unit": unit, "statistics": [{"statistic": statistic, "value": value}]}
-            for at, value in zip(times, values, strict=True)
-        ]
-        metric = {"metricName": name, "namespace": "PAAS.AGGR", "dimensions": cluster}
-        metrics.append({"metric": metric, "dataPoints": points})
-        newest.append([name, *points[-2:]])
-    return Answer({"metrics": metrics}, rows=newest)
+        if given is not None:
+            end = present if given[2] == "-1" else min(int(given[2]) // 1000, present)
+            start = end - int(given[3]) * 60 if given[1] == "-1" else int(given[1]) // 1000
+            times = range(-(-start // period) * period, end + 1, period)
+        if given is None or max(len(times), int(given[3]) * 60 / period) > 1440:
+            raise call.invalid("time_range", "startMs.endMs.minutes, of at most 1440 periods")
+        if pool.spec.status == "CreationFailed":
+            times = range(0)
+        root = pool.spec.parent or pool.spec.pool_id
+        cluster = [{"name": "clusterId", "value": f"83df17f1-d74c-11ec-a070-{root[5:9]}0000"}]
+        metrics = []
+        for name, (unit, values) in self._series(world, root, statistic, times, present).items():
+            points = [
+                {"timestamp": at * 1000, "unit": unit, "statistics": [{"statistic": statistic, "value": value}]}
+                for at, value in zip(times, values, strict=True)
+            ]
+            metric = {"metricName": name, "namespace": "PAAS.AGGR", "dimensions": cluster}
+            metrics.append({"metric": metric, "dataPoints": points})
+        return Answer({"metrics": metrics})
+
+    def _series(
+        self, world: World, root: str, statistic: str, times: range, present: int
+    ) -> dict[str, tuple[str, list[float]]]:
+        """Return unit and values of every metric."""
+        there = [at for at in times if present - at >= _NOT_THERE_YET]
+        late: list[float] = [_NO_DATA] * (len(times) - len(there))
+        nodes = sum(len(pool.nodes) for pool in world.family(root))
+        found: dict[str, tuple[str, list[float]]] = {}
+        for name in _LOADS:
+            known = self._statistics(world, root, name, there)
+            # Without NPUs, the unit is absent, too.
+            unit = "" if name.startswith("npu") and not any(known) else "Percent"
+            found[name] = unit, [one.get(statistic, _NO_DATA) for one in known] + late
+        capacity = _DISK_OF_A_NODE * nodes
+        for name, unit, value in (
+            ("diskUsedRate", "Percent", _DISK_USED),
+            ("diskCapacity", "Megabytes", capacity),
+            ("diskAvailableCapacity", "Megabytes", capacity * (1 - _DISK_USED / 100)),
+        ):
+            found[name] = unit, [value if nodes else _NO_DATA] * len(there) + late
+        return found
+
+    def _statistics(self, world: World, root: str, metric: str, wanted: list[int]) -> list[dict[str, float]]:
+        """Return for each time the statistics of the nodes of a pool and its children; empty without such nodes."""
+        new = [at for at in wanted if (root, metric, at) not in self._known]
+        if len(self._known) + len(new) > _MOST_KEPT:
+            self._known.clear()
+            new = wanted
+        if new:
+            pools = {pool.spec.pool_id: pool for pool in world.family(root) if pool.nodes and _fits(pool, metric)}
+            jobs = [
+                job
+                for job in world.jobs.values()
+                if job.draft.pool_id in pools
+                and job.running is not None
+                and job.running <= max(new)
+                and (job.finished is None or job.finished >= min(new))
+            ]
+            for at in new:
+                self._known[root, metric, at] = _statistics(_loads(pools, jobs, metric, at))
+        return [self._known[root, metric, at] for at in wanted]
 
 
-def _series(call: Call, root: str, statistic: str, times: range, present: int) -> dict[str, tuple[str, list[float]]]:
-    """Return unit and values of every metric."""
-    there = [at for at in times if present - at >= _NOT_THERE_YET]
-    late: list[float] = [_NO_DATA] * (len(times) - len(there))
-    nodes = sum(len(pool.nodes) for pool in call.world.family(root))
-    found: dict[str, tuple[str, list[float]]] = {}
-    for name in LOADS:
-        known = call.loads.statistics(call.world, root, name, there)
-        # Without NPUs, the unit is absent, too.
-        unit = "" if name.startswith("npu") and not any(known) else "Percent"
-        found[name] = unit, [one.get(statistic, _NO_DATA) for one in known] + late
-    capacity = _DISK_OF_A_NODE * nodes
-    for name, unit, value in (
-        ("diskUsedRate", "Percent", _DISK_USED),
-        ("diskCapacity", "Megabytes", capacity),
-        ("diskAvailableCapacity", "Megabytes", capacity * (1 - _DISK_USED / 100)),
-    ):
-        found[name] = unit, [value if nodes else _NO_DATA] * len(there) + late
-    return found
+def _fits(pool: Pool, metric: str) -> bool:
+    """Return whether the nodes have the resource of a metric."""
+    kind = metric[:3]
+    return kind not in {"gpu", "npu"} or pool.spec.card_type.startswith("ascend") == (kind == "npu")
+
+
+def _loads(pools: dict[str, Pool], jobs: list[Job], metric: str, at: int) -> list[float]:
+    loads = {name: _IDLE.get(metric, 0.0) for pool in pools.values() for name in pool.nodes}
+    for job in jobs:
+        kind = pools[job.draft.pool_id].spec.node_type
+        for pod in job.pods:
+            for one in pod.incarnations:
+                used = reading(_LOADS[metric], job, one, at)
+                if used is not None:
+                    loads[one.node] += used * _share(one.role, kind, metric)
+    return [min(load, 100.0) for load in loads.values()]
+
+
+def _share(role: Role, kind: NodeType, metric: str) -> float:
+    """Return the share of its node that a pod has."""
+    if metric == "cpuUsage":
+        return role.cpu / kind.cpu
+    return role.memory / kind.memory if metric == "memUsedRate" else role.cards / kind.cards
+
+
+def _statistics(loads: list[float]) -> dict[str, float]:
+    if not loads:
+        return {}
+    values: tuple[Any, ...] = (max(loads), min(loads), sum(loads), fmean(loads), float(len(loads)))
+    return {name: round(value, 3) for name, value in zip(_STATISTICS, values, strict=True)}

@@ -8,18 +8,12 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, utc_text
+from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.parameters import (
-    Call,
-    choice_of,
-    int_of,
-    refused,
-    workspace_of,
-)
+from trainfleet_simulator.modelarts.common import refused, workspace_of
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import DAY, GIB
-from trainfleet_simulator.world.pools import Amount, Pool
+from trainfleet_simulator.world.nouns import DAY, GIB, Amount
+from trainfleet_simulator.world.pools import Pool
 
 _QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
 _ASKED_NODES = 2  # the ordered nodes of a pool that has none yet
@@ -35,18 +29,14 @@ def pool_of(call: Call) -> Pool:
 
 def list_pools(call: Call) -> Answer:
     """GET /v2/{project_id}/pools: every pool of one workspace, unpaged."""
-    status = choice_of(call, "status", ("created", "failed", "creating"))
+    status = call.choice("status", ("created", "failed", "creating"))
     workspace = workspace_of(call.world, call.text("workspaceId"))
     rows = [
         _row(call.world, pool)
         for pool in call.world.pools.values()
         if workspace in pool.spec.workspaces and status in {"", _QUERY_STATUS[pool.spec.status]}
     ]
-    return Answer(
-        {"kind": "PoolList", "apiVersion": "v2", "items": rows},
-        total=len(rows),
-        rows=[[row["metadata"]["name"], row["status"]["phase"], row["status"]["resources"]] for row in rows],
-    )
+    return Answer({"kind": "PoolList", "apiVersion": "v2", "items": rows})
 
 
 def _row(world: World, pool: Pool) -> dict[str, Any]:
@@ -93,11 +83,11 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
     }
 
 
-def show_pool_runtime_metrics(call: Call) -> Answer:
+def show_metrics(call: Call) -> Answer:
     """GET /v2/{project_id}/metrics/runtime/pools: the allocation of every pool, including its children's."""
     world = call.world
     stamp = {"timestamp": utc_text(world.present - 20), "window": "1m"}
-    items, rows = [], []
+    items = []
     for pool_id, pool in world.pools.items():
         if not pool.nodes or not world.offers(pool):
             continue
@@ -108,8 +98,7 @@ def show_pool_runtime_metrics(call: Call) -> Answer:
             "capacity": {"value": capacity, "maxValue": capacity, **stamp},
         }
         items.append({"metadata": {"name": pool_id, "labels": {}}, "table": table})
-        rows.append([pool_id, allocated, capacity])
-    return Answer({"apiVersion": "v2", "kind": "PoolMetricsList", "items": items}, total=len(items), rows=rows)
+    return Answer({"apiVersion": "v2", "kind": "PoolMetricsList", "items": items})
 
 
 def _quantities(pool: Pool, amount: Amount) -> dict[str, Any]:
@@ -127,10 +116,9 @@ def _quantities(pool: Pool, amount: Amount) -> dict[str, Any]:
 def list_pool_nodes(call: Call) -> Answer:
     """GET /v2/{project_id}/pools/{pool_name}/nodes: the pool's own nodes, paged by a token."""
     pool = pool_of(call)
-    limit = int_of(call, "limit", 500, 0, 500) or 500
+    limit = call.whole("limit", 500, 0, 500) or 500
     start = _place(call.text("continue"))
     kind, device = pool.spec.node_type, catalog.NODE_DEVICE_KEYS[pool.spec.card_type]
-    whole = Amount(kind.cpu, kind.memory, kind.cards)
 
     def resources(amount: Amount) -> dict[str, str]:
         return {"cpu": f"{amount.cpu * 1000}m", "memory": f"{amount.memory}Mi", device: str(amount.cards)}
@@ -149,7 +137,7 @@ def list_pool_nodes(call: Call) -> Answer:
                 "phase": phase,
                 "az": "cn-north-4a",
                 "privateIp": address,
-                "resources": resources(whole),
+                "resources": resources(kind.whole),
                 "availableResources": resources(free),
             },
         }
@@ -158,11 +146,7 @@ def list_pool_nodes(call: Call) -> Answer:
     left = len(nodes) - start - len(page)
     token = base64.urlsafe_b64encode(f"node {start + limit}".encode()).decode()
     metadata = {"continue": token, "remainingItemCount": left} if left > 0 else {}
-    return Answer(
-        {"kind": "NodeList", "apiVersion": "v2", "metadata": metadata, "items": items},
-        total=len(nodes),
-        rows=[[name, phase] for name, _, phase, _ in page],
-    )
+    return Answer({"kind": "NodeList", "apiVersion": "v2", "metadata": metadata, "items": items})
 
 
 def _place(token: str) -> int:

@@ -1,8 +1,7 @@
 """A parser of the subset of PromQL that the simulated AOM supports. It rejects other queries.
 
 It parses a selector (`name{label="value", other=~"expression"}`), a selector within `last_over_time(…[10m])`, and
-either of the two within `avg|sum|max by (label, …) (…)`. The syntax of names, strings and durations is that of
-Prometheus.
+either of the two within `avg|sum|max by (label, …) (…)`.
 
 https://prometheus.io/docs/prometheus/latest/querying/basics/
 """
@@ -12,28 +11,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_METRIC = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
-_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COMPARISON = re.compile(r"=~|!~|!=|=")
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-_ESCAPE = re.compile(r"\\(.)")
-_DURATION = re.compile(r"\[ *(\d{1,6})([smhd]) *\]", re.ASCII)
+_LABEL = r"[A-Za-z_][A-Za-z0-9_]*"
+_MATCHER = rf'\s*({_LABEL})\s*(=~|!~|!=|=)\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)'
+_UNNAMED = re.sub(r"\((?!\?)", "(?:", _MATCHER).replace("$", r"(?=\})")
+_SELECTOR = rf"\s*(?P<metric>[A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{{(?P<matchers>(?:{_UNNAMED})*\s*)\}}\s*)?"
+_INSTANT = (
+    rf"(?P<over>\s*last_over_time\s*\()?{_SELECTOR}"
+    r"(?(over)\[ *(?P<window>[0-9]{1,6})(?P<unit>[smhd]) *\]\s*\)\s*)"
+)
+_QUERY = re.compile(
+    rf"(?P<group>\s*(?P<aggregation>avg|sum|max)\s*by\s*\((?P<by>(?:\s*{_LABEL}\s*(?:,|(?=\))))*\s*)\)\s*\()?"
+    rf"{_INSTANT}(?(group)\)\s*)"
+)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_PLAIN = {"\\": "\\", '"': '"', "'": "'", "n": "\n", "r": "\r", "t": "\t"}
-_OVER_TIME = "last_over_time"
-_AGGREGATIONS = ("avg", "sum", "max")
-MOST_WINDOW = 86400  # seconds
-
-# The part of regular expressions that all dialects share and that always ends quickly: no group is repeated, and at
-# most three repetitions are unlimited.
-_ATOM = re.compile(r"[\w:/@ =-]|\\[dwsDWS\][.*+?(){}|^$\\/-]|\.|\[\^?(?:\w(?:-\w)?)+-?\]|[*+?|()]", re.ASCII)
-_REPEATS = {"*", "+", "?"}
-_MOST_ENDLESS = 3
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\'": "'", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
+_KEYWORDS = {"avg", "sum", "max", "by", "last_over_time"}
+_LONGEST_WINDOW = 86400  # seconds
+_EXPRESSION = re.compile(r"(?:(?:[\w/:@ =|-]|\\[dwsDWS.*+?(){}|^$\[\]\\/-]|\.)[*+?]?)*", re.ASCII)
+"""The part of regular expressions that all dialects share and that always ends quickly: without groups."""
 
 
 class Refused(ValueError):
-    """The query is not supported. The text has the position and the expected token, and no part of the query."""
+    """The query is not supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query. `by` is None without an aggregation. `window` is in seconds."""
+    """A parsed query. `window` is in seconds, and None without `last_over_time`."""
 
     metric: str
     matchers: tuple[Matcher, ...] = ()
@@ -64,140 +63,28 @@ class Query:
 
 def read(text: str) -> Query:
     """Parse a whole query. Raises only Refused."""
-    reader = _Reader(text)
-    query = reader.query()
-    reader.end()
-    return query
+    found = _QUERY.fullmatch(text)
+    if found is None or found["metric"] in _KEYWORDS:
+        raise Refused("a selector is wanted, perhaps within last_over_time and an aggregation by labels")
+    window = None if found["window"] is None else int(found["window"]) * _UNITS[found["unit"]]
+    if window is not None and not 0 < window <= _LONGEST_WINDOW:
+        raise Refused("a duration of at most a day is wanted")
+    matchers = tuple(_matcher(*parts) for parts in re.findall(_MATCHER, found["matchers"] or ""))
+    by = tuple(dict.fromkeys(re.findall(_LABEL, found["by"] or "")))
+    return Query(found["metric"], matchers, window, found["aggregation"] or "", by)
 
 
-class _Reader:
-    """Reads from left to right. It reads nothing twice, and nesting is limited to the forms above."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-
-    def query(self) -> Query:
-        aggregation = self._word(_AGGREGATIONS)
-        if not aggregation:
-            return self._instant()
-        if not self._word(("by",)):
-            raise self._refused("by")
-        self._must("(")
-        by = self._labels()
-        self._must("(")
-        inner = self._instant()
-        self._must(")")
-        return Query(inner.metric, inner.matchers, inner.window, aggregation, by)
-
-    def _instant(self) -> Query:
-        if not self._word((_OVER_TIME,)):
-            return self._selector()
-        self._must("(")
-        inner = self._selector()
-        window = self._take(_DURATION, "a duration such as [10m]")
-        seconds = int(window[1]) * _UNITS[window[2]]
-        if not 0 < seconds <= MOST_WINDOW:
-            raise self._refused("a duration of at most a day")
-        self._must(")")
-        return Query(inner.metric, inner.matchers, seconds)
-
-    def _selector(self) -> Query:
-        metric = self._take(_METRIC, "the name of a metric")[0]
-        if metric in {*_AGGREGATIONS, _OVER_TIME, "by"}:
-            raise self._refused("the name of a metric")
-        matchers: list[Matcher] = []
-        if self._may("{"):
-            while not self._may("}"):
-                matchers.append(self._matcher())
-                if not self._may(","):
-                    self._must("}")
-                    break
-        return Query(metric, tuple(matchers))
-
-    def end(self) -> None:
-        """Require the end of the query."""
-        self._skip()
-        if self._at != len(self._text):
-            raise self._refused("the end of the query")
-
-    def _labels(self) -> tuple[str, ...]:
-        """Read labels up to the closing bracket. A comma may precede it."""
-        names: dict[str, None] = {}
-        while not self._may(")"):
-            names[self._take(_LABEL, "the name of a label")[0]] = None
-            if not self._may(","):
-                self._must(")")
-                break
-        return tuple(names)
-
-    def _matcher(self) -> Matcher:
-        label = self._take(_LABEL, "the name of a label")[0]
-        if label == "__name__":
-            raise self._refused("the name of a label other than __name__")
-        comparison = self._take(_COMPARISON, "one of =, !=, =~, !~")[0]
-        value = self._string()
-        expression = self._expression(value) if comparison.endswith("~") else None
-        return Matcher(label, value, expression, comparison.startswith("!"))
-
-    def _string(self) -> str:
-        inner = self._take(_STRING, "a text in double quotes")[1]
-        escapes = _ESCAPE.findall(inner)
-        if not set(escapes) <= set(_PLAIN):
-            raise self._refused("a text without unknown escapes")
-        return _ESCAPE.sub(lambda found: _PLAIN[found[1]], inner)
-
-    def _expression(self, text: str) -> re.Pattern[str]:
-        atoms: list[str] = []
-        at = 0
-        while at < len(text):
-            found = _ATOM.match(text, at)
-            if found is None:
-                raise self._refused("a simple regular expression")
-            atoms.append(found[0])
-            at = found.end()
-        before = ["(", *atoms]
-        repeated = [one for one, after in zip(before, atoms, strict=False) if after in _REPEATS]
-        endless = atoms.count("*") + atoms.count("+")
-        if endless > _MOST_ENDLESS or {"(", ")", "|", *_REPEATS} & set(repeated):
-            raise self._refused("a simple regular expression")
+def _matcher(label: str, comparison: str, text: str) -> Matcher:
+    escapes = set(re.findall(r"\\.", text))
+    if label == "__name__" or not escapes <= _ESCAPES.keys():
+        raise Refused("a label other than __name__ and a text without unknown escapes are wanted")
+    value = re.sub(r"\\.", lambda escape: _ESCAPES[escape[0]], text)
+    expression = None
+    if comparison.endswith("~"):
+        if not _EXPRESSION.fullmatch(value):
+            raise Refused("a simple regular expression is wanted")
         try:
-            return re.compile(text, re.ASCII | re.DOTALL)
-        except (re.error, RecursionError, OverflowError):
-            raise self._refused("a regular expression") from None
-
-    def _skip(self) -> None:
-        found = _SPACE.match(self._text, self._at)
-        assert found is not None
-        self._at = found.end()
-
-    def _may(self, mark: str) -> bool:
-        self._skip()
-        if not self._text.startswith(mark, self._at):
-            return False
-        self._at += len(mark)
-        return True
-
-    def _must(self, mark: str) -> None:
-        if not self._may(mark):
-            raise self._refused(mark)
-
-    def _word(self, words: tuple[str, ...]) -> str:
-        """Read one of the words if an opening bracket (or `by`) follows; otherwise read nothing."""
-        self._skip()
-        found = _METRIC.match(self._text, self._at)
-        if found is None or found[0] not in words:
-            return ""
-        self._at = found.end()
-        return found[0]
-
-    def _take(self, pattern: re.Pattern[str], wanted: str) -> re.Match[str]:
-        self._skip()
-        found = pattern.match(self._text, self._at)
-        if found is None:
-            raise self._refused(wanted)
-        self._at = found.end()
-        return found
-
-    def _refused(self, wanted: str) -> Refused:
-        return Refused(f"at character {self._at + 1}: {wanted} is wanted")
+            expression = re.compile(value, re.ASCII | re.DOTALL)
+        except re.error:
+            raise Refused("a regular expression is wanted") from None
+    return Matcher(label, value, expression, comparison.startswith("!"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, utc_text
+from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.parameters import Call, int_of, workspace_of
+from trainfleet_simulator.modelarts.common import workspace_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY, HOUR
 from trainfleet_simulator.world.pools import Pool
@@ -41,17 +41,13 @@ ANNOUNCED = (
 )
 
 
-def list_scheduled_events(call: Call) -> Answer:
+def list_events(call: Call) -> Answer:
     """GET /v1/{project_id}/scheduled-events: of one workspace, ended ones included. `offset` counts records."""
     world = call.world
     workspace = workspace_of(world, call.text("workspaceId"))
-    offset, limit = int_of(call, "offset", 0, 0, 1_000_000_000), int_of(call, "limit", 100, 1, 100)
+    offset, limit = call.whole("offset", 0, 0, 1_000_000_000), call.whole("limit", 100, 1, 100)
     rows = [_row(world, one) for one in ANNOUNCED if workspace in world.pools[one.pool_id].spec.workspaces]
-    return Answer(
-        {"events": rows[offset : offset + limit], "count": len(rows)},
-        total=len(rows),
-        rows=[[row["id"], row["state"], row["nodeName"]] for row in rows[offset : offset + limit]],
-    )
+    return Answer({"events": rows[offset : offset + limit], "count": len(rows)})
 
 
 def _row(world: World, one: Announcement) -> dict[str, Any]:

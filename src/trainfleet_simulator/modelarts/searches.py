@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainfleet_simulator.modelarts.parameters import refused, workspace_of
+from trainfleet_simulator.modelarts.common import refused, workspace_of
 from trainfleet_simulator.modelarts.phases import PHASES
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
@@ -63,6 +63,18 @@ def read(body: Any, world: World) -> Search:
         created=created,
         wanted=tuple(wanted),
     )
+
+
+def facts_of(body: Any) -> dict[str, str]:
+    """Return the fields of a search for `/truth` and `/faults`: its plain fields, and each filter by its key."""
+    if not isinstance(body, dict):
+        return {}
+    facts = {name: str(value) for name, value in body.items() if isinstance(value, str | int)}
+    filters = body.get("filters")
+    for one in filters if isinstance(filters, list) else []:
+        if isinstance(one, dict) and isinstance(one.get("value"), list):
+            facts[str(one.get("key"))] = ",".join(map(str, one["value"]))
+    return facts
 
 
 def _whole(body: dict[str, Any], name: str, default: int, lowest: int, highest: int) -> int:

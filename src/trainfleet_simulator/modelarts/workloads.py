@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from trainfleet_simulator.exchange import Answer
+from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.parameters import Call, choice_of, int_of, refused
 from trainfleet_simulator.modelarts.phases import WORKLOAD_STATUSES, workload_status
 from trainfleet_simulator.modelarts.pools import gib, host_ip, pool_of
 from trainfleet_simulator.world.fleet import World
@@ -68,23 +67,18 @@ def show_workload_statistics(call: Call) -> Answer:
         for kind, by_status in counts.items()
     ]
     key = _OTHER_KEY.get(pool.spec.pool_id, "statistics")
-    return Answer(
-        {key: {"total": len(items), "items": items}},
-        total=len(items),
-        rows=[[kind, dict(by_status)] for kind, by_status in counts.items()],
-    )
+    return Answer({key: {"total": len(items), "items": items}})
 
 
 def list_workloads(call: Call) -> Answer:
     """GET /v2/{project_id}/pools/{pool_name}/workloads: `offset` counts records, unlike that of the job search."""
     pool, world = pool_of(call), call.world
-    status = choice_of(call, "status", WORKLOAD_STATUSES)
-    choice_of(call, "sort", ("create_time",))
-    ascending = choice_of(call, "ascend", ("true", "false"), "false") == "true"
-    types = call.query.get("type", [])
+    status = call.choice("status", WORKLOAD_STATUSES)
+    ascending = call.choice("ascend", ("true", "false"), "false") == "true"
+    types = [value for name, value in call.request.query if name == "type"]
     if not set(types) <= set(_TYPES):
-        raise refused("50004000", f"The parameter type must be one of: {', '.join(_TYPES)}.")
-    offset, limit = int_of(call, "offset", 0, 0, 2**31 - 1), int_of(call, "limit", 0, 0, 500) or 500
+        raise call.invalid("type", ", ".join(_TYPES))
+    offset, limit = call.whole("offset", 0, 0, 2**31 - 1), call.whole("limit", 0, 0, 500) or 500
     found = [
         workload
         for workload in _workloads(world, pool)
@@ -94,17 +88,8 @@ def list_workloads(call: Call) -> Answer:
         found.reverse()
     page = found[offset : offset + limit]
     positions = {job_id: place for place, job_id in enumerate(pool.waiting(), 1)}
-    return Answer(
-        {
-            "kind": "WorkloadList",
-            "apiVersion": "v1",
-            "metadata": {},
-            "total": len(found),
-            "items": [_row(world, pool, workload, positions) for workload in page],
-        },
-        total=len(found),
-        rows=[[workload.job.job_id if workload.job else workload.name, workload.status] for workload in page],
-    )
+    items = [_row(world, pool, workload, positions) for workload in page]
+    return Answer({"kind": "WorkloadList", "apiVersion": "v1", "metadata": {}, "total": len(found), "items": items})
 
 
 def _row(world: World, pool: Pool, workload: _Workload, positions: Mapping[str, int]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import WORKSPACES
-from trainfleet_simulator.pai.parameters import iso
+from trainfleet_simulator.pai.parameters import iso, memory_text
 from trainfleet_simulator.world.jobs import PREEMPTED, Job, Loss, Pod, Role, total
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
@@ -15,11 +15,6 @@ NEVER = "0001-01-01T00:00:00Z"
 """The value of a time not reached, in jobs on public resources."""
 _WORKSPACE_NAMES = {workspace.workspace_id: workspace.name for workspace in WORKSPACES}
 _QUOTA_NAMES = {spec.pool_id: spec.name for spec in catalog.QUOTAS}
-
-
-def memory_text(mib: int) -> str:
-    """Format an amount of memory with the largest suffix that divides it."""
-    return f"{mib // GIB}Gi" if mib % GIB == 0 else f"{mib}Mi"
 
 
 def list_row(job: Job, now: int) -> dict[str, Any]:

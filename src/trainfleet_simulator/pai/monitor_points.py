@@ -1,18 +1,126 @@
-"""Datapoints as CloudMonitor returns them."""
+"""The subjects of CloudMonitor's readings at a moment (jobs, pods, cards), and their datapoints.
+
+Subjects and times are computed once a minute for all metrics and pages. Values are computed when a page is written.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.monitor_metrics import HEALTH, Metric
-from trainfleet_simulator.pai.monitor_subjects import Subject
+from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.jobs import Job, Pod
 
+_KEPT = 12
 _SPREAD = 0.05  # relative distance of minimum and maximum from the average
 
 
-def value_of(metric: Metric, place: Subject, period: int) -> float | None:
+class Subject(NamedTuple):
+    """The subject of one point: a job with all its pods at that time, a pod, or one card of a pod."""
+
+    job: Job
+    pods: tuple[Pod, ...]
+    card: int | None
+    at: int
+
+
+Moment = tuple[int, int, int]
+"""The largest age and the smallest age of points as Unix times, and the period (seconds)."""
+
+
+def served(job: Job) -> bool:
+    """Return whether CloudMonitor has the job. Pay-as-you-go jobs on general computing are only in DLC."""
+    return job.draft.payment != "PostPaid" or job.draft.resource_type != "ECS"
+
+
+def facts_of(place: Subject) -> dict[str, Any]:
+    """Return the dimensions of a subject."""
+    facts = {
+        "userId": catalog.ACCOUNT_ID,
+        "regionId": catalog.REGION,
+        "workspaceId": place.job.draft.workspace_id,
+        "jobId": place.job.job_id,
+    }
+    if len(place.pods) == 1:
+        facts["pod"] = place.pods[0].pod_id
+    if place.card is not None:
+        facts["gpuId"] = str(place.card)
+    return facts
+
+
+def _last_places(job: Job, level: str, moment: Moment, *, of_cards: bool) -> Iterator[Subject]:
+    """Yield the last point of a job, of each of its pods, or of each of their cards."""
+    newest, oldest, period = moment
+    lasts = (_last(pod, newest, period) for pod in job.pods if pod.role.cards or not of_cards)
+    found = [last for last in lasts if last is not None and last[1] >= oldest]
+    if level != "job":
+        for pod, at in found:
+            yield from _of_pod(job, pod, level, at)
+    elif found:
+        latest = max(at for _, at in found)
+        yield Subject(job, tuple(pod for pod, at in found if at == latest), None, latest)
+
+
+def places_at(job: Job, level: str, at: int, *, of_cards: bool) -> Iterator[Subject]:
+    """Yield the points of one past moment."""
+    pods = [
+        one
+        for pod in job.pods
+        if pod.role.cards or not of_cards
+        for one in [pod, *pod.history]
+        if one.started is not None and one.started <= at and (one.finished is None or at <= one.finished)
+    ]
+    if level != "job":
+        for pod in pods:
+            yield from _of_pod(job, pod, level, at)
+    elif pods:
+        yield Subject(job, tuple(pods), None, at)
+
+
+def _of_pod(job: Job, pod: Pod, level: str, at: int) -> Iterator[Subject]:
+    for card in range(pod.role.cards) if level == "card" else (None,):
+        yield Subject(job, (pod,), card, at)
+
+
+def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
+    """Return the latest incarnation with the end of a whole period in its life, and the last such end."""
+    for one in reversed(pod.incarnations):
+        if one.started is None:
+            continue
+        at = newest if one.finished is None else min(newest, one.finished // period * period)
+        if at >= one.started:
+            return one, at
+    return None
+
+
+class Subjects:
+    """The last points of all subjects, computed once for each moment. The last few moments are cached."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kept: OrderedDict[tuple[str, bool, Moment], list[Subject]] = OrderedDict()
+
+    def everybody(self, level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
+        """Return them in a stable order: the oldest job first."""
+        key = (level, of_cards, moment)
+        if key not in self._kept:
+            jobs = (job for job in self._world.jobs.values() if job.finished is None or job.finished >= moment[1])
+            self._kept[key] = self.of(jobs, level, moment, of_cards=of_cards)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def of(self, jobs: Iterable[Job], level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
+        """Return the last points of these jobs only, if CloudMonitor has them."""
+        return [place for job in jobs if served(job) for place in _last_places(job, level, moment, of_cards=of_cards)]
+
+
+def _value_of(metric: Metric, place: Subject, period: int) -> float | None:
     """Return the average of the minutes of the period that ends with the point."""
     values = []
     for at in range(place.at - period + 60, place.at + 60, 60):
@@ -23,17 +131,17 @@ def value_of(metric: Metric, place: Subject, period: int) -> float | None:
         return None
     value = sum(values) / len(values)
     if place.card is not None:
-        value = _of_card(metric, value, place)
+        value = _of_card(metric, value, place, place.card)
     return round(value, 4)
 
 
-def _of_card(metric: Metric, value: float, place: Subject) -> float:
+def _of_card(metric: Metric, value: float, place: Subject, card: int) -> float:
     """Return the value of a card. Cards of a pod are in pairs, one slightly above the pod's average, one equally below
     it.
 
     One card of a job that hangs is not healthy.
     """
-    pod, card = place.pods[0], place.card or 0
+    pod = place.pods[0]
     if metric.name == HEALTH:
         is_first = card == 0 and pod is place.job.pods[0]
         hung = place.job.hangs_at is not None and place.at >= place.job.hangs_at
@@ -47,21 +155,13 @@ def _of_card(metric: Metric, value: float, place: Subject) -> float:
 
 def point_of(metric: Metric, place: Subject, period: int) -> dict[str, Any] | None:
     """Return a datapoint with its dimensions and statistics; None if there is no reading."""
-    value = value_of(metric, place, period)
+    value = _value_of(metric, place, period)
     if value is None:
         return None
-    point: dict[str, Any] = {
-        "timestamp": place.at * 1000,
-        "userId": catalog.ACCOUNT_ID,
-        "regionId": catalog.REGION,
-        "workspaceId": place.job.draft.workspace_id,
-        "jobId": place.job.job_id,
-    }
-    if metric.level != "job":
-        point["pod"] = place.pods[0].pod_id
-    if place.card is not None:
-        point["gpuId"] = str(place.card)
-    return point | statistics(value, metric.statistics, metric.unit)
+    facts = facts_of(place)
+    if metric.level == "job":
+        facts.pop("pod", None)
+    return {"timestamp": place.at * 1000, **facts, **statistics(value, metric.statistics, metric.unit)}
 
 
 def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, float]:
@@ -74,11 +174,3 @@ def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, flo
         "Minimum": round(value * (1 - _SPREAD), 4),
         "Maximum": round(min(highest, max(value, 100.0)) if unit == "%" else highest, 4),
     }
-
-
-def row_of(name: str, point: dict[str, Any]) -> list[Any]:
-    """Return a point's fields for the log of responses: subject, metric, value, time (ms)."""
-    value = point["Value"] if "Value" in point else point["Average"]
-    whose = point.get("jobId") or point["quotaId"]
-    part = point.get("pod") or point.get("nodeId", "")
-    return [whose, part, point.get("gpuId", ""), name, value, point["timestamp"]]

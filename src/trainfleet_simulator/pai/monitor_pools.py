@@ -6,16 +6,15 @@ A quota's figures include its children's.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.monitor_metrics import IDLE_WATTS, WATTS_PER_PERCENT, PoolMetric
-from trainfleet_simulator.pai.monitor_points import statistics
-from trainfleet_simulator.pai.monitor_subjects import Moment, Subjects
+from trainfleet_simulator.pai.monitor_points import Moment, Subjects, statistics
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.pools import Amount, Pool
+from trainfleet_simulator.world.nouns import Amount
+from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.usage import reading
 
 _MOMENTS = 1440
@@ -24,49 +23,39 @@ _MOMENTS = 1440
 
 @dataclass(slots=True)
 class Figures:
-    """Capacity, allocation and use of one or more nodes (cores, MiB, cards, cards' worth of memory)."""
+    """Capacity, allocation and use of one or more nodes, in cores, MiB, cards, and cards' worth of memory."""
 
-    total: Amount = field(default_factory=Amount)
-    taken: Amount = field(default_factory=Amount)
-    cpu: float = 0.0
-    memory: float = 0.0
-    cards: float = 0.0
-    card_memory: float = 0.0
+    cpu_total: float = 0
+    memory_total: float = 0
+    cards_total: float = 0
+    cpu_request: float = 0
+    cards_request: float = 0
+    cpu: float = 0
+    memory: float = 0
+    cards: float = 0
+    card_memory: float = 0
 
-    def add(self, other: Figures) -> None:
-        """Add the figures of another node."""
-        self.total += other.total
-        self.taken += other.taken
-        self.cpu += other.cpu
-        self.memory += other.memory
-        self.cards += other.cards
-        self.card_memory += other.card_memory
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     def value(self, what: str) -> float | None:
         """Return one of the catalogue's figures; None if the nodes have nothing of it."""
         match what:
             case "cpu_util":
-                return _percent(self.cpu, self.total.cpu)
+                return _percent(self.cpu, self.cpu_total)
             case "memory_util":
-                return _percent(self.memory, self.total.memory)
+                return _percent(self.memory, self.memory_total)
             case "cards_util":
-                return _percent(self.cards, self.total.cards)
+                return _percent(self.cards, self.cards_total)
             case "card_memory_util":
-                return _percent(self.card_memory, self.total.cards)
+                return _percent(self.card_memory, self.cards_total)
             case "power":
-                if not self.total.cards:
-                    return None
-                return round(self.total.cards * IDLE_WATTS + self.cards * 100 * WATTS_PER_PERCENT, 2)
-            case "cpu_request":
-                return float(self.taken.cpu)
-            case "cpu_total":
-                return float(self.total.cpu)
-            case "cards_request":
-                return float(self.taken.cards)
-        return float(self.total.cards)
+                watts = self.cards_total * IDLE_WATTS + self.cards * 100 * WATTS_PER_PERCENT
+                return round(watts, 2) if self.cards_total else None
+        return float(getattr(self, what))
 
 
-def _percent(part: float, whole: int) -> float | None:
+def _percent(part: float, whole: float) -> float | None:
     return round(100 * part / whole, 4) if whole else None
 
 
@@ -91,14 +80,14 @@ class PoolPoints:
             while len(self._gathered) > _MOMENTS:
                 self._gathered.popitem(last=False)
         found = []
-        for pool in self._world.pools.values():
+        for pool_id, pool in self._world.pools.items():
+            named = nodes[pool_id]
             if metric.level == "quota":
-                named = [("", _sum(nodes[member.spec.pool_id] for member in self._world.family(pool.spec.pool_id)))]
-            else:
-                named = list(nodes[pool.spec.pool_id].items())
-            for node, figures in named:
+                family = [nodes[member.spec.pool_id] for member in self._world.family(pool_id)]
+                named = {"": sum((figures for own in family for figures in own.values()), Figures())}
+            for node, figures in named.items():
                 value = figures.value(metric.what)
-                if value is not None and figures.total != Amount():
+                if value is not None and figures.cpu_total:
                     found.append(_point(metric, pool, node, newest, value))
         return found
 
@@ -110,30 +99,23 @@ class PoolPoints:
             job, pod = place.job, place.pods[0]
             if not job.draft.pool_id:
                 continue
-            figures, role = nodes[job.draft.pool_id][pod.node], pod.role
-            figures.cpu += _ratio(reading("CpuCoreUsage", job, pod, place.at)) * role.cpu
-            figures.memory += _ratio(reading("MemoryUsage", job, pod, place.at)) * role.memory
-            figures.cards += _ratio(reading("GpuCoreUsage", job, pod, place.at)) * role.cards
-            figures.card_memory += _ratio(reading("GpuMemoryUsage", job, pod, place.at)) * role.cards
+            role = pod.role
+            cpu, memory, cards, card_memory = (
+                (reading(name, job, pod, place.at) or 0.0) / 100
+                for name in ("CpuCoreUsage", "MemoryUsage", "GpuCoreUsage", "GpuMemoryUsage")
+            )
+            figures = nodes[job.draft.pool_id][pod.node]
+            figures.cpu += cpu * role.cpu
+            figures.memory += memory * role.memory
+            figures.cards += cards * role.cards
+            figures.card_memory += card_memory * role.cards
         return nodes
-
-
-def _ratio(percent: float | None) -> float:
-    return (percent or 0.0) / 100
 
 
 def _node(pool: Pool, name: str) -> Figures:
     kind = pool.spec.node_type
-    usable = Amount(kind.cpu - kind.reserved_cpu, kind.memory - kind.reserved_memory, kind.cards)
-    return Figures(Amount(kind.cpu, kind.memory, kind.cards), usable - pool.nodes[name].free)
-
-
-def _sum(pools: Iterable[dict[str, Figures]]) -> Figures:
-    whole = Figures()
-    for nodes in pools:
-        for figures in nodes.values():
-            whole.add(figures)
-    return whole
+    taken: Amount = kind.usable - pool.nodes[name].free
+    return Figures(kind.cpu, kind.memory, kind.cards, taken.cpu, taken.cards)
 
 
 def _point(metric: PoolMetric, pool: Pool, node: str, at: int, value: float) -> dict[str, Any]:

@@ -1,42 +1,34 @@
-"""The simulated PaiStudio service (version 2022-01-12): resource quotas. Every amount is text."""
+"""The simulated PaiStudio service (version 2022-01-12): resource quotas, their queues and users. Every amount is
+text."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError
-from trainfleet_simulator.pai.catalog import WORKSPACES
-from trainfleet_simulator.pai.dlc_rows import memory_text
-from trainfleet_simulator.pai.parameters import (
-    Call,
-    bool_of,
-    iso,
-    list_answer,
-    page_of,
-)
+from trainfleet_simulator.exchange import Answer, ApiError, Call
+from trainfleet_simulator.pai.parameters import MEMBER, bool_of, iso, list_answer, list_of, memory_text
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import DAY, PoolSpec
-from trainfleet_simulator.world.pools import Amount, Pool
+from trainfleet_simulator.world.jobs import Job, total
+from trainfleet_simulator.world.nouns import DAY, LIVE, Amount, PoolSpec
+from trainfleet_simulator.world.pools import Pool, pod_amount
 
-_MEMBER = {workspace.workspace_id: workspace.name for workspace in WORKSPACES if workspace.member}
-VISIBLE = tuple(_MEMBER)
-"""The ids of the workspaces that the identity is a member of."""
+_ENQUEUED, _DEQUEUED = "Enqueued", "Dequeued"
+_WORDS = {"Queuing": "Pending", "EnvPreparing": "PreAllocation", "SanityChecking": "PreAllocation"}
+"""The queue's words for a job's status. Every later status is Running until its resources are released."""
 
 
 def list_quotas(call: Call) -> Answer:
     """GET /api/v1/quotas/: the quotas of the workspaces that the identity is a member of."""
-    world, verbose = call.world, bool_of(call.query, "Verbose")
-    offset, size = page_of(call.query, 10)
-    found = [quota for quota in world.pools.values() if visible(world, quota)]
-    rows = [_row(world, quota, verbose=verbose) for quota in found[offset : offset + size]]
-    return list_answer("Quotas", rows, len(found), ("QuotaId", "Status", "QuotaDetails"))
+    verbose = bool_of(call, "Verbose")
+    found = [_row(call.world, quota, verbose=verbose) for quota in call.world.pools.values() if _visible(call, quota)]
+    return list_answer(call, "Quotas", found)
 
 
-def quota_of(call: Call, quota_id: str = "") -> Pool:
-    """Return the quota with this id, or the one in the path. Raises ApiError if it is not visible."""
-    quota_id = quota_id or call.ids[0]
+def quota_of(call: Call, quota_id: str) -> Pool:
+    """Return the quota with this id. Raises ApiError if it is not visible."""
     quota = call.world.pools.get(quota_id)
-    if quota is None or not visible(call.world, quota):
+    if quota is None or not _visible(call, quota):
         raise ApiError(404, "NotFound", f"The quota {quota_id} is not found.")
     return quota
 
@@ -46,9 +38,15 @@ def resource_group(spec: PoolSpec) -> str:
     return f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"
 
 
-def visible(world: World, quota: Pool) -> bool:
+def _visible(call: Call, quota: Pool) -> bool:
     """Return whether the identity is a member of one of its workspaces."""
-    return not (_MEMBER.keys() - world.hidden).isdisjoint(quota.spec.workspaces)
+    return not (MEMBER.keys() - call.world.hidden).isdisjoint(quota.spec.workspaces)
+
+
+def _family(call: Call, own: str) -> list[Pool]:
+    """Return the quota in the path with its children, or only the quota if the parameter `own` says so."""
+    quota = quota_of(call, call.ids[0])
+    return [quota] if bool_of(call, own) else list(call.world.family(quota.spec.pool_id))
 
 
 def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
@@ -66,9 +64,9 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         "ParentQuotaId": spec.parent,
         "SubQuotas": [{"QuotaId": child.pool_id, "QuotaName": child.name} for child in children],
         "Workspaces": [
-            {"WorkspaceId": w, "WorkspaceName": _MEMBER[w]}
+            {"WorkspaceId": w, "WorkspaceName": MEMBER[w]}
             for w in spec.workspaces
-            if w in _MEMBER and w not in world.hidden
+            if w in MEMBER and w not in world.hidden
         ],
         "ResourceGroupIds": [resource_group(spec)],
         "Min": {"NodeSpecs": [{"Type": spec.node_type.name, "Count": nodes}]},
@@ -80,30 +78,29 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
     }
 
 
+def _amount(value: Amount) -> dict[str, str]:
+    memory = memory_text(value.memory) if value.memory else "0"
+    return {"CPU": str(value.cpu), "GPU": str(value.cards), "Memory": memory}
+
+
 def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
     spec = quota.spec
     family = list(world.family(spec.pool_id))
 
-    def amount(value: Amount, *, with_type: bool = False) -> dict[str, str]:
-        shown = {
-            "CPU": str(value.cpu),
-            "GPU": str(value.cards),
-            "GPUMemory": f"{value.cards * spec.node_type.card_memory}Gi",
-            "Memory": "0" if not value.memory else memory_text(value.memory),
-        }
-        return shown | {"GPUType": spec.card_type} if with_type else shown
+    def amount(value: Amount) -> dict[str, str]:
+        amounts = _amount(value)
+        memory = amounts.pop("Memory")
+        return amounts | {"GPUMemory": f"{value.cards * spec.node_type.card_memory}Gi", "Memory": memory}
 
     def whole(what: str) -> Amount:
         return world.amount(spec.pool_id, lambda q: getattr(q, what))
 
     actual, allocated, queued = whole("actual"), whole("allocated"), whole("queued")
     # The pool that is being created was ordered with two nodes and has none yet.
-    asked = (
-        actual if family[0].nodes else Amount(spec.node_type.cpu, spec.node_type.memory, spec.node_type.cards).times(2)
-    )
+    asked = actual if quota.nodes else spec.node_type.whole.times(2)
     in_mib = amount(allocated) | ({"Memory": f"{allocated.memory}Mi"} if allocated.memory else {})
     details: dict[str, Any] = {
-        "DesiredMinQuota": amount(asked, with_type=True),
+        "DesiredMinQuota": amount(asked) | {"GPUType": spec.card_type},
         "ActualMinQuota": amount(actual),
         "AllocatableQuota": amount(whole("free") + allocated),
         "SystemReservedQuota": amount(actual - whole("free") - allocated),
@@ -123,3 +120,80 @@ def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
             "EmptyNodeNum": nodes - in_use,
         }
     return details
+
+
+def list_quota_workloads(call: Call) -> Answer:
+    """GET /api/v1/quotas/{QuotaId}/workloads: live workloads of a quota and its children, the waiting ones first."""
+    world, family = call.world, _family(call, "ShowOwn")
+    status = call.choice("Status", (_ENQUEUED, _DEQUEUED))
+    kinds, words = list_of(call, "WorkloadType"), list_of(call, "WorkloadStatuses")
+    places: dict[str, int] = {}
+    for pool in family:
+        places |= {job_id: place for place, job_id in enumerate(pool.waiting(), 1)}
+    pool_ids = {pool.spec.pool_id for pool in family}
+    workspaces = {workspace for pool in family for workspace in pool.spec.workspaces} - world.hidden
+    keys = [(workspace, live) for workspace in sorted(workspaces) for live in LIVE]
+    jobs = map(world.jobs.__getitem__, world.index.between(keys, 0, world.now).ids())
+    held = [job for job in jobs if job.draft.pool_id in pool_ids and (job.pods or job.status == "Queuing")]
+    found = [
+        row
+        for row in (_workload(job, places.get(job.job_id)) for job in held)
+        if status in {"", row["Status"]}
+        and (not kinds or "dlc" in [kind.lower() for kind in kinds])
+        and (not words or row["WorkloadStatus"] in words)
+    ]
+    found.sort(key=lambda row: (row["Status"] != _ENQUEUED, row["QuotaId"], row["Position"] or 0))
+    return list_answer(call, "Workloads", found)
+
+
+def _workload(job: Job, place: int | None) -> dict[str, Any]:
+    cpu, memory, cards = total(job.draft.roles)
+    dequeued = next((since for status, since in job.statuses if status == "EnvPreparing"), None)
+    return {
+        "WorkloadId": job.job_id,
+        "WorkloadName": job.draft.name,
+        "WorkloadType": "dlc",
+        "WorkloadStatus": _WORDS.get(job.status, "Running"),
+        "Status": _ENQUEUED if place is not None else _DEQUEUED,
+        "Position": place,
+        "Priority": job.draft.priority,
+        "QuotaId": job.draft.pool_id,
+        "Resource": {"CPU": str(cpu), "GPU": str(cards), "Memory": memory_text(memory)},
+        "Code": job.reason[0],
+        "Reason": job.reason[1],
+        "UserId": job.draft.user.user_id,
+        "UserName": job.draft.user.name,
+        "WorkspaceId": job.draft.workspace_id,
+        "UseOversoldResource": False,
+        "GmtCreatedTime": iso(job.created),
+        "GmtEnqueuedTime": iso(job.submitted),
+        "GmtDequeuedTime": iso(dequeued),
+        "GmtPositionModifiedTime": iso(job.submitted),
+    }
+
+
+def list_users(call: Call) -> Answer:
+    """GET /api/v1/quotas/{QuotaId}/activeuserusages: users with workloads, with the resources that they hold and that
+    they have requested."""
+    ids = {pool.spec.pool_id for pool in _family(call, "SelfOnly")}
+    jobs: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in call.world.live():
+        if job.draft.pool_id in ids:
+            jobs[job.draft.user.user_id].append(job)
+    used = {
+        user_id: sum((pod_amount(pod.role) for job in own for pod in job.pods), Amount())
+        for user_id, own in jobs.items()
+    }
+    found = [
+        {
+            "UserId": user_id,
+            "Username": jobs[user_id][0].draft.user.name,
+            "WorkloadCount": len(jobs[user_id]),
+            "Resources": {
+                "Used": _amount(used[user_id]),
+                "Submitted": _amount(sum((Amount(*total(job.draft.roles)) for job in jobs[user_id]), Amount())),
+            },
+        }
+        for user_id in sorted(jobs, key=lambda user_id: used[user_id].cards, reverse=True)
+    ]
+    return list_answer(call, "QuotaUserUsages", found)

@@ -7,44 +7,36 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError, utc_text
+from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.pai.catalog import CORDONED, LEASE_DAYS
-from trainfleet_simulator.pai.paistudio import VISIBLE, quota_of, resource_group
-from trainfleet_simulator.pai.parameters import Call, bool_of, list_answer, page_of
+from trainfleet_simulator.pai.paistudio import quota_of, resource_group
+from trainfleet_simulator.pai.parameters import MEMBER, bool_of, list_answer
+from trainfleet_simulator.pai.sts import required
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY, GIB, LIVE
-from trainfleet_simulator.world.pools import Amount, Node, Pool
+from trainfleet_simulator.world.pools import Node, Pool
 
 
 def list_nodes(call: Call) -> Answer:
-    """GET /api/v1/nodes: the nodes of one quota and its children, or of resource groups, with figures of use on
-    demand."""
-    query, world = call.query, call.world
-    if not query.get("QuotaId"):
-        raise ApiError(400, "MissingQuotaId", "The parameter QuotaId is mandatory.")
-    pools = list(world.family(quota_of(call, query["QuotaId"]).spec.pool_id))
-    verbose = bool_of(query, "Verbose")
-    offset, size = page_of(query, 50)
-    found = [(pool, node) for pool in pools for node in pool.nodes.values()]
-    found.sort(key=lambda pair: pair[1].name, reverse=True)
-    page = found[offset : offset + size]
+    """GET /api/v1/nodes: the nodes of one quota and its children, with figures of use on demand."""
+    world, verbose = call.world, bool_of(call, "Verbose")
+    pools = list(world.family(quota_of(call, required(call, "QuotaId")).spec.pool_id))
     workloads = _workloads(world, pools) if verbose else {}
-    rows = [_row(world, pool, node) | (_use(pool, node, workloads) if verbose else {}) for pool, node in page]
-    return list_answer("Nodes", rows, len(found), ("NodeName", "NodeStatus", "RequestGPU"))
-
-
-def _accelerator(pool: Pool) -> str:
-    return "GPU" if pool.spec.node_type.cards else "CPU"
+    rows = [
+        _row(world, pool, node, place) | (_use(pool, node, workloads) if verbose else {})
+        for pool in pools
+        for place, node in enumerate(pool.nodes.values())
+    ]
+    return list_answer(call, "Nodes", sorted(rows, key=lambda row: str(row["NodeName"]), reverse=True), default_size=50)
 
 
 def _gib(mib: int) -> str:
     return f"{mib / GIB:.10g}"
 
 
-def _row(world: World, pool: Pool, node: Node) -> dict[str, Any]:
+def _row(world: World, pool: Pool, node: Node, place: int) -> dict[str, Any]:
     spec, kind = pool.spec, pool.spec.node_type
     bound = [spec] + ([world.pools[spec.parent].spec] if spec.parent else [])
-    place = list(pool.nodes).index(node.name)
     is_cordoned = spec.pool_id in CORDONED and place == len(pool.nodes) - 1
     lease = LEASE_DAYS.get(spec.pool_id)
     expires = "" if lease is None else utc_text(world.started + (lease + 30 * place) * DAY)
@@ -56,7 +48,7 @@ def _row(world: World, pool: Pool, node: Node) -> dict[str, Any]:
         "ReasonMessage": "cordoned by alice, driver update" if is_cordoned else "",
         "GmtExpiredTime": expires,
         "OrderStatus": "Normal",
-        "AcceleratorType": _accelerator(pool),
+        "AcceleratorType": "GPU",
         "GPUType": spec.card_type,
         "CPU": str(kind.cpu),
         "GPU": str(kind.cards),
@@ -75,8 +67,7 @@ def _row(world: World, pool: Pool, node: Node) -> dict[str, Any]:
 
 
 def _use(pool: Pool, node: Node, workloads: dict[str, int]) -> dict[str, Any]:
-    kind = pool.spec.node_type
-    taken = Amount(kind.cpu - kind.reserved_cpu, kind.memory - kind.reserved_memory, kind.cards) - node.free
+    taken = pool.spec.node_type.usable - node.free
     requested = {"CPU": str(taken.cpu), "GPU": str(taken.cards), "Memory": _gib(taken.memory)}
     return {
         **{f"Request{name}": amount for name, amount in requested.items()},
@@ -91,7 +82,7 @@ def _workloads(world: World, pools: Iterable[Pool]) -> dict[str, int]:
     """Count the jobs with a pod on each node."""
     pool_ids = {pool.spec.pool_id for pool in pools}
     found: defaultdict[str, set[str]] = defaultdict(set)
-    keys = [(workspace, status) for workspace in VISIBLE for status in LIVE]
+    keys = [(workspace, status) for workspace in MEMBER for status in LIVE]
     for job_id in world.index.between(keys, 0, world.now).ids():
         job = world.jobs[job_id]
         if job.draft.pool_id in pool_ids:

@@ -1,6 +1,7 @@
-"""The simulated STS (version 2015-04-01): temporary keys for a role.
+"""The simulated STS (version 2015-04-01), the metadata service of a machine, and a credentials URI.
 
 https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerole
+https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
 """
 
 from __future__ import annotations
@@ -10,110 +11,112 @@ import secrets
 import zlib
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError
-from trainfleet_simulator.keys import Issuer, Key, Keys, Tokens
+from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route, utc_text
+from trainfleet_simulator.identity import Issuer, Key, Keys, Metadata, of_key
 from trainfleet_simulator.pai.catalog import ACCOUNT_ID
-from trainfleet_simulator.pai.parameters import Call, Query, iso
 
 ROLE, ECS_ROLE = "trainfleet-reader", "trainfleet-node"
 OIDC_PROVIDER = f"acs:ram::{ACCOUNT_ID}:oidc-provider/sim-cluster"
 OIDC_TOKEN = "simulated.oidc.token"  # noqa: S105 - opens nothing but this simulator
 _ROLE_ARN = re.compile(rf"acs:ram::{ACCOUNT_ID}:role/([\w.-]+)")
-_SESSION = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
+_HEADER = "x-aliyun-ecs-metadata-token"
+_ROLES = "/latest/meta-data/ram/security-credentials"
+_EARLY = 1800.0  # seconds
 
 
 class Sts(Issuer):
-    """The account's identity services, which tests can change at any time.
+    """The identity services. ROLE can be assumed. AssumeRoleWithOIDC requires `oidc_token` of OIDC_PROVIDER."""
 
-    ROLE can be assumed. Other roles do not exist (404 EntityNotExist.Role). AssumeRole requires `external_id`, if it is
-    set. AssumeRoleWithOIDC requires `oidc_token` of OIDC_PROVIDER.
-
-    `lifetime` (seconds) is that of every further key. If it is None, callers of STS choose it (an hour by default), and
-    the machine's role, ECS_ROLE, has six hours.
-    """
+    session_name = re.compile(r"[A-Za-z0-9.@_-]{2,64}")
+    longest = 3600
 
     def __init__(self, keys: Keys) -> None:
-        super().__init__(keys)
-        self.external_id: str | None = None
+        super().__init__(keys, lambda number, now: secrets.token_urlsafe(32))
         self.oidc_token = OIDC_TOKEN
-        self.metadata_sessions = Tokens(lambda number, now: secrets.token_urlsafe(32))
-        """Tokens of the sessions of the metadata service."""
+
+    def routes(self) -> list[Route]:
+        """Return the operations."""
+        machine = Metadata(self, f"{_HEADER}-ttl-seconds", _HEADER, lambda: ECS_ROLE, _EARLY, _with_code)
+        return [
+            route("sts", "AssumeRole", "(?:GET|POST) /", self.assume_role),
+            route("sts", "AssumeRoleWithOIDC", "(?:GET|POST) /", self.assume_role_with_oidc, signed=False),
+            route("metadata", "PutToken", "PUT /latest/api/token", machine.put_token, signed=False),
+            route("metadata", "ListRamRoles", f"GET {_ROLES}/?", machine.list_roles, signed=False),
+            route("metadata", "GetRamRoleCredentials", f"GET {_ROLES}/{{Role}}", machine.get_keys, signed=False),
+            route("metadata", "GetCredentialsUri", "GET /credentials-uri(?:/.*)?", self.get_by_uri, signed=False),
+        ]
 
     @staticmethod
     def role_arn(name: str) -> str:
         """Return a role's ARN in this account."""
         return f"acs:ram::{ACCOUNT_ID}:role/{name}"
 
-    def make(self) -> tuple[str, str, str]:
+    def make(self, now: float) -> tuple[str, str, str]:
         return f"STS.{secrets.token_hex(12)}", secrets.token_hex(22), f"CAIS{secrets.token_hex(120)}"
 
     def assume_role(self, call: Call) -> Answer:
         """AssumeRole, for a signed request."""
-        role, duration = self._asked(call.query)
-        if self.external_id is not None and call.query.get("ExternalId") != self.external_id:
-            raise _not_allowed()
-        return self._answer(call, role, "AssumeRole", duration)
+        duration = self._asked(call)
+        if self.external_id is not None and call.text("ExternalId") != self.external_id:
+            raise ApiError(403, "NoPermission", "You are not authorized to do this action.")
+        return Answer(self._assumed(call, duration))
 
     def assume_role_with_oidc(self, call: Call) -> Answer:
         """AssumeRoleWithOIDC, for any caller with a token of the provider that the role trusts, without a signature."""
-        query = call.query
-        token = _required(query, "OIDCToken")
-        provider = _required(query, "OIDCProviderArn")
-        role, duration = self._asked(query)
+        token, provider = required(call, "OIDCToken"), required(call, "OIDCProviderArn")
+        duration = self._asked(call)
         if provider != OIDC_PROVIDER:
             raise ApiError(404, "EntityNotExist.OIDCProvider", "The OIDC provider does not exist.")
         if token != self.oidc_token:
             raise ApiError(400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")
-        answer = self._answer(call, role, "AssumeRoleWithOIDC", duration)
-        assert answer.body is not None
-        answer.body["OIDCTokenInfo"] = {
-            "Subject": "system:serviceaccount:sim:exporter",
-            "ClientIds": "sts.aliyuncs.com",
-        }
-        return answer
+        about = {"Subject": "system:serviceaccount:sim:exporter", "ClientIds": "sts.aliyuncs.com"}
+        return Answer(self._assumed(call, duration) | {"OIDCTokenInfo": about})
 
-    def _asked(self, query: Query) -> tuple[str, int]:
-        """Return the role's name and the duration in seconds."""
-        arn, session = _required(query, "RoleArn"), _required(query, "RoleSessionName")
-        if not _SESSION.fullmatch(session):
-            raise ApiError(400, "InvalidParameter.RoleSessionName", "The parameter RoleSessionName is wrongly formed.")
-        duration = query.get("DurationSeconds", "3600")
-        if not (duration.isascii() and duration.isdigit() and 900 <= int(duration) <= 3600):
-            raise ApiError(400, "InvalidParameter.DurationSeconds", "DurationSeconds is 900 to 3600.")
+    def get_by_uri(self, call: Call) -> Answer:
+        """Respond with new keys of ROLE, as a credentials URI does."""
+        return of_key(_with_code(self.issue(ROLE, "credentials_uri", call.now, 3600), call.now))
+
+    def _asked(self, call: Call) -> int:
+        """Check a request for a role; return the duration in seconds."""
+        arn, session = required(call, "RoleArn"), required(call, "RoleSessionName")
+        duration = call.text("DurationSeconds", "3600")
         found = _ROLE_ARN.fullmatch(arn)
-        if found is None:
-            raise ApiError(400, "InvalidParameter.RoleArn", "The parameter RoleArn is wrongly formed.")
-        if found[1] != ROLE:
+        for name, is_valid in (
+            ("RoleSessionName", self.is_session_name(session)),
+            ("DurationSeconds", self.is_duration(duration)),
+            ("RoleArn", found is not None),
+        ):
+            if not is_valid:
+                raise ApiError(400, f"InvalidParameter.{name}", f"The parameter {name} is wrongly formed.")
+        if found is None or found[1] != ROLE:
             raise ApiError(404, "EntityNotExist.Role", "The specified role does not exist.")
-        return found[1], int(duration)
+        return int(duration)
 
-    def _answer(self, call: Call, role: str, via: str, duration: int) -> Answer:
-        key = self.issue(role, via, call.now, duration)
-        session = call.query["RoleSessionName"]
+    def _assumed(self, call: Call, duration: int) -> dict[str, Any]:
+        key = self.issue(ROLE, call.operation.name, call.now, duration)
+        session = call.text("RoleSessionName")
         user = {
-            "Arn": f"{self.role_arn(role)}/{session}",
-            "AssumedRoleId": f"3{zlib.crc32(role.encode()):010d}:{session}",
+            "Arn": f"{self.role_arn(ROLE)}/{session}",
+            "AssumedRoleId": f"3{zlib.crc32(ROLE.encode()):010d}:{session}",
         }
-        return Answer(
-            {"AssumedRoleUser": user, "Credentials": credentials(key)}, rows=[[role, key.access_key_id, key.expires]]
-        )
+        return {"AssumedRoleUser": user, "Credentials": _credentials(key)}
 
 
-def credentials(key: Key) -> dict[str, Any]:
-    """Return a temporary key as the services write it."""
+def _credentials(key: Key) -> dict[str, str]:
     return {
         "AccessKeyId": key.access_key_id,
         "AccessKeySecret": key.access_key_secret,
         "SecurityToken": key.security_token,
-        "Expiration": iso(int(key.expires)),
+        "Expiration": utc_text(key.expires),
     }
 
 
-def _required(query: Query, name: str) -> str:
-    if not query.get(name):
+def _with_code(key: Key, now: float) -> dict[str, str]:
+    return {"Code": "Success", "LastUpdated": utc_text(now), **_credentials(key)}
+
+
+def required(call: Call, name: str) -> str:
+    """Return a mandatory parameter. Raises ApiError."""
+    if not call.text(name):
         raise ApiError(400, f"Missing{name}", f"The parameter {name} is mandatory.")
-    return query[name]
-
-
-def _not_allowed() -> ApiError:
-    return ApiError(403, "NoPermission", "You are not authorized to do this action. You should be authorized by RAM.")
+    return call.text(name)

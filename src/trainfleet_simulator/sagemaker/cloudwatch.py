@@ -14,10 +14,10 @@ from statistics import fmean
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from trainfleet_simulator.exchange import Answer, ApiError
+from trainfleet_simulator.exchange import Answer, ApiError, Call
 from trainfleet_simulator.sagemaker.catalog import INSTANCE_TYPES
 from trainfleet_simulator.sagemaker.job_rows import job_id_of, job_name
-from trainfleet_simulator.sagemaker.parameters import Call, check
+from trainfleet_simulator.sagemaker.parameters import check
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Role
 from trainfleet_simulator.world.nouns import DAY
@@ -26,7 +26,6 @@ from trainfleet_simulator.world.usage import task_reading
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 LAG = 60  # seconds from the end of a minute to its publication
 _MOST_METRICS, _MOST_POINTS = 500, 100_800
-_ROWS = 200  # of a response, in the log
 _COARSER = ((63 * DAY, 3600), (15 * DAY, 300), (0, 60))
 """By age of StartTime (seconds): Period must be a multiple of this number of seconds."""
 _ID = re.compile("[a-z][A-Za-z0-9_]{0,254}")
@@ -98,7 +97,7 @@ def get_metric_data(call: Call) -> Answer:
         raise _invalid("The parameter StartTime must be less than the parameter EndTime.")
     if given.get("ScanBy", "TimestampDescending") not in {"TimestampDescending", "TimestampAscending"}:
         raise _invalid("The value of the parameter ScanBy is invalid.")
-    first, skipped = _place(call.text("NextToken"))
+    first, skipped = _place(given.get("NextToken", ""))
     left = given.get("MaxDatapoints", _MOST_POINTS)
     if not 1 <= left <= _MOST_POINTS:
         raise _invalid("The value of the parameter MaxDatapoints is invalid.")
@@ -114,12 +113,7 @@ def get_metric_data(call: Call) -> Answer:
             token = {"NextToken": base64.b64encode(place.encode()).decode()}
             break
         left -= len(points)
-    rows = [
-        [query.host, query.metric, one["Values"][0]]
-        for query, one in zip(queries[first:], results, strict=False)
-        if one["Values"]
-    ]
-    return Answer({"MetricDataResults": results, "Messages": [], **token}, total=len(results), rows=rows[:_ROWS])
+    return Answer({"MetricDataResults": results, "Messages": [], **token})
 
 
 def _query(given: Any) -> _Query:

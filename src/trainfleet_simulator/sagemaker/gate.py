@@ -1,4 +1,4 @@
-"""The simulated AWS services behind one address: finds the operation, checks the identity, responds.
+"""The simulated AWS services behind one address.
 
 SageMaker and CloudWatch use JSON and the operation in X-Amz-Target. STS uses forms and XML.
 https://smithy.io/2.0/aws/protocols/aws-json-1_1-protocol.html
@@ -6,127 +6,116 @@ https://smithy.io/2.0/aws/protocols/aws-json-1_1-protocol.html
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, route_name, said_on_request
-from trainfleet_simulator.keys import Keys
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, XmlResponse, route
+from trainfleet_simulator.identity import Keys
+from trainfleet_simulator.pages import offset_of
 from trainfleet_simulator.refusals import AWS, AWS_QUERY_CODES
-from trainfleet_simulator.sagemaker import cloudwatch, hyperpod, plans, training
-from trainfleet_simulator.sagemaker.auth import ALGORITHM, Verifier
-from trainfleet_simulator.sagemaker.identity import XMLNS, AwsSts
-from trainfleet_simulator.sagemaker.metadata import ROUTES, Metadata, is_metadata
-from trainfleet_simulator.sagemaker.parameters import Call, Handler, Lists, offset_of
+from trainfleet_simulator.sagemaker import cloudwatch
+from trainfleet_simulator.sagemaker.catalog import REGION
+from trainfleet_simulator.sagemaker.hyperpod import Capacity
+from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH, TTL_HEADER, XMLNS, AwsSts
+from trainfleet_simulator.sagemaker.parameters import Lists
+from trainfleet_simulator.sagemaker.training import Training
+from trainfleet_simulator.signatures import AwsVerifier
 from trainfleet_simulator.world.fleet import World
 
-_HANDLERS: Mapping[str, Mapping[str, Handler]] = {
-    "sagemaker": {
-        "Search": training.search,
-        "ListTrainingJobs": training.list_training_jobs,
-        "DescribeTrainingJob": training.describe_training_job,
-        "ListClusters": hyperpod.list_clusters,
-        "DescribeCluster": hyperpod.describe_cluster,
-        "ListClusterNodes": hyperpod.list_cluster_nodes,
-        "ListTrainingPlans": plans.list_training_plans,
-    },
-    "cloudwatch": {"GetMetricData": cloudwatch.get_metric_data},
-}
 _TARGETS = {"SageMaker": "sagemaker", "GraniteServiceVersion20100801": "cloudwatch"}
 _JSON = {"sagemaker": "application/x-amz-json-1.1", "cloudwatch": "application/x-amz-json-1.0"}
-_SIGNING_NAMES = {"sagemaker": "sagemaker", "cloudwatch": "monitoring", "sts": "sts"}
-_STS_VERSION, _STS_ACTIONS = "2011-06-15", ("AssumeRole", "AssumeRoleWithWebIdentity")
+_SIGNING_NAMES = {"cloudwatch": "monitoring"}
+_STS_VERSION = "2011-06-15"
 _SECRET = {"WebIdentityToken", "ExternalId"}  # not in the log of responses
-_USUAL_CODES = {
-    400: "ValidationException",
-    403: "AccessDeniedException",
-    404: "ResourceNotFound",
-    429: "ThrottlingException",
-    503: "ServiceUnavailable",
-}
-
-
-class Xml(PlainTextResponse):
-    """A response in XML, which faults do not change."""
-
-    media_type = "text/xml"
 
 
 class Aws(Cloud):
     """One account in one region, with the training jobs of a world."""
 
     refusals = AWS
-    usual_codes = said_on_request(_USUAL_CODES)
+    usual_codes: Mapping[int, str] = {
+        400: "ValidationException",
+        403: "AccessDeniedException",
+        404: "ResourceNotFound",
+        429: "ThrottlingException",
+        503: "ServiceUnavailable",
+    }
     other_code = "InternalFailure"
     code_fields = ("__type",)
+    id_header = "x-amzn-requestid"
 
     def __init__(self, world: World, keys: Keys, sts: AwsSts) -> None:
         self.world = world
-        self._verifier = Verifier(keys)
-        self._sts = sts
-        self._metadata = Metadata(sts)
-        self._lists = Lists()
+        self._verifier = AwsVerifier(keys, REGION)
+        lists = Lists()
+        training, capacity = Training(lists), Capacity(lists)
+        self.routes = [
+            route("sagemaker", "Search", "POST /", training.search),
+            route("sagemaker", "DescribeTrainingJob", "POST /", training.describe),
+            route("sagemaker", "ListClusters", "POST /", capacity.list_clusters),
+            route("sagemaker", "DescribeCluster", "POST /", capacity.describe_cluster),
+            route("sagemaker", "ListClusterNodes", "POST /", capacity.list_cluster_nodes),
+            route("sagemaker", "ListTrainingPlans", "POST /", capacity.list_training_plans),
+            route("cloudwatch", "GetMetricData", "POST /", cloudwatch.get_metric_data),
+            *sts.routes(),
+        ]
 
     def takes(self, request: ApiRequest) -> bool:
         headers = request.headers
-        return (
-            "x-amz-target" in headers
-            or headers.get("authorization", "").startswith(ALGORITHM)
-            or _is_sts(request)
-            or is_metadata(request)
-        )
+        is_signed = headers.get("authorization", "").startswith("AWS4-HMAC-SHA256")
+        return "x-amz-target" in headers or is_signed or self.named(request)[0] in {"sts", "metadata"}
 
-    def identify(self, request: ApiRequest) -> Operation:
-        if is_metadata(request):
-            return Operation("metadata", route_name(ROUTES, request), {})
-        if _is_sts(request):
-            form = _form(request)
-            name = form.get("Action", "")
-            shown = {key: value for key, value in form.items() if key not in _SECRET}
-            return Operation("sts", name if name in _STS_ACTIONS else "unknown", shown)
+    def named(self, request: ApiRequest) -> tuple[str, str]:
+        if _is_metadata(request):
+            return "metadata", ""
+        form = request.form()
+        if "x-acs-version" not in request.headers and form.get("Version") == _STS_VERSION:
+            return "sts", form.get("Action") or "unknown"
         prefix, _, name = request.headers.get("x-amz-target", "").partition(".")
-        api = _TARGETS.get(prefix, "sagemaker")
-        known = prefix in _TARGETS and name in _HANDLERS[api]
-        return Operation(api, name if known else "unknown", _facts(_decoded(request)))
+        return _TARGETS.get(prefix, "sagemaker"), (name if prefix in _TARGETS else "") or "unknown"
 
-    def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
-        if operation.api == "metadata":
-            return self._metadata.answer(request, operation.name, now)
-        if operation.name != "AssumeRoleWithWebIdentity":
-            self._verifier.check(request, _SIGNING_NAMES[operation.api], now)
-        if operation.name == "unknown" or request.path != "/" or request.method != "POST":
-            raise ApiError(404, "UnknownOperationException", "The requested operation is not recognized.")
-        if operation.api == "sts":
-            assume = {
-                "AssumeRole": self._sts.assume_role,
-                "AssumeRoleWithWebIdentity": self._sts.assume_role_with_web_identity,
-            }
-            return assume[operation.name](_form(request), now)
-        kind = _JSON[operation.api]
-        if request.headers.get("content-type") != kind:
-            raise ApiError(400, "SerializationException", f"Content-Type is not {kind}")
-        body = _decoded(request)
+    def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
+        if _is_metadata(request):
+            return {}
+        if form := request.form():
+            return {key: value for key, value in form.items() if key not in _SECRET}
+        return _facts(request.json())
+
+    def body(self, request: ApiRequest) -> Any:
+        api = self.named(request)[0]
+        if api not in _JSON:
+            return None
+        if request.headers.get("content-type") != _JSON[api]:
+            raise ApiError(400, "SerializationException", f"Content-Type is not {_JSON[api]}")
+        body = request.json()
         if not isinstance(body, dict):
             raise ApiError(400, "SerializationException", "The body is not a JSON object.")
-        self.world.advance(now)
-        call = Call(body, self.world, now, self._lists)
-        return replace(_HANDLERS[operation.api][operation.name](call), headers={"content-type": kind})
+        return body
+
+    def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
+        if operation.api != "metadata":
+            self._verifier.check_for(_SIGNING_NAMES.get(operation.api, operation.api), request, now)
+
+    def unknown(self, operation: Operation) -> ApiError:
+        if operation.api == "metadata":
+            return ApiError(404, "NotFound", "Not Found")
+        return ApiError(404, "UnknownOperationException", "The requested operation is not recognized.")
+
+    def invalid(self, operation: Operation, message: str) -> ApiError:
+        return ApiError(400, "ValidationException", message)
 
     def respond(self, answer: Answer, request_id: str) -> Response:
-        headers = {"x-amzn-requestid": request_id, **answer.headers}
-        if answer.text is None:
-            return JSONResponse(answer.body, headers=headers)
-        if answer.text.startswith("<"):
-            return Xml(answer.text.replace("{request_id}", request_id), headers=headers)
-        return PlainTextResponse(answer.text, headers=headers)
+        response = super().respond(answer, request_id)
+        if answer.body is not None:
+            api = "cloudwatch" if "MetricDataResults" in answer.body else "sagemaker"
+            response.headers["content-type"] = _JSON[api]
+        return response
 
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        headers = {"x-amzn-requestid": request_id}
+        headers = {self.id_header: request_id}
         in_query = AWS_QUERY_CODES.get(error.code, error.code)
         match operation.api:
             case "metadata":
@@ -134,7 +123,7 @@ class Aws(Cloud):
             case "sts":
                 if operation.name == "AssumeRoleWithWebIdentity":
                     in_query = error.code  # it has its own errors and codes
-                return Xml(
+                return XmlResponse(
                     f'<ErrorResponse xmlns="{XMLNS}"><Error><Type>Sender</Type><Code>{in_query}</Code>'
                     f"<Message>{escape(error.message)}</Message></Error><RequestId>{request_id}</RequestId>"
                     "</ErrorResponse>",
@@ -157,20 +146,11 @@ class Aws(Cloud):
         return JSONResponse(body, status, headers=headers)
 
 
-def _is_sts(request: ApiRequest) -> bool:
-    of_a_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
-    return of_a_form and "x-acs-version" not in request.headers and _form(request).get("Version") == _STS_VERSION
-
-
-def _form(request: ApiRequest) -> dict[str, str]:
-    return dict(parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
-def _decoded(request: ApiRequest) -> Any:
-    try:
-        return json.loads(request.body or b"{}")
-    except ValueError:
-        return None
+def _is_metadata(request: ApiRequest) -> bool:
+    """Return whether a request is for the machine. The service of another cloud has the same path for its tokens."""
+    if request.path == "/latest/api/token":
+        return TTL_HEADER in request.headers
+    return request.path.startswith("/latest/meta-data/iam/") or request.path == CONTAINER_PATH
 
 
 def _facts(body: Any) -> dict[str, str]:

@@ -1,6 +1,8 @@
-"""The simulated HyperPod cluster: its instance groups and nodes, some of which are broken or not yet created.
+"""The simulated training plans, and the HyperPod cluster: its instance groups and nodes, some of which are broken or
+not yet created.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeCluster.html
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummary.html
 """
 
 from __future__ import annotations
@@ -9,68 +11,92 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer
+from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import GROUPS, Group, arn
-from trainfleet_simulator.sagemaker.parameters import PAGED, Call, check, invalid, not_found, page
-from trainfleet_simulator.sagemaker.plans import PLAN_STATUS
+from trainfleet_simulator.sagemaker.parameters import PAGED, Lists, check, invalid, not_found
+from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY
 
 CLUSTER_ARN = arn("cluster", catalog.CLUSTER_ID)
 _AGE = 60 * DAY  # seconds before the world's start
 _MESSAGES = {"Failure": "The instance failed a health check: NVIDIA GPU Xid 79."}
+_PLANS = {
+    catalog.JOBS_PLAN: ("training-job", -9 * DAY, 30, 6),
+    catalog.CLUSTER_PLAN: ("hyperpod-cluster", -40 * DAY, 60, 8),
+    catalog.COMING_PLAN: ("training-job", 12 * DAY, 14, 4),
+}
+"""The purpose of a plan, its start (seconds from the world's), its days, and its instances (of the first plan: the
+pool's)."""
+PLAN_STATUS = {catalog.JOBS_PLAN: "Active", catalog.CLUSTER_PLAN: "Active", catalog.COMING_PLAN: "Scheduled"}
+_INSTANCE_TYPE = "ml.p5.48xlarge"
 
 
-def list_clusters(call: Call) -> Answer:
-    """ListClusters."""
-    check(call.body, PAGED)
-    summary = {
-        "ClusterArn": CLUSTER_ARN,
-        "ClusterName": catalog.CLUSTER,
-        "CreationTime": float(call.world.started - _AGE),
-        "ClusterStatus": "InService",
-        "TrainingPlanArns": [arn("training-plan", group.plan) for group in GROUPS if group.plan],
-    }
-    clusters, token, total = page(call, lambda: [summary])
-    rows = [[one["ClusterName"], one["ClusterStatus"]] for one in clusters]
-    return Answer({"ClusterSummaries": clusters, **token}, total=total, rows=rows)
+class Capacity:
+    """The operations."""
 
+    def __init__(self, lists: Lists) -> None:
+        self._lists = lists
 
-def describe_cluster(call: Call) -> Answer:
-    """DescribeCluster: its instance groups."""
-    check(call.body, {"ClusterName": "text"}, "ClusterName")
-    _check_name(call)
-    body = {
-        "ClusterArn": CLUSTER_ARN,
-        "ClusterName": catalog.CLUSTER,
-        "ClusterStatus": "InService",
-        "CreationTime": float(call.world.started - _AGE),
-        "InstanceGroups": [_group(group) for group in GROUPS],
-        "Orchestrator": {"Eks": {"ClusterArn": f"arn:aws:eks:{catalog.REGION}:{catalog.ACCOUNT_ID}:cluster/sim"}},
-        "NodeRecovery": "Automatic",
-    }
-    return Answer(body, rows=[[group.name, len(group.states), group.target, group.status] for group in GROUPS])
+    def list_clusters(self, call: Call) -> Answer:
+        """ListClusters."""
+        check(call.body, PAGED)
+        plans = [arn("training-plan", group.plan) for group in GROUPS if group.plan]
+        summary = {**_cluster(call.world), "TrainingPlanArns": plans}
+        clusters, token, _ = self._lists.page(call, lambda: [summary])
+        return Answer({"ClusterSummaries": clusters, **token})
 
+    @staticmethod
+    def describe_cluster(call: Call) -> Answer:
+        """DescribeCluster: its instance groups."""
+        check(call.body, {"ClusterName": "text"}, "ClusterName")
+        _check_name(call)
+        body = {
+            **_cluster(call.world),
+            "InstanceGroups": [_group(group) for group in GROUPS],
+            "Orchestrator": {"Eks": {"ClusterArn": f"arn:aws:eks:{catalog.REGION}:{catalog.ACCOUNT_ID}:cluster/sim"}},
+            "NodeRecovery": "Automatic",
+        }
+        return Answer(body)
 
-def list_cluster_nodes(call: Call) -> Answer:
-    """ListClusterNodes: the instances that have an id."""
-    check(call.body, {**PAGED, "ClusterName": "text"}, "ClusterName")
-    _check_name(call)
+    def list_cluster_nodes(self, call: Call) -> Answer:
+        """ListClusterNodes: the instances that have an id."""
+        check(call.body, {**PAGED, "ClusterName": "text"}, "ClusterName")
+        _check_name(call)
 
-    def find() -> list[dict[str, Any]]:
-        return sorted(_nodes(call.world.started), key=lambda node: (node["LaunchTime"], node["InstanceId"]))
+        def find() -> list[dict[str, Any]]:
+            return sorted(_nodes(call.world.started), key=lambda node: (node["LaunchTime"], node["InstanceId"]))
 
-    nodes, token, total = page(call, find)
-    rows = [[node["InstanceGroupName"], node["InstanceId"], node["InstanceStatus"]["Status"]] for node in nodes]
-    return Answer({"ClusterNodeSummaries": nodes, **token}, total=total, rows=rows)
+        nodes, token, _ = self._lists.page(call, find)
+        return Answer({"ClusterNodeSummaries": nodes, **token})
+
+    def list_training_plans(self, call: Call) -> Answer:
+        """ListTrainingPlans, the latest start first."""
+        check(call.body, PAGED)
+
+        def find() -> list[dict[str, Any]]:
+            plans = [_plan(call.world, name) for name in _PLANS]
+            return sorted(plans, key=lambda plan: float(plan["StartTime"]), reverse=True)
+
+        plans, token, _ = self._lists.page(call, find)
+        return Answer({"TrainingPlanSummaries": plans, **token})
 
 
 def _check_name(call: Call) -> None:
-    name = call.text("ClusterName")
+    name = call.body["ClusterName"]
     if not name:
         raise invalid("ClusterName is empty")
     if name not in {catalog.CLUSTER, CLUSTER_ARN}:
         raise not_found(f"Cluster {name} not found.")
+
+
+def _cluster(world: World) -> dict[str, Any]:
+    return {
+        "ClusterArn": CLUSTER_ARN,
+        "ClusterName": catalog.CLUSTER,
+        "CreationTime": float(world.started - _AGE),
+        "ClusterStatus": "InService",
+    }
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -102,3 +128,35 @@ def _nodes(started: int) -> Iterator[dict[str, Any]]:
                 "InstanceStatus": {"Status": status, "Message": _MESSAGES.get(status, "")},
                 "PrivateDnsHostname": f"ip-10-1-{group_number}-{place + 10}.ec2.internal",
             }
+
+
+def _plan(world: World, name: str) -> dict[str, Any]:
+    target, begins, days, count = _PLANS[name]
+    start, end, status = float(world.started + begins), float(world.started + begins + days * DAY), PLAN_STATUS[name]
+    in_use = sum(len(group.states) for group in GROUPS if group.plan == name)
+    if name in world.pools:
+        pool = world.pools[name]
+        count, in_use = len(pool.nodes), pool.nodes_in_use
+    lasts = {"DurationHours": days * 24, "DurationMinutes": 0, "StartTime": start, "EndTime": end}
+    capacity = {
+        "ReservedCapacityArn": arn("reserved-capacity", f"{name}-1"),
+        "ReservedCapacityType": "Instance",
+        "InstanceType": _INSTANCE_TYPE,
+        "TotalInstanceCount": count,
+        "Status": status,
+        "AvailabilityZone": f"{catalog.REGION}a",
+        **lasts,
+    }
+    return {
+        "TrainingPlanArn": arn("training-plan", name),
+        "TrainingPlanName": name,
+        "Status": status,
+        **lasts,
+        "UpfrontFee": "120000.00",
+        "CurrencyCode": "USD",
+        "TotalInstanceCount": count,
+        "AvailableInstanceCount": count - in_use if status == "Active" else 0,
+        "InUseInstanceCount": in_use,
+        "TargetResources": [target],
+        "ReservedCapacitySummaries": [capacity],
+    }

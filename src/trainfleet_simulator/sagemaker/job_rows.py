@@ -10,7 +10,7 @@ from typing import Any
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import arn
 from trainfleet_simulator.sagemaker.drafts import SPOT
-from trainfleet_simulator.sagemaker.statuses import STATUS, Transition, modified, secondary_status, transitions
+from trainfleet_simulator.sagemaker.statuses import STATUS, Transition, modified, transitions
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY, PLANTED_SECRETS
 
@@ -30,23 +30,6 @@ def job_id_of(name: str) -> str:
 def started(job: Job) -> int | None:
     """Return the Unix time at which AWS began to bill its first instances."""
     return next((since for status, since in job.statuses if status == "EnvPreparing"), None)
-
-
-def summary(job: Job, now: int) -> dict[str, Any]:
-    """Return a TrainingJobSummary."""
-    row = {
-        "TrainingJobName": job_name(job),
-        "TrainingJobArn": arn("training-job", job_name(job)),
-        "CreationTime": float(job.created),
-        "LastModifiedTime": float(modified(job, now)),
-        "TrainingJobStatus": STATUS[job.status],
-        "SecondaryStatus": secondary_status(job, now),
-    }
-    if job.finished is not None:
-        row["TrainingEndTime"] = float(job.finished)
-    if job.draft.pool_id:
-        row["TrainingPlanArn"] = arn("training-plan", job.draft.pool_id)
-    return row
 
 
 def description(job: Job, now: int) -> dict[str, Any]:

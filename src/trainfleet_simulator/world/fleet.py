@@ -23,8 +23,8 @@ from trainfleet_simulator.world.jobs import (
     Role,
 )
 from trainfleet_simulator.world.listing import JobIndex
-from trainfleet_simulator.world.nouns import DAY, FINISHED, STOPPED_BY_USER, WAITING_FOR_ROOM
-from trainfleet_simulator.world.pools import Amount, Node, Pool
+from trainfleet_simulator.world.nouns import DAY, FINISHED, STOPPED_BY_USER, WAITING_FOR_ROOM, Amount
+from trainfleet_simulator.world.pools import Node, Pool
 from trainfleet_simulator.world.setting import Setting
 
 _WARM_UP = 2400  # seconds of ordinary arrivals before the start, so that the world is busy at the start

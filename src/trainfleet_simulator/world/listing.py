@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trainfleet_simulator.world.jobs import Job
 
@@ -51,6 +51,12 @@ class JobSlice:
 
     def __init__(self, rows: list[tuple[int, str]], low: int, high: int) -> None:
         self._rows, self._low, self._high = rows, low, high
+
+    @classmethod
+    def of(cls, jobs: Iterable[Job]) -> JobSlice:
+        """Return these jobs by creation time."""
+        rows = sorted((job.created, job.job_id) for job in jobs)
+        return cls(rows, 0, len(rows))
 
     def __len__(self) -> int:
         return self._high - self._low

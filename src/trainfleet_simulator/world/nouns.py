@@ -54,6 +54,27 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class Amount:
+    """An amount of resources; memory in MiB."""
+
+    cpu: int = 0
+    memory: int = 0
+    cards: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.cpu + other.cpu, self.memory + other.memory, self.cards + other.cards)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.cpu - other.cpu, self.memory - other.memory, self.cards - other.cards)
+
+    def times(self, count: int) -> Amount:
+        return Amount(self.cpu * count, self.memory * count, self.cards * count)
+
+    def fits(self, room: Amount) -> bool:
+        return self.cpu <= room.cpu and self.memory <= room.memory and self.cards <= room.cards
+
+
+@dataclass(frozen=True, slots=True)
 class NodeType:
     """The resources of one node of a pool, and the system's share. Memory in MiB, card memory in GiB per card."""
 
@@ -66,6 +87,16 @@ class NodeType:
     reserved_memory: int = 0
     prefix: str = "node"
     """The prefix of the names of such nodes."""
+
+    @property
+    def whole(self) -> Amount:
+        """Return its resources, including the system's share."""
+        return Amount(self.cpu, self.memory, self.cards)
+
+    @property
+    def usable(self) -> Amount:
+        """Return the resources that jobs can have."""
+        return self.whole - Amount(self.reserved_cpu, self.reserved_memory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,28 +6,7 @@ import heapq
 from dataclasses import dataclass
 
 from trainfleet_simulator.world.jobs import Job, Pod, Role, total
-from trainfleet_simulator.world.nouns import PoolSpec
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """An amount of resources; memory in MiB."""
-
-    cpu: int = 0
-    memory: int = 0
-    cards: int = 0
-
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.cpu + other.cpu, self.memory + other.memory, self.cards + other.cards)
-
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.cpu - other.cpu, self.memory - other.memory, self.cards - other.cards)
-
-    def times(self, count: int) -> Amount:
-        return Amount(self.cpu * count, self.memory * count, self.cards * count)
-
-    def fits(self, room: Amount) -> bool:
-        return self.cpu <= room.cpu and self.memory <= room.memory and self.cards <= room.cards
+from trainfleet_simulator.world.nouns import Amount, PoolSpec
 
 
 def pod_amount(role: Role) -> Amount:
@@ -55,12 +34,11 @@ class Pool:
     def __init__(self, spec: PoolSpec, scale: float, number: int) -> None:
         self.spec = spec
         kind = spec.node_type
-        usable = Amount(kind.cpu - kind.reserved_cpu, kind.memory - kind.reserved_memory, kind.cards)
         names = [
             f"{kind.prefix}-{number}-node-{i:03d}" for i in range(1, max(spec.nodes, round(spec.nodes * scale)) + 1)
         ]
-        self.nodes = {name: Node(name, f"10.{number}.{i % 250}", usable) for i, name in enumerate(names, 1)}
-        self.free = usable.times(len(self.nodes))
+        self.nodes = {name: Node(name, f"10.{number}.{i % 250}", kind.usable) for i, name in enumerate(names, 1)}
+        self.free = kind.usable.times(len(self.nodes))
         self.allocated = Amount()
         self.queued = Amount()
         # Nodes by their free cards, so that the placement of a pod does not check every node of a large pool.
@@ -73,8 +51,7 @@ class Pool:
     @property
     def actual(self) -> Amount:
         """Return the resources of its nodes, including the system's share."""
-        kind = self.spec.node_type
-        return Amount(kind.cpu, kind.memory, kind.cards).times(len(self.nodes))
+        return self.spec.node_type.whole.times(len(self.nodes))
 
     @property
     def nodes_in_use(self) -> int:

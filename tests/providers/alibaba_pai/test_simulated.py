@@ -12,7 +12,7 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of, written
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.pai.monitor_subjects import served
+from trainfleet_simulator.pai.monitor_points import served
 from trainfleet_simulator.world.usage import reading
 
 SERIES = re.compile(r"trainfleet_(\w+)\{([^}]*)\} (\S+)")

@@ -79,10 +79,6 @@ class Caller:
         """The id of the newest job with this name."""
         return [job for job in self.world.jobs.values() if job.draft.name == name][-1].job_id
 
-    def job(self, name: str) -> dict[str, Any]:
-        """Its details."""
-        return self.body(f"{V2}/training-jobs/{self.job_id(name)}")
-
     def metrics(self, name: str, task: str = "worker-0") -> dict[str, list[float]]:
         """The series of one of its tasks."""
         answer = self.body(f"{V2}/training-jobs/{self.job_id(name)}/metrics/{task}")

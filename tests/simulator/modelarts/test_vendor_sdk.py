@@ -85,14 +85,6 @@ def test_list_training_jobs(endpoint: str) -> None:
     assert pretrain.spec.resource.main_container_allocated_resources.accelerator_num == 8
 
 
-def test_show_training_job_details(endpoint: str) -> None:
-    listed = _running(endpoint, "pangu-pretrain")
-    client, sdk = _client(endpoint)
-    job = client.show_training_job_details(sdk.ShowTrainingJobDetailsRequest(training_job_id=listed.metadata.id))
-    assert (job.metadata.name, job.status.phase, job.kind) == ("pangu-pretrain", "Running", "job")
-    assert job.status.start_time == listed.status.start_time
-
-
 def test_show_training_job_metrics(endpoint: str) -> None:
     listed = _running(endpoint, "pangu-pretrain")
     client, sdk = _client(endpoint)
@@ -181,9 +173,6 @@ def test_the_sdks_own_keys_of_a_machine_open_the_api(endpoint: str, monkeypatch:
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "list_training_jobs": lambda client, sdk: client.list_training_jobs(_search(sdk, limit=1)),
-    "show_training_job_details": lambda client, sdk: client.show_training_job_details(
-        sdk.ShowTrainingJobDetailsRequest(training_job_id="x")
-    ),
     "show_training_job_metrics": lambda client, sdk: client.show_training_job_metrics(
         sdk.ShowTrainingJobMetricsRequest(training_job_id="x", task_id="worker-0")
     ),
@@ -206,14 +195,6 @@ def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
         CALLS[name](client, sdk)
     assert (refused.value.status_code, refused.value.error_code) == (401, "APIGW.0301")
     assert refused.value.request_id
-
-
-def test_an_unknown_job_is_told_as_such(endpoint: str) -> None:
-    client, sdk = _client(endpoint)
-    exceptions = _sdk(f"{CORE}.exceptions.exceptions")
-    with pytest.raises(exceptions.ClientRequestException) as missing:
-        CALLS["show_training_job_details"](client, sdk)
-    assert (missing.value.status_code, missing.value.error_code) == (400, "ModelArts.2775")
 
 
 def test_the_sdk_finds_the_project_by_its_regions_name(endpoint: str) -> None:

@@ -17,7 +17,6 @@ from tests.simulator.sagemaker.client import hosts_of, query
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, CLUSTER, REGION, SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.identity import ROLE, WEB_IDENTITY_TOKEN, AwsSts
-from trainfleet_simulator.sagemaker.job_rows import job_name
 
 KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
 
@@ -51,17 +50,8 @@ def client(url: str, service: str, **keys: str) -> Any:
     return boto3.client(service, endpoint_url=url, region_name=REGION, config=config, **(keys or KEYS))
 
 
-def test_jobs_are_listed_searched_and_described(served: tuple[Simulator, str]) -> None:
-    simulator, url = served
-    sagemaker = client(url, "sagemaker")
-    listed = [
-        job["TrainingJobName"]
-        for page in sagemaker.get_paginator("list_training_jobs").paginate()
-        for job in page["TrainingJobSummaries"]
-    ]
-    known = {job_name(job) for job in simulator.worlds["sagemaker"].jobs.values()}
-    assert len(listed) == len(set(listed)) > 100
-    assert set(listed) <= known
+def test_jobs_are_searched_and_described(served: tuple[Simulator, str]) -> None:
+    sagemaker = client(served[1], "sagemaker")
     expression = {"Filters": [{"Name": "TrainingJobStatus", "Operator": "Equals", "Value": "InProgress"}]}
     pages = sagemaker.get_paginator("search").paginate(Resource="TrainingJob", SearchExpression=expression)
     live = [one["TrainingJob"] for page in pages for one in page["Results"]]

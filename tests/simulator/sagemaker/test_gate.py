@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import httpx
@@ -11,10 +10,16 @@ import pytest
 from tests.simulator.client import START, Clock, send
 from tests.simulator.sagemaker.client import SERVICES, Caller, json_headers, parsed, signed
 from trainfleet_simulator import Fault, Simulator
-from trainfleet_simulator.quoting_errors import string_to_sign
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-from trainfleet_simulator.sagemaker.identity import CONTAINER_TOKEN, MACHINE_ROLE, ROLE, WEB_IDENTITY_TOKEN, AwsSts
-from trainfleet_simulator.sagemaker.metadata import CONTAINER_PATH
+from trainfleet_simulator.sagemaker.identity import (
+    CONTAINER_PATH,
+    CONTAINER_TOKEN,
+    MACHINE_ROLE,
+    ROLE,
+    WEB_IDENTITY_TOKEN,
+    AwsSts,
+)
+from trainfleet_simulator.signatures import string_to_sign
 
 SESSION = {"RoleSessionName": "exporter"}
 ASSUMED = {"RoleArn": AwsSts.role_arn(ROLE), **SESSION}
@@ -51,14 +56,6 @@ def test_a_bad_signature_is_refused(caller: Caller, signing: dict[str, Any], cod
 @pytest.mark.parametrize("off", [-299, 299])
 def test_a_clock_may_be_off_by_five_minutes(caller: Caller, off: int) -> None:
     assert caller.send("sagemaker", "ListClusters", {}, now=START + off).status_code == 200
-
-
-def test_a_clock_that_is_off_is_told_the_time(caller: Caller) -> None:
-    late = caller.send("sagemaker", "ListClusters", {}, now=START - 400).json()["Message"]
-    assert re.fullmatch(r"Signature expired: \d{8}T\d{6}Z is now earlier than 20260102T025905Z \(.* - 5 min.\)", late)
-    early = caller.send("sagemaker", "ListClusters", {}, now=START + 400).json()["Message"]
-    assert early.startswith("Signature not yet current: ")
-    assert caller.send("sagemaker", "ListClusters", {}, now=START - 400).headers["date"].endswith("03:04:05 GMT")
 
 
 def test_another_body_than_was_signed_is_refused(caller: Caller) -> None:

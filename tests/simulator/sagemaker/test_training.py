@@ -11,8 +11,8 @@ import pytest
 from tests.simulator.client import START
 from tests.simulator.sagemaker.client import Caller, model
 from tests.simulator.sagemaker.shapes import breaches
-from trainfleet_simulator.sagemaker.job_rows import description, job_name, record, summary
-from trainfleet_simulator.sagemaker.statuses import STATUS, transitions
+from trainfleet_simulator.sagemaker.job_rows import description, job_name, record
+from trainfleet_simulator.sagemaker.statuses import transitions
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 ENDED = {"Completed", "Failed", "Stopped"}
@@ -28,7 +28,6 @@ def test_every_job_in_every_state_is_as_the_model_has_it() -> None:
     caller = Caller(population=30)
     described = model("sagemaker", "DescribeTrainingJob").output_shape
     found = model("sagemaker", "Search").output_shape.members["Results"].member
-    listed = model("sagemaker", "ListTrainingJobs").output_shape.members["TrainingJobSummaries"].member
     seen: set[tuple[str, str]] = set()
     for _ in range(90):
         caller.clock.now += 8
@@ -38,12 +37,7 @@ def test_every_job_in_every_state_is_as_the_model_has_it() -> None:
             row = description(job, now)
             assert breaches(described, row) == []
             assert breaches(found, record(job, now)) == []
-            assert breaches(listed, summary(job, now)) == []
             seen.add((row["TrainingJobStatus"], row["SecondaryStatus"]))
-            short = summary(job, now)
-            plan = short.pop("TrainingPlanArn", None)
-            assert plan == row["ResourceConfig"].get("TrainingPlanArn")
-            assert short == {name: row[name] for name in short}
     for job in caller.world.jobs.values():
         row = description(job, caller.world.now)
         assert breaches(described, row) == []
@@ -147,23 +141,6 @@ def test_a_search_counts_what_it_finds(caller: Caller) -> None:
     assert (len(answer["Results"]), answer["TotalHits"]) == (1, {"Value": failed, "Relation": "EqualTo"})
 
 
-def test_a_page_of_a_list_is_cut_before_its_status_is_looked_at(caller: Caller) -> None:
-    asked: dict[str, Any] = {"SortBy": "CreationTime", "SortOrder": "Descending", "MaxResults": 20}
-    page = caller.ask("ListTrainingJobs", **asked)["TrainingJobSummaries"]
-    assert len(page) == 20
-    narrowed = caller.ask("ListTrainingJobs", **asked, StatusEquals="InProgress")
-    assert narrowed["TrainingJobSummaries"] == [job for job in page if job["TrainingJobStatus"] == "InProgress"]
-    every = caller.every("ListTrainingJobs", "TrainingJobSummaries", **asked, StatusEquals="InProgress")
-    assert len(every) == sum(STATUS[job.status] == "InProgress" for job in caller.world.jobs.values())
-
-
-def test_a_list_has_ten_jobs_a_page_oldest_first(caller: Caller) -> None:
-    page = caller.ask("ListTrainingJobs")
-    times = [job["CreationTime"] for job in page["TrainingJobSummaries"]]
-    assert (len(times), times) == (10, sorted(times))
-    assert page["NextToken"]
-
-
 @pytest.mark.parametrize(
     ("operation", "members", "code"),
     [
@@ -173,9 +150,7 @@ def test_a_list_has_ten_jobs_a_page_oldest_first(caller: Caller) -> None:
         ("Search", {}, "ValidationException"),
         ("Search", {"Resource": "TrainingJob", "SearchExpression": {}}, "ValidationException"),
         ("Search", {"Resource": "TrainingJob", "MaxResult": 1}, "SerializationException"),
-        ("ListTrainingJobs", {"MaxResults": "10"}, "SerializationException"),
-        ("ListTrainingJobs", {"StatusEquals": "Running"}, "ValidationException"),
-        ("ListTrainingJobs", {"SortBy": "Size"}, "ValidationException"),
+        ("ListClusters", {"MaxResults": "10"}, "SerializationException"),
         ("DescribeTrainingJob", {"TrainingJobName": "no-such-job"}, "ResourceNotFound"),
         ("DescribeTrainingJob", {}, "ValidationException"),
     ],

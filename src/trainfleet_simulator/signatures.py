@@ -1,0 +1,255 @@
+"""Checks the signatures of requests as strictly as the services do.
+
+The signatures of Alibaba and Huawei are calculated with the exporter's code. That of AWS is calculated independently.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import ClassVar
+from urllib.parse import quote
+
+from trainfleet_exporter.providers.alibaba_pai import api as alibaba
+from trainfleet_exporter.providers.canonical import canonical_request, hmac_sha256, sha256
+from trainfleet_exporter.providers.huawei_modelarts import api as huawei
+from trainfleet_simulator.exchange import ApiError, ApiRequest
+from trainfleet_simulator.identity import Keys
+
+Found = re.Match[str]
+"""A valid Authorization header, with groups `key`, `names` and `signature`."""
+
+
+class Verifier(ABC):
+    """Checks requests by the account's keys, and the security tokens of the temporary keys."""
+
+    authorization: ClassVar[re.Pattern[str]]
+    date_header: ClassVar[str]
+    date_format: ClassVar[str] = "%Y%m%dT%H%M%SZ"
+    token_header: ClassVar[str]
+    max_skew: ClassVar[int] = 900
+    """Seconds between the clocks."""
+    errors: ClassVar[Mapping[str, tuple[int, str, str]]]
+    """The errors by reason: `authorization`, `date`, `skew`, `key`, `token`, `expired`, `names` and `signature`.
+    Messages may have {detail}."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def check(self, request: ApiRequest, now: float) -> None:
+        """Raise ApiError unless the request is properly signed."""
+        headers = request.headers
+        found = self.authorization.fullmatch(headers.get("authorization", ""))
+        if found is None:
+            raise self.refused("authorization")
+        self._check_date(headers.get(self.date_header, ""), now)
+        key = self._keys.find(found["key"])
+        if key is None:
+            raise self.refused("key", found["key"])
+        if headers.get(self.token_header, "") != key.security_token:
+            raise self.refused("token")
+        if now >= key.expires:
+            raise self.refused("expired")
+        names = found["names"].split(";")
+        missing = (self.must_sign(headers) - set(names)) | (set(names) - set(headers))
+        if missing or names != sorted(set(names)):
+            raise self.refused("names", ", ".join(sorted(missing)))
+        if not hmac.compare_digest(self.signature(request, found, key.access_key_secret), found["signature"]):
+            raise self.refused("signature")
+
+    @classmethod
+    def refused(cls, reason: str, detail: str = "") -> ApiError:
+        """Return the error for a reason."""
+        status, code, message = cls.errors[reason]
+        return ApiError(status, code, message.format(detail=detail))
+
+    def _check_date(self, text: str, now: float) -> None:
+        try:
+            sent = datetime.strptime(text, self.date_format).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            raise self.refused("date") from None
+        if abs(now - sent) > self.max_skew:
+            raise self.refused("skew", text)
+
+    @abstractmethod
+    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
+        """Return the names of the headers that must be signed."""
+
+    @classmethod
+    @abstractmethod
+    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
+        """Return the text that a request signs, as the service calculates it."""
+
+    def signature(self, request: ApiRequest, found: Found, secret: str) -> str:
+        """Return the signature as the service calculates it."""
+        return hmac_sha256(secret, self.string_to_sign(request, found))
+
+
+def string_to_sign(request: ApiRequest) -> str:
+    """Return the text that a request signs, as its service calculates it; empty without a signature."""
+    for verifier in (AlibabaVerifier, HuaweiVerifier, AwsVerifier):
+        if found := verifier.authorization.fullmatch(request.headers.get("authorization", "")):
+            return verifier.string_to_sign(request, found)
+    return ""
+
+
+def _signed(request: ApiRequest, found: Found) -> dict[str, str]:
+    return {name: request.headers[name] for name in found["names"].split(";")}
+
+
+class AlibabaVerifier(Verifier):
+    """Signatures of Alibaba, each with a nonce that serves once."""
+
+    authorization = re.compile(
+        re.escape(alibaba.ALGORITHM)
+        + r" Credential=(?P<key>[^,\s]+), ?SignedHeaders=(?P<names>[a-z0-9;-]+), ?Signature=(?P<signature>[0-9a-f]{64})"
+    )
+    date_header = "x-acs-date"
+    date_format = "%Y-%m-%dT%H:%M:%SZ"
+    token_header = "x-acs-security-token"  # noqa: S105 - the name of a header
+    errors: ClassVar = {
+        "authorization": (400, "IncompleteSignature", "The Authorization header is missing or malformed."),
+        "date": (400, "InvalidTimeStamp.Format", "Specified time stamp or date value is malformed."),
+        "skew": (400, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired."),
+        "key": (404, "InvalidAccessKeyId.NotFound", "Specified access key is not found."),
+        "token": (400, "InvalidSecurityToken.MismatchWithAccessKey", "The security token does not fit the key."),
+        "expired": (400, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired."),
+        "names": (400, "IncompleteSignature", "Not among the signed headers: {detail}."),
+        "signature": (400, "SignatureDoesNotMatch", "The signature does not conform to Aliyun standards."),
+        "nonce": (400, "SignatureNonceUsed", "Specified signature nonce was used already."),
+    }
+    _required = frozenset({"host", "x-acs-action", "x-acs-version", "x-acs-signature-nonce", "x-acs-content-sha256"})
+
+    def __init__(self, keys: Keys) -> None:
+        super().__init__(keys)
+        self._nonces: dict[str, float] = {}
+
+    def check(self, request: ApiRequest, now: float) -> None:
+        super().check(request, now)
+        nonce = request.headers["x-acs-signature-nonce"]
+        # A nonce can be forgotten when its request would be rejected because of its date.
+        while self._nonces and now - next(iter(self._nonces.values())) > 2 * self.max_skew:
+            del self._nonces[next(iter(self._nonces))]
+        if nonce in self._nonces:
+            raise self.refused("nonce")
+        self._nonces[nonce] = now
+
+    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
+        return {*self._required} | {name for name in headers if name.startswith("x-acs-")}
+
+    @classmethod
+    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
+        canonical = canonical_request(
+            method=request.method,
+            path=request.path,
+            query=dict(request.query),
+            headers=_signed(request, found),
+            body_sha256=sha256(request.body),
+        )
+        return alibaba.string_to_sign(sha256(canonical))
+
+
+_IAM = "Incorrect IAM authentication information: "
+
+
+class HuaweiVerifier(Verifier):
+    """Signatures of Huawei's API gateway."""
+
+    authorization = re.compile(
+        re.escape(huawei.ALGORITHM)
+        + r" Access=(?P<key>[^,\s]+), SignedHeaders=(?P<names>[a-z0-9;-]+), Signature=(?P<signature>[0-9a-f]{64})"
+    )
+    date_header = "x-sdk-date"
+    token_header = "x-security-token"  # noqa: S105 - the name of a header
+    errors: ClassVar = {
+        "authorization": (401, "APIGW.0301", f"{_IAM}Authorization header is missing or malformed"),
+        "date": (401, "APIGW.0301", f"{_IAM}x-sdk-date is missing or malformed"),
+        "skew": (401, "APIGW.0301", f"{_IAM}verify aksk signature fail, signature expired"),
+        "key": (401, "APIGW.0301", _IAM + "ak {detail} not exist"),
+        "token": (401, "APIGW.0301", f"{_IAM}the security token does not fit the ak"),
+        "expired": (401, "APIGW.0301", f"{_IAM}the security token has expired"),
+        "names": (401, "APIGW.0301", f"{_IAM}verify aksk signature fail, signed headers are incomplete"),
+        "signature": (401, "APIGW.0301", f"{_IAM}verify aksk signature fail"),
+    }
+
+    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
+        return {self.date_header, self.token_header} & set(headers)
+
+    @classmethod
+    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
+        canonical = canonical_request(
+            method=request.method,
+            path=huawei.canonical_path(request.path),
+            query=request.query,
+            headers=_signed(request, found),
+            body_sha256=sha256(request.body),
+        )
+        return huawei.string_to_sign(sha256(canonical), request.headers[cls.date_header])
+
+
+class AwsVerifier(Verifier):
+    """Signatures of AWS for one region. Codes are those of the JSON protocols; the gate has the codes of STS."""
+
+    authorization = re.compile(
+        r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/,\s]+)/(?P<scope>\d{8}/[^/,\s]+/[^/,\s]+/aws4_request), ?"
+        r"SignedHeaders=(?P<names>[a-z0-9;-]+), ?Signature=(?P<signature>[0-9a-f]{64})"
+    )
+    date_header = "x-amz-date"
+    token_header = "x-amz-security-token"  # noqa: S105 - the name of a header
+    max_skew = 300
+    errors: ClassVar = {
+        "missing": (403, "MissingAuthenticationTokenException", "Missing Authentication Token"),
+        "authorization": (403, "IncompleteSignatureException", "Authorization header is malformed"),
+        "date": (403, "IncompleteSignatureException", "Date must be in ISO-8601 'basic format'"),
+        "skew": (403, "InvalidSignatureException", "Signature expired: {detail} is now earlier (- 5 min.)"),
+        "key": (403, "UnrecognizedClientException", "The security token included in the request is invalid."),
+        "token": (403, "UnrecognizedClientException", "The security token included in the request is invalid."),
+        "expired": (403, "ExpiredTokenException", "The security token included in the request is expired"),
+        "scope": (403, "InvalidSignatureException", "Credential should be scoped to {detail}."),
+        "names": (403, "InvalidSignatureException", "'{detail}' must be a 'SignedHeader' in the Authorization."),
+        "signature": (403, "InvalidSignatureException", "The request signature we calculated does not match."),
+    }
+
+    def __init__(self, keys: Keys, region: str) -> None:
+        super().__init__(keys)
+        self._region = region
+
+    def check_for(self, service: str, request: ApiRequest, now: float) -> None:
+        """Check a request for a service, by the service's name in signatures."""
+        if "authorization" not in request.headers:
+            raise self.refused("missing")
+        self.check(request, now)
+        found = self.authorization.fullmatch(request.headers["authorization"])
+        assert found is not None
+        wanted = f"{self._region}/{service}"
+        if found["scope"] != f"{request.headers[self.date_header][:8]}/{wanted}/aws4_request":
+            raise self.refused("scope", wanted)
+
+    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
+        return {"host"} | {name for name in headers if name.startswith("x-amz-")}
+
+    @classmethod
+    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
+        pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in request.query)
+        lines = [f"{name}:{' '.join(value.split())}" for name, value in _signed(request, found).items()]
+        canonical = "\n".join(
+            (
+                request.method,
+                quote(request.path, safe="/-_.~"),
+                "&".join(f"{name}={value}" for name, value in pairs),
+                *(*lines, "", found["names"], hashlib.sha256(request.body).hexdigest()),
+            )
+        )
+        digest = hashlib.sha256(canonical.encode()).hexdigest()
+        return "\n".join(("AWS4-HMAC-SHA256", request.headers.get(cls.date_header, ""), found["scope"], digest))
+
+    def signature(self, request: ApiRequest, found: Found, secret: str) -> str:
+        key = f"AWS4{secret}".encode()
+        for part in found["scope"].split("/"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        return hmac.digest(key, self.string_to_sign(request, found).encode(), "sha256").hex()
