@@ -4,8 +4,7 @@ They import only the signing of requests from the exporter. Everything else foll
 so that the exporter and the simulator do not misread a field in the same way.
 """
 
-from trainfleet_simulator.fault_kinds import KINDS
-from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.faults import KINDS, Fault
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.server import Simulator
 

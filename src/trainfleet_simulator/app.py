@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from urllib.parse import parse_qsl
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -16,7 +17,7 @@ from starlette.routing import Route
 
 from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Fault, Faults
-from trainfleet_simulator.injection import Call, FaultInjector, Reply, facts_of
+from trainfleet_simulator.injection import Call, FaultInjector, Reply
 from trainfleet_simulator.quoting_errors import QuotingErrors
 from trainfleet_simulator.truth import Truth
 from trainfleet_simulator.wire import connection_of
@@ -52,23 +53,14 @@ class CloudApp:
         operation = cloud.identify(received)
         connection = connection_of(request.scope)
         kept = "kept" if connection is not None and connection.is_kept else "new"
-        fault = self.faults.take({**facts_of(operation), "connection": kept})
+        facts = {**operation.parameters, "api": operation.api, "operation": operation.name, "connection": kept}
+        fault = self.faults.take(facts)
         waited = fault is None or await _wait(request, fault.delay)
         call = Call(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
         reply = self._injector.reply(call, fault) if waited else Reply(Response(), "timeout")
         reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
         answer = None if reply.fault else reply.answer
-        self.truth.note(
-            at=call.now,
-            api=operation.api,
-            operation=operation.name,
-            outcome=reply.outcome,
-            request_id=call.request_id,
-            query=operation.parameters,
-            total=None if answer is None else answer.total,
-            rows=[] if answer is None else answer.rows,
-            fault=reply.fault,
-        )
+        self.truth.note(operation, answer, reply.outcome, at=call.now, request_id=call.request_id, fault=reply.fault)
         return reply.response
 
     async def _report(self, request: Request) -> Response:
@@ -82,10 +74,7 @@ class CloudApp:
         if request.client is None or not ipaddress.ip_address(request.client.host).is_loopback:
             return PlainTextResponse("faults are set from this machine only\n", 403)
         try:
-            given = await request.json()
-            if not isinstance(given, list):
-                raise ValueError("a list of faults is wanted")
-            self.faults.replace([Fault.of(item) for item in given])
+            self.faults.replace(msgspec.json.decode(await request.body(), type=list[Fault]))
         except ValueError as error:
             return PlainTextResponse(f"{error}\n", 400)
         return JSONResponse({"faults": len(self.faults)})

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from trainfleet_simulator.broken_bodies import break_body
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation
-from trainfleet_simulator.fault_kinds import BODY, IDENTITY, PAGING, VALUES, WIRE, outcome_of_kind
-from trainfleet_simulator.faults import Fault
+from trainfleet_simulator.faults import BODY, IDENTITY, PAGING, VALUES, WIRE, Fault, outcome_of_kind
 from trainfleet_simulator.paging import Paging
 from trainfleet_simulator.quoting_errors import QuotingErrors
 from trainfleet_simulator.rows import dumps, read, written
@@ -167,8 +165,3 @@ def _by_status(call: Call, fault: Fault, status: int) -> Reply:
     for name, value in usual.response.headers.items():
         response.headers.setdefault(name, value)
     return Reply(response, outcome_of(status, code), fault.word)
-
-
-def facts_of(operation: Operation) -> Mapping[str, Any]:
-    """Return the facts that `match` of a fault is compared with."""
-    return {**operation.parameters, "api": operation.api, "operation": operation.name}

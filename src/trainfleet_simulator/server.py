@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -16,18 +17,19 @@ from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog as modelarts
 from trainfleet_simulator.modelarts.agency import Agency, iam_token
 from trainfleet_simulator.modelarts.aom_samples import Aom
+from trainfleet_simulator.modelarts.drafts import SETTING as V2
 from trainfleet_simulator.modelarts.gate import ModelArts
-from trainfleet_simulator.modelarts.legacy import SETTING as V1
-from trainfleet_simulator.modelarts.past import SETTING as V2
+from trainfleet_simulator.modelarts.v1 import SETTING as V1
+from trainfleet_simulator.pai.drafts import SETTING as PAI
 from trainfleet_simulator.pai.gate import Pai
 from trainfleet_simulator.pai.monitor import MonitorSettings
-from trainfleet_simulator.pai.past import SETTING as PAI
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.sagemaker import catalog as aws
+from trainfleet_simulator.sagemaker.drafts import SETTING as SAGEMAKER
 from trainfleet_simulator.sagemaker.gate import Aws
 from trainfleet_simulator.sagemaker.identity import AwsSts
-from trainfleet_simulator.sagemaker.past import SETTING as SAGEMAKER
 from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.setting import Setting
 
 ACCESS_KEY_ID = "LTAISIMULATOR"
 ACCESS_KEY_SECRET = "simulated-secret"  # noqa: S105 - opens nothing but this simulator
@@ -155,23 +157,21 @@ class Simulator:
         self.aws_sts = AwsSts(self._aws_keys)
         """AWS' STS, and the metadata of machines and containers."""
         served: list[Cloud] = []
+
+        def world(name: str, setting: Setting, **options: Any) -> World:
+            self.worlds[name] = World(setting, seed, clock(), still=still, **options)
+            return self.worlds[name]
+
+        smaller = {"population": max(population * 6 // 10, 1), "patience": patience}
         if "sagemaker" in clouds:
-            world = self.worlds["sagemaker"] = World(
-                SAGEMAKER, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
-            )
-            served.append(Aws(world, self._aws_keys, self.aws_sts))
+            served.append(Aws(world("sagemaker", SAGEMAKER, **smaller), self._aws_keys, self.aws_sts))
         if "modelarts" in clouds:
-            world = self.worlds["modelarts"] = World(
-                V2, seed, clock(), population=max(population * 6 // 10, 1), patience=patience, still=still
-            )
-            legacy = self.worlds["modelarts-v1"] = World(V1, seed, clock(), still=still)
+            v2, v1 = world("modelarts", V2, **smaller), world("modelarts-v1", V1)
             keys, tokens, agency = self._huawei_keys, self.tokens, self.agency
-            served.append(ModelArts(world, legacy, keys, tokens=tokens, agency=agency, aom=self.aom))
+            served.append(ModelArts(v2, v1, keys, tokens=tokens, agency=agency, aom=self.aom))
         if "pai" in clouds:
-            world = self.worlds["pai"] = World(
-                PAI, seed, clock(), population=population, patience=patience, still=still
-            )
-            served.append(Pai(world, self._pai_keys, self.monitor, self.sts))
+            there = world("pai", PAI, population=population, patience=patience)
+            served.append(Pai(there, self._pai_keys, self.monitor, self.sts))
         if not served or set(clouds) - set(CLOUDS):
             raise ValueError(f"clouds are some of: {', '.join(CLOUDS)}")
         self._cloud = CloudApp(served, clock)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
 from typing import Any
 
+from trainfleet_simulator.exchange import Answer, Operation
+
 _KEPT = 3000
-
-
-_NOT_FOUND = {
-    "NotFound",
-    "ResourceNotFound",
-    "EntityNotExist.Role",
-    "EntityNotExist.OIDCProvider",
-    "ModelArts.2775",
-    "ModelArts.50015001",
-}
+_NOT_FOUND = ("NotFound", "ResourceNotFound", "EntityNotExist", "ModelArts.2775", "ModelArts.50015001")
+_AUTH = (
+    *("InvalidAccessKeyId", "InvalidTimeStamp", "InvalidSecurityToken", "Signature", "IncompleteSignature", "Forb"),
+    *("NoPermission", "AuthenticationFail", "AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken"),
+    *("InvalidIdentityToken", "MissingAuthenticationToken"),
+)
+"""Beginnings of codes."""
 
 
 def outcome_of(status: int, code: str) -> str:
@@ -27,23 +25,10 @@ def outcome_of(status: int, code: str) -> str:
         return "throttled"
     if status >= 500:
         return "server"
-    auth = (
-        "InvalidAccessKeyId",
-        "InvalidTimeStamp",
-        "InvalidSecurityToken",
-        "Signature",
-        "IncompleteSignature",
-        "Forb",
-        "NoPermission",
-        "AuthenticationFail",
-        *("AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken", "InvalidIdentityToken"),
-        "MissingAuthenticationToken",
-    )
-    if status in {401, 403} or code.startswith(auth):
+    if status in {401, 403} or code.startswith(_AUTH):
         return "auth"
-    if status == 404 and code.startswith("ModelArts."):
-        return "not_found"
-    return "not_found" if code in _NOT_FOUND else "client"
+    is_missing = code.startswith(_NOT_FOUND) or (status == 404 and code.startswith("ModelArts."))
+    return "not_found" if is_missing else "client"
 
 
 class Truth:
@@ -55,32 +40,22 @@ class Truth:
         self._seq = 0
 
     def note(
-        self,
-        *,
-        at: float,
-        api: str,
-        operation: str,
-        outcome: str,
-        request_id: str,
-        query: Mapping[str, str],
-        total: int | None,
-        rows: list[list[Any]],
-        fault: str = "",
+        self, operation: Operation, answer: Answer | None, outcome: str, *, at: float, request_id: str, fault: str
     ) -> None:
-        """Record one response. `fault` is the name of the applied fault; then the response has no rows here."""
+        """Record one response. `fault` is the name of the applied fault; then `answer` is None."""
         self._seq += 1
-        self._calls.setdefault(api, {}).setdefault(operation, Counter())[outcome] += 1
+        self._calls.setdefault(operation.api, {}).setdefault(operation.name, Counter())[outcome] += 1
         self._answers.append(
             {
                 "seq": self._seq,
                 "time": at,
-                "api": api,
-                "operation": operation,
+                "api": operation.api,
+                "operation": operation.name,
                 "outcome": outcome,
                 "request_id": request_id,
-                "query": dict(query),
-                "total": total,
-                "rows": rows,
+                "query": dict(operation.parameters),
+                "total": None if answer is None else answer.total,
+                "rows": [] if answer is None else answer.rows,
                 **({"fault": fault} if fault else {}),
             }
         )

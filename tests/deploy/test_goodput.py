@@ -21,9 +21,9 @@ from tests.support.configs import exporter_of
 from tests.support.programs import need
 from trainfleet_simulator import Simulator, server
 from trainfleet_simulator.modelarts import drafts as modelarts
-from trainfleet_simulator.modelarts.past import SETTING as MODELARTS
+from trainfleet_simulator.modelarts.drafts import SETTING as MODELARTS
 from trainfleet_simulator.pai import drafts as pai
-from trainfleet_simulator.pai.past import SETTING as PAI
+from trainfleet_simulator.pai.drafts import SETTING as PAI
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart
 from trainfleet_simulator.world.nouns import SUCCEEDED
@@ -86,7 +86,7 @@ def _submit_one_job_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def world(setting: Setting, seed: int, now: float, **_: Any) -> World:
         jobs = submissions.get(setting, [])
-        return World(replace(setting, earlier=lambda *_: jobs), seed, now, closed=True)
+        return World(replace(setting, history=0, earlier=lambda *_: jobs), seed, now, closed=True)
 
     monkeypatch.setattr(server, "World", world)
 

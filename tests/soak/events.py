@@ -153,7 +153,7 @@ class Troublemaker:
                 self._site.door.open()
                 return
             # As by `POST /faults`, which cannot be reached while the listener is closed.
-            faults.replace([Fault.of({"match": {"api": api} if api else {}, "kind": kind})])
+            faults.replace([Fault({"api": api} if api else {}, kind=kind)])
             await asyncio.sleep(seconds)
             faults.clear()
 

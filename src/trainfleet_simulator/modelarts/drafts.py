@@ -1,13 +1,18 @@
-"""The jobs that users of the ModelArts project submit."""
+"""The jobs that users of the ModelArts project submit: ordinary ones, and the interesting ones before the start."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
+from uuid import UUID
 
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.catalog import FLAVORS
+from trainfleet_simulator.modelarts.catalog import FAILURES, FLAVORS, USERS
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
-from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
+from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, User
+from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.setting import ENDLESS, QUICK, Setting, Submissions, running_and_end
 
 # Places of jobs with their weights: (weight, workspace, pool or "" for the public one).
 _PLACES = (
@@ -21,7 +26,7 @@ _TEAMS = {catalog.DEFAULT: "llm", catalog.TEAM_WORKSPACE: "vision"}
 
 
 def draft(rng: Random, *, short: bool = True) -> Draft:
-    """Draw a job. `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    """Draw an ordinary job."""
     _, workspace, pool = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
     user = rng.choice([user for user in catalog.USERS if user.team == _TEAMS[workspace]])
     roles = _pool_roles(rng, pool) if pool else public_roles(rng.choice(tuple(FLAVORS)), rng.choice((1, 1, 2)))
@@ -86,9 +91,8 @@ def _pool_roles(rng: Random, pool: str) -> tuple[Role, ...]:
 
 def ordinary_plan(rng: Random, *, short: bool) -> Plan:
     """Draw the plan of an ordinary job. Its restarts do not show in its phase."""
-    running = rng.randint(60, 720) if short else int(rng.triangular(600, 21600, 2400))
-    outcome = rng.choices(("Succeeded", "Failed", "Stopped"), (62, 24, 14))[0]
-    reason = {"Succeeded": SUCCEEDED, "Stopped": STOPPED_BY_USER}.get(outcome) or rng.choice(catalog.FAILURES)
+    weights = (62, 24, 14)
+    running, outcome, reason = running_and_end(rng, short=short, weights=weights, failures=catalog.FAILURES)
     restarts: tuple[Restart, ...] = ()
     if rng.random() < 0.15:
         restarts = (Restart(after=running // 2, lasts=rng.randint(10, 40), evicted=False, as_sub_status=True),)
@@ -103,3 +107,52 @@ def ordinary_plan(rng: Random, *, short: bool) -> Plan:
         gives_up_after=rng.randint(120, 400) if rng.random() < 0.1 else None,
         restarts=restarts,
     )
+
+
+def _earlier(rng: Random, started: int, pools: Mapping[str, Pool]) -> Submissions:
+    found: Submissions = []
+
+    def add(ago: int, name: str, where: str, roles: tuple[Role, ...], plan: Plan) -> None:
+        vision = where == catalog.GPU or (not where and "gpu" in roles[0].machine)
+        made: Draft = compose(
+            rng,
+            workspace=catalog.TEAM_WORKSPACE if vision else catalog.DEFAULT,
+            user=USERS[2 if vision else 0],
+            pool=where,
+            roles=roles,
+            plan=plan,
+        )
+        found.append((started - ago, replace(made, name=name, priority=0 if name == "waits-for-room" else 3)))
+
+    def one(pool: str, count: int, cards: int) -> tuple[Role, ...]:
+        return (pool_role(pool, "worker", count, cards),)
+
+    ascend, team, gpu = catalog.ASCEND, catalog.ASCEND_TEAM, catalog.GPU
+    add(6 * DAY, "pangu-pretrain", ascend, one(ascend, 2, 8), ENDLESS)
+    add(3 * HOUR, "ascend-hangs", team, one(team, 1, 8), replace(ENDLESS, hangs_after=3 * HOUR - 25 * 60))
+    add(2 * HOUR, "gpu-steady", gpu, one(gpu, 2, 4), ENDLESS)
+    roles = (pool_role(gpu, "worker", 2, 2), pool_role(gpu, "server", 1, 0))
+    add(4 * HOUR, "hetero-steady", gpu, roles, ENDLESS)
+    add(5 * HOUR, "features-cpu", "", public_roles("modelarts.vm.cpu.8u", 2), ENDLESS)
+    add(90 * 60, "public-ascend", "", public_roles("modelarts.kat1.8xlarge", 1), ENDLESS)
+    add(200, "waits-for-room", ascend, one(ascend, len(pools[ascend].nodes), 8), ENDLESS)
+
+    # One for each phase that passes quickly. Only their timing matters.
+    on_gpu = public_roles("modelarts.vm.gpu.v100", 1)
+    add(1, "just-created", "", on_gpu, replace(QUICK, creating=20))
+    add(20, "prepares", "", on_gpu, replace(QUICK, preparing=75))
+    stopped = replace(QUICK, running=270, outcome="Stopped", reason=STOPPED_BY_USER, stopping=45)
+    add(300, "is-stopped", "", on_gpu, stopped)
+    add(900, "lost-its-node", "", on_gpu, replace(QUICK, outcome="Failed", reason=FAILURES[-1]))
+    add(910, "has-failed", "", on_gpu, replace(QUICK, outcome="Failed", reason=FAILURES[0]))
+    add(920, "has-completed", "", on_gpu, QUICK)
+    return found
+
+
+def _uuid(rng: Random) -> str:
+    return str(UUID(int=rng.getrandbits(128), version=4))
+
+
+SETTING = Setting(
+    pools=catalog.POOLS, population=24, watched=7, draft=draft, earlier=_earlier, job_id=_uuid, history=120
+)

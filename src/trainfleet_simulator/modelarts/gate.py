@@ -17,8 +17,7 @@ from trainfleet_simulator.modelarts.aom import AomApi, metric_of
 from trainfleet_simulator.modelarts.aom_samples import Aom
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.monitor import Monitor
-from trainfleet_simulator.modelarts.searches import facts_of
-from trainfleet_simulator.modelarts.training import Training
+from trainfleet_simulator.modelarts.training import Training, facts_of
 from trainfleet_simulator.modelarts.v1 import V1
 from trainfleet_simulator.refusals import MODELARTS
 from trainfleet_simulator.signatures import HuaweiVerifier

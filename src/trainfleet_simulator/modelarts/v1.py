@@ -1,25 +1,89 @@
 """The simulated v1 training API, which is no longer documented: jobs, versions, log files, readings of single pods.
 
-Readings are numbers as text, and a missing reading is "0".
+Its world has a few separate jobs on public machines, each with several versions. Readings are numbers as text, and a
+missing reading is "0".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from random import Random
 from statistics import fmean
 from typing import Any, TypeVar
+from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, Call
+from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES
 from trainfleet_simulator.modelarts.common import refused, workspace_of
-from trainfleet_simulator.modelarts.legacy import v1_job_id, versions
+from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
 from trainfleet_simulator.modelarts.phases import v1_status
 from trainfleet_simulator.modelarts.task_series import TaskSeries
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.jobs import Job
-from trainfleet_simulator.world.nouns import DAY, GIB, PLANTED_SECRETS
+from trainfleet_simulator.world.jobs import Draft, Job
+from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, PLANTED_SECRETS
+from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.setting import ENDLESS, Setting, Submissions
+
+_NAMES = ("resnet-v1", "bert-v1", "mnist-v1", "unet-v1")
+_HISTORY = 12
+
+
+def _versions_of(world: World) -> dict[int, list[Job]]:
+    """Return every v1 job by id, each with its versions, oldest first. A job of the world is one version."""
+    found: dict[int, list[Job]] = {}
+    for version in world.jobs.values():
+        if not world.shows(version):
+            continue
+        found.setdefault(_job_id(version), []).append(version)
+    return found
+
+
+def _job_id(version: Job) -> int:
+    """Return the id of the job of a version."""
+    return 500_000 + crc32(version.draft.name.encode()) % 100_000
+
+
+def _draft(rng: Random) -> Draft:
+    roles = public_roles(rng.choice(("modelarts.vm.gpu.v100", "modelarts.vm.cpu.8u")), rng.choice((1, 1, 2)))
+    made = compose(
+        rng,
+        workspace=catalog.DEFAULT,
+        user=catalog.USERS[1],
+        pool="",
+        roles=roles,
+        plan=replace(ordinary_plan(rng, short=True), restarts=()),
+    )
+    return replace(made, name=rng.choice(_NAMES))
+
+
+def _earlier(rng: Random, started: int, _: Mapping[str, Pool]) -> Submissions:
+    found = [(started - rng.randint(HOUR, 30 * DAY), _draft(rng)) for _ in range(_HISTORY)]
+    for name, flavor, count in (
+        ("steady-v1", "modelarts.vm.gpu.8v100", 2),
+        ("features-v1", "modelarts.vm.cpu.8u", 1),
+    ):
+        made = compose(
+            rng,
+            workspace=catalog.DEFAULT,
+            user=catalog.USERS[0],
+            pool="",
+            roles=public_roles(flavor, count),
+            plan=ENDLESS,
+        )
+        found.append((started - 2 * 3600, replace(made, name=name)))
+    return found
+
+
+def _version_id(rng: Random) -> str:
+    return str(rng.randrange(1_000_000, 10_000_000))
+
+
+SETTING = Setting(pools=(), population=5, watched=2, draft=_draft, earlier=_earlier, job_id=_version_id, history=0)
+
 
 T = TypeVar("T")
 
@@ -72,12 +136,12 @@ class V1:
         size = call.whole("per_page", 10, 1, 1000)
         start = (call.whole("page", 1, 1, 65535) - 1) * size
         descending = call.choice("order", ("asc", "desc"), "asc") == "desc"
-        here = versions(self._world) if workspace_of(self._world, call.text("workspace_id")) == DEFAULT else {}
+        here = _versions_of(self._world) if workspace_of(self._world, call.text("workspace_id")) == DEFAULT else {}
         newest = [(found[-1], len(found)) for found in here.values()]
         newest.sort(key=lambda pair: (pair[0].draft.name, pair[0].job_id), reverse=descending)
         rows = [
             {
-                "job_id": v1_job_id(version),
+                "job_id": _job_id(version),
                 "job_name": version.draft.name,
                 "version_id": int(version.job_id),
                 "status": v1_status(version),
@@ -93,7 +157,7 @@ class V1:
 
     def _versions(self, call: Call) -> list[Job]:
         self._world.advance(call.now)
-        found = versions(self._world).get(int(call.ids[0])) if call.ids[0].isdigit() else None
+        found = _versions_of(self._world).get(int(call.ids[0])) if call.ids[0].isdigit() else None
         if found is None:
             raise refused("0105", "The training job does not exist.", 404)
         return found
@@ -111,7 +175,7 @@ class V1:
         chosen = found if page == 0 else found[(page - 1) * size : page * size]
         body = {
             "is_success": True,
-            "job_id": v1_job_id(found[0]),
+            "job_id": _job_id(found[0]),
             "job_name": found[0].draft.name,
             "job_desc": "",
             "version_count": len(found),

@@ -1,14 +1,21 @@
-"""The jobs that the simulated users submit, drawn from a seeded generator."""
+"""The jobs that the simulated users submit, drawn from a seeded generator: ordinary ones, and the interesting ones.
+
+Jobs before the simulated world's start are submissions at past times, not states. The world then lives through them.
+"""
 
 from __future__ import annotations
 
+import string
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
 from trainfleet_simulator.pai import catalog
-from trainfleet_simulator.pai.catalog import ECS_SPECS
+from trainfleet_simulator.pai.catalog import ECS_SPECS, FAILURES, USERS
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
-from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
+from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, SUCCEEDED, User
+from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.setting import ENDLESS, QUICK, Setting, Submissions, running_and_end
 
 # Places of jobs with their weights: (weight, workspace, quota or "" for public resources, payment).
 _PLACES = (
@@ -37,7 +44,7 @@ _TEAMS = {"12345": ("llm", "platform"), "12346": ("vision",), "12347": ("speech"
 
 
 def draft(rng: Random, *, short: bool = True) -> Draft:
-    """Draw a job. `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    """Draw an ordinary job."""
     _, workspace, quota, payment = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
     user = rng.choice([user for user in catalog.USERS if user.team in _TEAMS[workspace]])
     if payment == "PrePaid":
@@ -106,9 +113,8 @@ def _quota_roles(rng: Random, quota: str) -> tuple[Role, ...]:
 
 
 def _plan(rng: Random, quota: str, roles: tuple[Role, ...], *, short: bool) -> Plan:
-    running = rng.randint(60, 720) if short else int(rng.triangular(600, 21600, 2400))
-    outcome = rng.choices(("Succeeded", "Failed", "Stopped"), (62, 23, 15))[0]
-    reason = {"Succeeded": SUCCEEDED, "Stopped": STOPPED_BY_USER}.get(outcome) or rng.choice(catalog.FAILURES)
+    weights = (62, 23, 15)
+    running, outcome, reason = running_and_end(rng, short=short, weights=weights, failures=catalog.FAILURES)
     restarts: tuple[Restart, ...] = ()
     if rng.random() < 0.18:
         count = rng.choice((1, 1, 2))
@@ -149,3 +155,73 @@ def _tags(rng: Random, user: User) -> tuple[tuple[str, str], ...]:
     if kind > 0.9:
         tags["说明"] = 'say "hi"\nthere'
     return tuple(tags.items())
+
+
+Who = tuple[str, User]
+"""A workspace, and a user who submits to it."""
+
+_TRAIN: Who = ("12345", USERS[0])
+_VISION: Who = ("12346", USERS[2])
+_SPEECH: Who = ("12347", USERS[4])
+_ELSEWHERE: Who = ("98765", USERS[1])
+
+
+def _earlier(rng: Random, started: int, pools: Mapping[str, Pool]) -> Submissions:
+    root_nodes = len(pools[catalog.ROOT].nodes)
+
+    def add(ago: int, made: Draft) -> None:
+        found.append((started - ago, replace(made, job_type="PyTorchJob")))
+
+    def public(ago: int, name: str, where: Who, spec: str, plan: Plan) -> None:
+        workspace, user = where
+        payment = "Spot" if name in {"tts-on-spot", "bids"} else "PostPaid"
+        roles = public_roles(spec, 2)
+        made = compose(rng, workspace=workspace, user=user, quota="", payment=payment, roles=roles, plan=plan)
+        add(ago, replace(made, name=name))
+
+    def pooled(ago: int, name: str, quota: str, roles: tuple[Role, ...], plan: Plan) -> None:
+        workspace, user = {catalog.VISION: _VISION, catalog.HIDDEN: _ELSEWHERE}.get(quota, _TRAIN)
+        made = compose(rng, workspace=workspace, user=user, quota=quota, payment="PrePaid", roles=roles, plan=plan)
+        add(ago, replace(made, name=name, priority=1 if name == "waits-for-room" else 9))
+
+    found: list[tuple[int, Draft]] = []
+    one_gpu, four_gpus, eight_gpus = "ecs.gn6e-c12g1.3xlarge", "ecs.gn6v-c8g1.8xlarge", "ecs.gn6v-c8g1.16xlarge"
+    two_full_nodes = (pool_role("Master", 1, 8, "GU8T"), pool_role("Worker", 1, 8, "GU8T"))
+    one_full_node = (pool_role("Worker", 1, 8, "GU8T"),)
+
+    pooled(20 * DAY, "llm-pretrain-70b", catalog.ROOT, two_full_nodes, ENDLESS)
+    public(3 * HOUR, "asr-hangs", _SPEECH, eight_gpus, replace(ENDLESS, hangs_after=3 * HOUR - 25 * 60))
+    public(2 * HOUR, "asr-steady", _SPEECH, four_gpus, ENDLESS)
+    public(5 * HOUR, "features-cpu", _VISION, "ecs.g6.8xlarge", ENDLESS)
+    public(90 * 60, "tts-on-spot", _SPEECH, four_gpus, ENDLESS)
+    pooled(8 * DAY, "in-the-hidden-room", catalog.HIDDEN, one_full_node, ENDLESS)
+    # It requests all of the root's own nodes, two of which are always taken.
+    whole_root = (pool_role("Worker", root_nodes, 8, "GU8T"),)
+    pooled(200, "waits-for-room", catalog.ROOT, whole_root, ENDLESS)
+
+    # One for each state that passes quickly. Only their timing matters.
+    # These two arrive before the ordinary jobs, so that they get nodes at once.
+    reserving = Plan(2, 3, 20, 2700, "Succeeded", SUCCEEDED, reserving=900)
+    pooled(45 * 60 + 120, "holds-after-success", catalog.VISION, one_full_node, reserving)
+    failing = replace(reserving, outcome="Failed", reason=FAILURES[1], reserving=600)
+    pooled(45 * 60 + 80, "holds-after-failure", catalog.TRAIN, one_full_node, failing)
+    public(1, "just-created", _TRAIN, one_gpu, replace(QUICK, creating=20))
+    public(25, "bids", _SPEECH, "ml.gu8tf.8.46xlarge", replace(QUICK, bidding=90))
+    public(20, "prepares", _VISION, one_gpu, replace(QUICK, preparing=75))
+    public(60, "is-checked", _VISION, eight_gpus, replace(QUICK, checking=90))
+    lost = Restart(after=570, lasts=80, evicted=True, as_sub_status=False)
+    public(600, "restarts", _TRAIN, four_gpus, replace(QUICK, running=1500, restarts=(lost,)))
+    quietly = replace(lost, evicted=False, as_sub_status=True)
+    public(600, "restarts-quietly", _TRAIN, one_gpu, replace(QUICK, running=1500, restarts=(quietly,)))
+    stopped = replace(QUICK, running=270, outcome="Stopped", reason=STOPPED_BY_USER, stopping=45)
+    public(300, "is-stopped", _SPEECH, one_gpu, stopped)
+    return found
+
+
+def _job_id(rng: Random) -> str:
+    return "dlc1" + "".join(rng.choices(string.ascii_lowercase + string.digits, k=12))
+
+
+SETTING = Setting(
+    pools=catalog.QUOTAS, population=40, watched=6, draft=draft, earlier=_earlier, job_id=_job_id, history=200
+)

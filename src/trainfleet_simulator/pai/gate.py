@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, route
 from trainfleet_simulator.identity import Keys
-from trainfleet_simulator.pai import dlc, paistudio, quota_nodes
+from trainfleet_simulator.pai import dlc, paistudio
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.refusals import PAI
@@ -60,7 +60,7 @@ class Pai(Cloud):
             route("paistudio", "ListQuotas", "GET /api/v1/quotas/?", paistudio.list_quotas),
             route("paistudio", "ListQuotaWorkloads", f"{_QUOTA}/workloads", paistudio.list_quota_workloads),
             route("paistudio", "ListQuotaActiveUserUsages", f"{_QUOTA}/activeuserusages", paistudio.list_users),
-            route("paistudio", "ListNodes", "GET /api/v1/nodes", quota_nodes.list_nodes),
+            route("paistudio", "ListNodes", "GET /api/v1/nodes", paistudio.list_nodes),
             route("aiworkspace", "ListWorkspaces", "GET /api/v1/workspaces", dlc.list_workspaces),
             route("cloudmonitor", "DescribeMetricLast", _RPC, monitor.describe_metric_last),
             route("cloudmonitor", "DescribeMetricList", _RPC, monitor.describe_metric_list),

@@ -1,14 +1,17 @@
-"""The jobs that users of the AWS account submit."""
+"""The jobs that users of the AWS account submit: ordinary ones, and the interesting ones before the start."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
 from trainfleet_simulator.sagemaker import catalog
-from trainfleet_simulator.sagemaker.catalog import INSTANCE_TYPES
+from trainfleet_simulator.sagemaker.catalog import FAILURES, INSTANCE_TYPES, USERS
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
-from trainfleet_simulator.world.nouns import GIB, STOPPED_BY_USER, SUCCEEDED, User
+from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, User
+from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.setting import ENDLESS, QUICK, Setting, Submissions, running_and_end
 
 ON_DEMAND, SPOT, PLAN = "OnDemand", "Spot", "TrainingPlan"
 
@@ -27,7 +30,7 @@ _PLACES = (
 
 
 def draft(rng: Random, *, short: bool = True) -> Draft:
-    """Draw a job. `short` ones run 1 to 12 minutes, others 10 minutes to 6 hours."""
+    """Draw an ordinary job."""
     _, team, machine, payment = rng.choices(_PLACES, [place[0] for place in _PLACES])[0]
     user = rng.choice([user for user in catalog.USERS if user.team == team])
     roles = (instances(machine, rng.choice((1, 1, 1, 2))),)
@@ -72,9 +75,8 @@ def spot_interruptions(plan: Plan, count: int, lasts: int) -> Plan:
 
 
 def _plan(rng: Random, payment: str, *, short: bool) -> Plan:
-    running = rng.randint(60, 720) if short else int(rng.triangular(600, 21600, 2400))
-    outcome = rng.choices(("Succeeded", "Failed", "Stopped"), (64, 22, 14))[0]
-    reason = {"Succeeded": SUCCEEDED, "Stopped": STOPPED_BY_USER}.get(outcome) or rng.choice(catalog.FAILURES)
+    weights = (64, 22, 14)
+    running, outcome, reason = running_and_end(rng, short=short, weights=weights, failures=catalog.FAILURES)
     if outcome == "Stopped" and rng.random() < 0.4:
         reason = catalog.MAX_WAIT if payment == SPOT else catalog.MAX_RUNTIME
     plan = Plan(
@@ -91,3 +93,50 @@ def _plan(rng: Random, payment: str, *, short: bool) -> Plan:
     if payment == SPOT and rng.random() < 0.5:
         return spot_interruptions(plan, rng.choice((1, 1, 2)), rng.randint(20, 60))
     return plan
+
+
+def _earlier(rng: Random, started: int, pools: Mapping[str, Pool]) -> Submissions:
+    found: Submissions = []
+
+    def add(ago: int, name: str, payment: str, roles: tuple[Role, ...], plan: Plan) -> None:
+        made = compose(rng, user=USERS[len(found) % len(USERS)], payment=payment, roles=roles, plan=plan)
+        # No job overtakes the first one in the queue, so the job that waits forever is behind all others.
+        found.append((started - ago, replace(made, name=name, priority=0 if name == "waits-for-plan" else 1)))
+
+    add(5 * DAY, "llama-pretrain", PLAN, (instances("ml.p5.48xlarge", 2),), ENDLESS)
+    hangs = replace(ENDLESS, hangs_after=3 * HOUR - 25 * 60)
+    add(3 * HOUR, "p4d-hangs", ON_DEMAND, (instances("ml.p4d.24xlarge", 1),), hangs)
+    add(2 * HOUR, "vit-steady", ON_DEMAND, (instances("ml.g5.12xlarge", 2),), ENDLESS)
+    groups = (instances("ml.g5.12xlarge", 1, "gpu"), instances("ml.c5.9xlarge", 2, "data"))
+    add(4 * HOUR, "hetero-steady", ON_DEMAND, groups, ENDLESS)
+    add(5 * HOUR, "features-cpu", ON_DEMAND, (instances("ml.m5.4xlarge", 1),), ENDLESS)
+    add(90 * 60, "trn1-steady", ON_DEMAND, (instances("ml.trn1.32xlarge", 1),), ENDLESS)
+    spot = spot_interruptions(replace(ENDLESS, running=8 * HOUR), 40, 45)
+    add(100 * 60, "spot-sweep", SPOT, (instances("ml.g5.2xlarge", 2),), spot)
+    add(200, "waits-for-plan", PLAN, (instances("ml.p5.48xlarge", len(pools[catalog.JOBS_PLAN].nodes)),), ENDLESS)
+
+    # One for each state that passes quickly. Only their timing matters.
+    quick = replace(QUICK, reserving=20)
+    one = (instances("ml.g5.2xlarge", 1),)
+    add(1, "just-created", ON_DEMAND, one, replace(quick, creating=20))
+    add(20, "downloads", ON_DEMAND, one, replace(quick, preparing=75))
+    add(330, "uploads", ON_DEMAND, one, replace(quick, running=290, reserving=60))
+    stopped = replace(quick, running=270, outcome="Stopped", reason=STOPPED_BY_USER, stopping=45, reserving=0)
+    add(300, "is-stopped", ON_DEMAND, one, stopped)
+    add(860, "ran-too-long", ON_DEMAND, one, replace(stopped, reason=catalog.MAX_RUNTIME))
+    add(870, "waited-too-long", SPOT, one, replace(stopped, reason=catalog.MAX_WAIT))
+    add(880, "was-interrupted", SPOT, one, spot_interruptions(quick, 2, 40))
+    add(900, "lost-its-host", ON_DEMAND, one, replace(quick, outcome="Failed", reason=FAILURES[-1], reserving=0))
+    add(910, "has-failed", ON_DEMAND, one, replace(quick, outcome="Failed", reason=FAILURES[0], reserving=0))
+    add(920, "has-completed", ON_DEMAND, one, quick)
+    return found
+
+
+def _suffix(rng: Random) -> str:
+    """Return a suffix that makes the name of a training job unique."""
+    return f"{rng.getrandbits(40):010x}"
+
+
+SETTING = Setting(
+    pools=catalog.PLANS, population=24, watched=8, draft=draft, earlier=_earlier, job_id=_suffix, history=120
+)

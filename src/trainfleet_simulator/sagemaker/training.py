@@ -13,9 +13,8 @@ from operator import eq, ne
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, Call
-from trainfleet_simulator.sagemaker.job_rows import description, job_id_of, job_name, record
+from trainfleet_simulator.sagemaker.job_rows import STATUS, description, job_id_of, job_name, modified, record
 from trainfleet_simulator.sagemaker.parameters import PAGED, Lists, check, invalid, not_found, one_of
-from trainfleet_simulator.sagemaker.statuses import STATUS, modified
 from trainfleet_simulator.world.jobs import Job
 
 Test = Callable[[Job, int], bool]

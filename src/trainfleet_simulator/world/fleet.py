@@ -23,7 +23,7 @@ from trainfleet_simulator.world.jobs import (
     Role,
 )
 from trainfleet_simulator.world.listing import JobIndex
-from trainfleet_simulator.world.nouns import DAY, FINISHED, STOPPED_BY_USER, WAITING_FOR_ROOM, Amount
+from trainfleet_simulator.world.nouns import DAY, FINISHED, HOUR, STOPPED_BY_USER, WAITING_FOR_ROOM, Amount
 from trainfleet_simulator.world.pools import Node, Pool
 from trainfleet_simulator.world.setting import Setting
 
@@ -73,7 +73,12 @@ class World:
         self.pools = {spec.pool_id: Pool(spec, scale, 16 + i) for i, spec in enumerate(setting.pools)}
         self._patience = patience
         self._interval = _LIFETIME * patience / max(population - setting.watched, 1)
-        for at, asked in setting.earlier(self._rng, self.started, setting.history, self.pools):
+        earlier = [
+            (self.started - self._rng.randint(9 * HOUR, 30 * DAY), setting.draft(self._rng, short=False))
+            for _ in range(setting.history)
+        ]
+        earlier += setting.earlier(self._rng, self.started, self.pools)
+        for at, asked in sorted(earlier, key=lambda item: item[0]):
             if not still or at >= self.started - _STILL_HISTORY:
                 self._at(at, self._submission(asked))
         self._next_arrival = float(self.started - _WARM_UP * patience)

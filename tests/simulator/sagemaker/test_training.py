@@ -11,8 +11,7 @@ import pytest
 from tests.simulator.client import START
 from tests.simulator.sagemaker.client import Caller, model
 from tests.simulator.sagemaker.shapes import breaches
-from trainfleet_simulator.sagemaker.job_rows import description, job_name, record
-from trainfleet_simulator.sagemaker.statuses import transitions
+from trainfleet_simulator.sagemaker.job_rows import description, job_name, record, transitions
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 ENDED = {"Completed", "Failed", "Stopped"}
