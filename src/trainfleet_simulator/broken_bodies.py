@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from trainfleet_simulator.rows import is_text, read, rows_of, with_content, written
+from trainfleet_simulator.rows import TEXTS, read, rows_of, with_content, written
 
 LOGIN = (
     "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>\n"
@@ -87,14 +87,13 @@ def _of_json(kind: str, body: Any, answer: Response) -> Response | None:
 
 def other_types(value: Any) -> Any:
     """Return an object whose fields have values of other types; for other values, a value of another type."""
-    if isinstance(value, dict) and not is_text(value):
-        return {name: _of_another_type(inner) for name, inner in value.items()}
+    if isinstance(value, dict):
+        # A field with JSON as text does not get another text.
+        return {name: 7 if name in TEXTS else _of_another_type(inner) for name, inner in value.items()}
     return _of_another_type(value)
 
 
 def _of_another_type(value: Any) -> Any:
-    if is_text(value):
-        return [value]
     match value:
         case bool() | int() | float():
             return {"value": value}

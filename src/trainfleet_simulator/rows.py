@@ -26,23 +26,10 @@ _HITS = ("TotalHits", "Value")
 _COUNT = "count"
 """The number of rows on this page; for events, the total number."""
 _COUNTED = "events"
-_TEXTS = frozenset({"Datapoints", "system_metric_list"})
+TEXTS = frozenset({"Datapoints", "system_metric_list"})
 """Fields that hold JSON as text."""
 ENDLESS_NUMBER = "@1e400@"
 """A placeholder for a number beyond every float, which the encoder cannot write."""
-
-
-class _TextList(list[Any]):
-    """A list that is written as text."""
-
-
-class _TextObject(dict[str, Any]):
-    """An object that is written as text."""
-
-
-def is_text(value: Any) -> bool:
-    """Return whether a decoded value is written as text with JSON."""
-    return isinstance(value, _TextList | _TextObject)
 
 
 @dataclass(slots=True)
@@ -61,7 +48,7 @@ class Rows:
 
     def replace(self, rows: list[Any]) -> None:
         """Replace the rows, in the same form, and the page's number of rows, if there is one."""
-        self.holder[self.key] = type(self.all)(rows)
+        self.holder[self.key] = rows
         if self.key != _COUNTED and type(self.holder.get(_COUNT)) is int:
             self.holder[_COUNT] = len(rows)
 
@@ -135,51 +122,43 @@ def dumps(body: Any) -> str:
 def _unfold(value: Any) -> None:
     pairs: Any = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in list(pairs):
-        if key in _TEXTS and isinstance(inner, str):
-            decoded = json.loads(inner)
-            if isinstance(decoded, list):
-                value[key] = _TextList(decoded)
-            elif isinstance(decoded, dict):
-                value[key] = _TextObject(decoded)
+        if key in TEXTS and isinstance(inner, str):
+            value[key] = json.loads(inner)
         elif isinstance(inner, dict | list):
             _unfold(inner)
 
 
-def _folded(value: Any) -> Any:
-    if isinstance(value, _TextList):
-        return dumps([_folded(inner) for inner in value])
-    if isinstance(value, _TextObject):
-        return dumps({name: _folded(inner) for name, inner in value.items()})
+def _folded(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
-        return {name: _folded(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_folded(inner) for inner in value]
-    return value
+        value = {key: _folded(inner, key) for key, inner in value.items()}
+    elif isinstance(value, list):
+        value = [_folded(inner) for inner in value]
+    else:
+        return value
+    return dumps(value) if name in TEXTS else value
 
 
 Change = Callable[[dict[str, Any], str, Any], Any]
 """Returns the new value for: the object around a plain value, the name of its field, and the value."""
 
 
-def change_each(value: Any, change: Change, *, passing: frozenset[str] = frozenset()) -> int:
+def change_each(
+    value: Any, change: Change, *, passing: frozenset[str] = frozenset(), owner: Any = None, name: str = ""
+) -> int:
     """Change every plain value, except in fields of the names `passing`; return the number of changed values.
 
-    A value in a list has the name of the list.
+    A value in a list has the name of the list, `name`, and the object around it, `owner`.
     """
-    return _change(value, change, passing, {}, "")
-
-
-def _change(value: Any, change: Change, passing: frozenset[str], owner: dict[str, Any], name: str) -> int:
     changed = 0
-    pairs: Any = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-    for key, inner in pairs:
-        inner_owner, inner_name = (value, key) if isinstance(value, dict) else (owner, name)
-        if inner_name in passing:
+    is_object = isinstance(value, dict)
+    for key, inner in list(value.items() if is_object else enumerate(value)):
+        around, field = (value, key) if is_object else (owner or {}, name)
+        if field in passing:
             continue
         if isinstance(inner, dict | list):
-            changed += _change(inner, change, passing, inner_owner, inner_name)
+            changed += change_each(inner, change, passing=passing, owner=around, name=field)
             continue
-        new = change(inner_owner, inner_name, inner)
+        new = change(around, field, inner)
         if new is not inner:
             value[key] = new
             changed += 1

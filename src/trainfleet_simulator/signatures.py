@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from trainfleet_exporter.providers.huawei_modelarts import api as huawei
 from trainfleet_simulator.exchange import ApiError, ApiRequest
 from trainfleet_simulator.identity import Keys
 
+Query = Mapping[str, str] | Sequence[tuple[str, str]]
 Found = re.Match[str]
 """A valid Authorization header, with groups `key`, `names` and `signature`."""
 
@@ -102,6 +103,14 @@ def _signed(request: ApiRequest, found: Found) -> dict[str, str]:
     return {name: request.headers[name] for name in found["names"].split(";")}
 
 
+def _canonical(request: ApiRequest, found: Found, path: str, query: Query) -> str:
+    """Return the hash of the canonical request, with the hash of the body as it came."""
+    body_sha256, headers = sha256(request.body), _signed(request, found)
+    return sha256(
+        canonical_request(method=request.method, path=path, query=query, headers=headers, body_sha256=body_sha256)
+    )
+
+
 class AlibabaVerifier(Verifier):
     """Signatures of Alibaba, each with a nonce that serves once."""
 
@@ -144,14 +153,7 @@ class AlibabaVerifier(Verifier):
 
     @classmethod
     def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
-        canonical = canonical_request(
-            method=request.method,
-            path=request.path,
-            query=dict(request.query),
-            headers=_signed(request, found),
-            body_sha256=sha256(request.body),
-        )
-        return alibaba.string_to_sign(sha256(canonical))
+        return alibaba.string_to_sign(_canonical(request, found, request.path, dict(request.query)))
 
 
 _IAM = "Incorrect IAM authentication information: "
@@ -182,14 +184,8 @@ class HuaweiVerifier(Verifier):
 
     @classmethod
     def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
-        canonical = canonical_request(
-            method=request.method,
-            path=huawei.canonical_path(request.path),
-            query=request.query,
-            headers=_signed(request, found),
-            body_sha256=sha256(request.body),
-        )
-        return huawei.string_to_sign(sha256(canonical), request.headers[cls.date_header])
+        digest = _canonical(request, found, huawei.canonical_path(request.path), request.query)
+        return huawei.string_to_sign(digest, request.headers[cls.date_header])
 
 
 class AwsVerifier(Verifier):
