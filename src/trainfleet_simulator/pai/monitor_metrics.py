@@ -33,25 +33,41 @@ SM_SHARE, TENSOR_SHARE, DRAM_SHARE = 0.82, 0.44, 0.55
 _POOLED_CARD_MEMORY = {spec.card_type: spec.node_type.card_memory for spec in catalog.QUOTAS}
 _MB, _MIB = 10**6, 2**20
 
-Read = Callable[[Job, Pod, int], float | None]
-"""A pod's value at a Unix time; None if it has none. For a metric of cards, the mean over the pod's cards."""
+Value = Callable[[float, Pod], float]
+"""Calculates a pod's value from the world's reading. For a metric of cards, it is the mean over the pod's cards."""
+
+
+def _same(reading: float, _: Pod) -> float:
+    return reading
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a job, its pods or their cards. That of a job is the mean over its pods, or their sum."""
+    """One metric of a job, its pods or their cards. That of a job is the mean over its pods, or their sum.
+
+    `reading` is the world's name of the reading that it is calculated from.
+    """
 
     name: str
     unit: str
     level: str
-    read: Read
+    reading: str
+    value: Value = _same
     summed: bool = False
-    of_cards: bool = False
-    """Pods without cards have none, and jobs of such pods have none."""
+
+    @property
+    def of_cards(self) -> bool:
+        """Return whether pods without cards have none."""
+        return self.reading.startswith("Gpu")
 
     @property
     def statistics(self) -> tuple[str, ...]:
         return ("Value",) if self.level == "card" else ("Average", "Minimum", "Maximum")
+
+    def read(self, job: Job, pod: Pod, at: int) -> float | None:
+        """Return a pod's value at a Unix time; None if it has none."""
+        found = reading(self.reading, job, pod, at)
+        return None if found is None else self.value(found, pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,106 +84,71 @@ class PoolMetric:
         return ("Average", "Minimum", "Maximum")
 
 
-def card_memory(pod: Pod) -> int:
-    """Return the memory of one of a pod's cards, in GiB."""
-    role = pod.role
-    return ECS_SPECS[role.machine].card_memory if role.machine else _POOLED_CARD_MEMORY.get(role.card_type, 0)
-
-
-def card_type(pod: Pod) -> str:
-    """Return the model of a pod's cards."""
-    role = pod.role
-    return ECS_SPECS[role.machine].card_type if role.machine else role.card_type
-
-
-def _as_it_is(metric_type: str, factor: float = 1.0, plus: float = 0.0) -> Read:
-    def read(job: Job, pod: Pod, at: int) -> float | None:
-        value = reading(metric_type, job, pod, at)
-        return None if value is None else value * factor + plus
-
-    return read
-
-
-def _part_of(metric_type: str, whole: Callable[[Pod], float], *, free: bool = False) -> Read:
-    """Return a percentage of a resource of the pod: its used or its free share."""
-
-    def read(job: Job, pod: Pod, at: int) -> float | None:
-        value = reading(metric_type, job, pod, at)
-        return None if value is None else whole(pod) * (100 - value if free else value) / 100
-
-    return read
-
-
 def _cards_mib(pod: Pod) -> float:
-    return pod.role.cards * card_memory(pod) * GIB
+    """Return the memory of a pod's cards, in MiB."""
+    role = pod.role
+    memory = ECS_SPECS[role.machine].card_memory if role.machine else _POOLED_CARD_MEMORY.get(role.card_type, 0)
+    return role.cards * memory * GIB
 
 
-def _all_of_it(job: Job, pod: Pod, at: int) -> float | None:
-    return None if reading("GpuMemoryUsage", job, pod, at) is None else _cards_mib(pod)
-
-
-def _link_rate(per_percent: float) -> Read:
-    """Return MiB/s over the links between the cards of one pod. A single card has none."""
-
-    def read(job: Job, pod: Pod, at: int) -> float | None:
-        value = reading("GpuCoreUsage", job, pod, at)
-        return None if value is None else value * per_percent * (pod.role.cards > 1)
-
-    return read
-
-
-def _health(job: Job, pod: Pod, at: int) -> float | None:
-    """Return 1. `monitor_points` has the exceptions, which are single cards."""
-    return None if reading("GpuCoreUsage", job, pod, at) is None else 1.0
-
-
-def _tensor_tflops(job: Job, pod: Pod, at: int) -> float | None:
+def _tensor_tflops(busy: float, pod: Pod) -> float:
     """Return the card's peak times the share of its tensor cores that is active."""
-    value = reading("GpuCoreUsage", job, pod, at)
-    return None if value is None else value / 100 * TENSOR_SHARE * PEAK_TFLOPS.get(card_type(pod), 0)
+    role = pod.role
+    model = ECS_SPECS[role.machine].card_type if role.machine else role.card_type
+    return busy / 100 * TENSOR_SHARE * PEAK_TFLOPS.get(model, 0)
 
 
+def _times(factor: float, plus: float = 0.0) -> Value:
+    return lambda reading, _: reading * factor + plus
+
+
+def _links(busy: float, pod: Pod) -> float:
+    """Return MiB/s over the links between the cards of one pod. A single card has none."""
+    return busy * 310 * (pod.role.cards > 1)
+
+
+_CPU, _MEMORY, _CARDS, _CARD_MEMORY = "CpuCoreUsage", "MemoryUsage", "GpuCoreUsage", "GpuMemoryUsage"
+_IN, _OUT, _READ, _WRITE = "NetworkInputRate", "NetworkOutputRate", "DiskReadRate", "DiskWriteRate"
 _DLC = (
-    Metric("JOB_CPU_UTIL", "%", "job", _as_it_is("CpuCoreUsage")),
-    Metric("JOB_MEMORY_UTIL", "%", "job", _as_it_is("MemoryUsage")),
-    Metric("JOB_GPU_ACCELERATOR_DUTTY_UTIL", "%", "job", _as_it_is("GpuCoreUsage"), of_cards=True),
-    Metric("JOB_GPU_ACCELERATOR_MEMORY_UTIL", "%", "job", _as_it_is("GpuMemoryUsage"), of_cards=True),
-    Metric("JOB_NETWORK_RECEVICE_RATE", "MB/s", "job", _as_it_is("NetworkInputRate"), summed=True),
-    Metric("JOB_NETWORK_TRANSMIT_RATE", "MB/s", "job", _as_it_is("NetworkOutputRate"), summed=True),
-    Metric("JOB_DISK_READ_RATE", "Bytes/s", "job", _as_it_is("DiskReadRate", _MB), summed=True),
-    Metric("JOB_DISK_WRITE_RATE", "Bytes/s", "job", _as_it_is("DiskWriteRate", _MB), summed=True),
+    Metric("JOB_CPU_UTIL", "%", "job", _CPU),
+    Metric("JOB_MEMORY_UTIL", "%", "job", _MEMORY),
+    Metric("JOB_GPU_ACCELERATOR_DUTTY_UTIL", "%", "job", _CARDS),
+    Metric("JOB_GPU_ACCELERATOR_MEMORY_UTIL", "%", "job", _CARD_MEMORY),
+    Metric("JOB_NETWORK_RECEVICE_RATE", "MB/s", "job", _IN, summed=True),
+    Metric("JOB_NETWORK_TRANSMIT_RATE", "MB/s", "job", _OUT, summed=True),
+    Metric("JOB_DISK_READ_RATE", "Bytes/s", "job", _READ, _times(_MB), summed=True),
+    Metric("JOB_DISK_WRITE_RATE", "Bytes/s", "job", _WRITE, _times(_MB), summed=True),
     Metric(
         "JOB_MEMORY_FREE",
         "Bytes",
         "job",
-        _part_of("MemoryUsage", lambda pod: pod.role.memory * _MIB, free=True),
+        _MEMORY,
+        lambda used, pod: pod.role.memory * _MIB * (100 - used) / 100,
         summed=True,
     ),
-    Metric("POD_CPU_UTIL", "%", "pod", _as_it_is("CpuCoreUsage")),
-    Metric("POD_MEMORY_UTIL", "%", "pod", _as_it_is("MemoryUsage")),
-    Metric("POD_CPU_USED", "Core", "pod", _part_of("CpuCoreUsage", lambda pod: pod.role.cpu)),
-    Metric("POD_MEMORY_USED", "MiB", "pod", _part_of("MemoryUsage", lambda pod: pod.role.memory)),
-    Metric("POD_GPU_ACCELERATOR_DUTTY_UTIL", "%", "pod", _as_it_is("GpuCoreUsage"), of_cards=True),
-    Metric("POD_GPU_MEMORY_USED", "MiB", "pod", _part_of("GpuMemoryUsage", _cards_mib), of_cards=True),
-    Metric("POD_GPU_MEMORY_TOTAL", "MiB", "pod", _all_of_it, of_cards=True),
-    Metric("POD_NETWORK_RECEVICE_RATE", "MB/s", "pod", _as_it_is("NetworkInputRate")),
-    Metric("POD_NETWORK_TRANSMIT_RATE", "MB/s", "pod", _as_it_is("NetworkOutputRate")),
-    Metric("POD_DISK_READ_RATE", "Bytes/s", "pod", _as_it_is("DiskReadRate", _MB)),
-    Metric("POD_DISK_WRITE_RATE", "Bytes/s", "pod", _as_it_is("DiskWriteRate", _MB)),
-    Metric("CARD_GPU_DUTY_CYCLE", "%", "card", _as_it_is("GpuCoreUsage"), of_cards=True),
-    Metric("CARD_GPU_MEMORY_UTIL", "%", "card", _as_it_is("GpuMemoryUsage"), of_cards=True),
-    Metric(
-        "CARD_GPU_POWER_USAGE", "W", "card", _as_it_is("GpuCoreUsage", WATTS_PER_PERCENT, IDLE_WATTS), of_cards=True
-    ),
-    Metric(HEALTH, "", "card", _health, of_cards=True),
-    Metric("CARD_GPU_SM_UTIL", "%", "card", _as_it_is("GpuCoreUsage", SM_SHARE), of_cards=True),
-    Metric("CARD_GPU_PIP_TENSOR_ACTIVE", "%", "card", _as_it_is("GpuCoreUsage", TENSOR_SHARE), of_cards=True),
-    Metric("CARD_GPU_DRAM_ACTIVE_UTIL", "%", "card", _as_it_is("GpuCoreUsage", DRAM_SHARE), of_cards=True),
-    Metric("CARD_GPU_TENSORTFLOPS_USED", "TFLOPS", "card", _tensor_tflops, of_cards=True),
-    Metric("CARD_GPU_NVLINK_RECEIVE", "MiB/s", "card", _link_rate(310), of_cards=True),
-    Metric("CARD_GPU_NVLINK_TRANSMIT", "MiB/s", "card", _link_rate(310), of_cards=True),
-    Metric("CARD_GPU_PCIE_RECEIVE", "MiB/s", "card", _as_it_is("GpuCoreUsage", 24.0), of_cards=True),
-    Metric("CARD_GPU_PCIE_TRANSMIT", "MiB/s", "card", _as_it_is("GpuCoreUsage", 9.0), of_cards=True),
+    Metric("POD_CPU_UTIL", "%", "pod", _CPU),
+    Metric("POD_MEMORY_UTIL", "%", "pod", _MEMORY),
+    Metric("POD_CPU_USED", "Core", "pod", _CPU, lambda used, pod: pod.role.cpu * used / 100),
+    Metric("POD_MEMORY_USED", "MiB", "pod", _MEMORY, lambda used, pod: pod.role.memory * used / 100),
+    Metric("POD_GPU_ACCELERATOR_DUTTY_UTIL", "%", "pod", _CARDS),
+    Metric("POD_GPU_MEMORY_USED", "MiB", "pod", _CARD_MEMORY, lambda used, pod: _cards_mib(pod) * used / 100),
+    Metric("POD_GPU_MEMORY_TOTAL", "MiB", "pod", _CARD_MEMORY, lambda _, pod: _cards_mib(pod)),
+    Metric("POD_NETWORK_RECEVICE_RATE", "MB/s", "pod", _IN),
+    Metric("POD_NETWORK_TRANSMIT_RATE", "MB/s", "pod", _OUT),
+    Metric("POD_DISK_READ_RATE", "Bytes/s", "pod", _READ, _times(_MB)),
+    Metric("POD_DISK_WRITE_RATE", "Bytes/s", "pod", _WRITE, _times(_MB)),
+    Metric("CARD_GPU_DUTY_CYCLE", "%", "card", _CARDS),
+    Metric("CARD_GPU_MEMORY_UTIL", "%", "card", _CARD_MEMORY),
+    Metric("CARD_GPU_POWER_USAGE", "W", "card", _CARDS, _times(WATTS_PER_PERCENT, IDLE_WATTS)),
+    Metric(HEALTH, "", "card", _CARDS, lambda *_: 1.0),  # `monitor_points` has the exceptions
+    Metric("CARD_GPU_SM_UTIL", "%", "card", _CARDS, _times(SM_SHARE)),
+    Metric("CARD_GPU_PIP_TENSOR_ACTIVE", "%", "card", _CARDS, _times(TENSOR_SHARE)),
+    Metric("CARD_GPU_DRAM_ACTIVE_UTIL", "%", "card", _CARDS, _times(DRAM_SHARE)),
+    Metric("CARD_GPU_TENSORTFLOPS_USED", "TFLOPS", "card", _CARDS, _tensor_tflops),
+    Metric("CARD_GPU_NVLINK_RECEIVE", "MiB/s", "card", _CARDS, _links),
+    Metric("CARD_GPU_NVLINK_TRANSMIT", "MiB/s", "card", _CARDS, _links),
+    Metric("CARD_GPU_PCIE_RECEIVE", "MiB/s", "card", _CARDS, _times(24.0)),
+    Metric("CARD_GPU_PCIE_TRANSMIT", "MiB/s", "card", _CARDS, _times(9.0)),
 )
 _QUOTA = (
     PoolMetric("QUOTA_CPU_UTIL", "%", "quota", "cpu_util"),
@@ -185,5 +166,4 @@ _QUOTA = (
     PoolMetric("NODE_GPU_ACCELERATOR_REQUEST", "Count", "node", "cards_request"),
     PoolMetric("NODE_GPU_ACCELERATOR_TOTAL", "Count", "node", "cards_total"),
 )
-JOB_METRICS = {metric.name: metric for metric in _DLC}
 NAMESPACES: dict[str, tuple[Metric | PoolMetric, ...]] = {DLC: _DLC, QUOTA: _QUOTA}
