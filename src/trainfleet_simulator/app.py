@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Fault, Faults
-from trainfleet_simulator.injection import Call, FaultInjector, Reply
+from trainfleet_simulator.injection import Exchange, FaultInjector, Reply
 from trainfleet_simulator.quoting_errors import QuotingErrors
 from trainfleet_simulator.truth import Truth
 from trainfleet_simulator.wire import connection_of
@@ -56,7 +56,7 @@ class CloudApp:
         facts = {**operation.parameters, "api": operation.api, "operation": operation.name, "connection": kept}
         fault = self.faults.take(facts)
         waited = fault is None or await _wait(request, fault.delay)
-        call = Call(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
+        call = Exchange(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
         reply = self._injector.reply(call, fault) if waited else Reply(Response(), "timeout")
         reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
         answer = None if reply.fault else reply.answer

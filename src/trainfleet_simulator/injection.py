@@ -39,8 +39,8 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One request, its cloud and its operation."""
+class Exchange:
+    """One request, with its cloud and its operation."""
 
     cloud: Cloud
     request: ApiRequest
@@ -70,7 +70,7 @@ class FaultInjector:
     quoting: QuotingErrors
     _paging: Paging = field(default_factory=Paging)
 
-    def reply(self, call: Call, fault: Fault | None) -> Reply:
+    def reply(self, call: Exchange, fault: Fault | None) -> Reply:
         """Return the response of the cloud, or the response that the fault makes of it."""
         if fault is None or not fault.word:
             return call.true()
@@ -79,7 +79,7 @@ class FaultInjector:
             reply.response.headers.update(dict(fault.headers))
         return reply
 
-    def _instead(self, call: Call, fault: Fault) -> Reply | None:
+    def _instead(self, call: Exchange, fault: Fault) -> Reply | None:
         """Return the response of a fault that needs none of the cloud; None if it needs one."""
         kind = fault.kind
         if fault.status is not None:
@@ -109,7 +109,7 @@ class FaultInjector:
                 return Reply(Response(dumps(body), media_type="application/json"), "ok", kind)
         return None
 
-    def _broken(self, call: Call, fault: Fault, true: Reply) -> Reply:
+    def _broken(self, call: Exchange, fault: Fault, true: Reply) -> Reply:
         """Break the true response; return it unchanged if there is nothing to break."""
         kind = fault.kind
         if kind in WIRE:
@@ -134,7 +134,7 @@ def _faulty(kind: str, response: Response, operation: Operation, without: str = 
     return Reply(response, outcome_of_kind(kind, operation.name) or without, kind)
 
 
-def _refusal(kind: str, call: Call) -> Reply | None:
+def _refusal(kind: str, call: Exchange) -> Reply | None:
     error = call.cloud.refusal(kind, call.request, call.operation)
     if error is None:
         return None
@@ -149,7 +149,7 @@ def _refusal(kind: str, call: Call) -> Reply | None:
     return reply
 
 
-def _by_status(call: Call, fault: Fault, status: int) -> Reply:
+def _by_status(call: Exchange, fault: Fault, status: int) -> Reply:
     """Return the response that the fault defines."""
     error = call.cloud.usual(status)
     usual = call.refused(error)
