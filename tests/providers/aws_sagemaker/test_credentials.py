@@ -88,6 +88,8 @@ ENVIRONMENTS = {
     "environment, id alone": Env(env={"AWS_ACCESS_KEY_ID": "AKIAENV"}),
     "environment, secret alone": Env(env={"AWS_SECRET_ACCESS_KEY": "planted-env"}, why=HALF),
     "environment, token alone": Env(env={"AWS_SESSION_TOKEN": "planted-token"}, why=HALF),
+    "environment, old token alone": Env(env={"AWS_SECURITY_TOKEN": "planted-token"}, why=HALF),
+    "environment, empty secret": Env(env={"AWS_ACCESS_KEY_ID": "AKIAENV", "AWS_SECRET_ACCESS_KEY": ""}),
     "environment, empty texts": Env(env={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}),
     "environment, role alone": Env(env={"AWS_ROLE_ARN": ROLE.format("pod")}),
     "keys in credentials": Env(credentials="[default]\n" + KEYS.format("D")),
@@ -105,6 +107,7 @@ ENVIRONMENTS = {
     "AWS_PROFILE of config": Env(config="[profile p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "p"}),
     "AWS_PROFILE misspelt": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_PROFILE": "q"}),
     "AWS_DEFAULT_PROFILE misspelt": Env(credentials="[p]\n" + KEYS.format("P"), env={"AWS_DEFAULT_PROFILE": "q"}),
+    "AWS_PROFILE empty": Env(credentials="[default]\n" + KEYS.format("D"), env={"AWS_PROFILE": ""}),
     "AWS_PROFILE without keys": Env("[profile p]\nregion = us-east-1\n", env={"AWS_PROFILE": "p"}, why=ALONE),
     "quoted name": Env(config='[profile "my p"]\n' + KEYS.format("Q"), env={"AWS_PROFILE": "my p"}),
     "role": Env(f"[default]\n{ROLE_OF.format('a', 'base')}", "[base]\n" + KEYS.format("B")),
@@ -139,6 +142,8 @@ ENVIRONMENTS = {
     "web identity without a role": Env("[default]\nweb_identity_token_file = {home}/token\n"),
     "web identity, no such file": Env("[default]\n" + WEB_PROFILE.replace("/token", "/none")),
     "web identity of the environment": Env(env=WEB),
+    "web identity of no file": Env(env=WEB | {"AWS_WEB_IDENTITY_TOKEN_FILE": "{home}/none"}),
+    "web identity of an empty file": Env(env=WEB, files={"token": " "}),
     "web identity before keys": Env(credentials="[default]\n" + KEYS.format("D"), env=WEB),
     "web identity after a role": Env(
         f"[default]\n{ROLE_OF.format('a', 'base')}", "[base]\n" + KEYS.format("B"), env=WEB
@@ -171,6 +176,9 @@ ENVIRONMENTS = {
     ),
     "container at another machine": Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.test/x"}),
     "container that fails": Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": "{url}/none"}),
+    "container without an address": Env(env={"AWS_CONTAINER_CREDENTIALS_FULL_URI": ""}),
+    "old file": Env(env={"AWS_CREDENTIAL_FILE": "{home}/f"}, files={"f": "AWSAccessKeyId=AKIAEC2\nAWSSecretKey=s\n"}),
+    "boto": Env(files={".boto": "[Credentials]\n" + KEYS.format("BOTO")}),
     "files elsewhere": Env(env={"AWS_CONFIG_FILE": "~/other"}, files={"other": "[default]\n" + KEYS.format("O")}),
     "file that is missing": Env(env={"AWS_CONFIG_FILE": "{home}/none"}, why=ALONE),
     "config is no INI": Env(config="[default\n"),
@@ -284,10 +292,6 @@ def test_the_identity_is_that_of_botocore(
         assert found.key == theirs
 
 
-def test_there_are_enough_environments() -> None:
-    assert len(ENVIRONMENTS) >= 60
-
-
 BROKEN = {
     "credential_source": (Env("[default]\ncredential_source = Ec2InstanceMetadata\n"), "config"),
     "credential_process": (Env("[default]\ncredential_process = /bin/false\n"), "config"),
@@ -329,6 +333,7 @@ ORIGINS = {
     "byte order mark": (*('profile "default" of ~/.aws/credentials',) * 2, []),
     "sso session, refreshed": (*('profile "default" of ~/.aws/config',) * 2, ["CreateToken", "GetRoleCredentials"]),
     "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
+    "boto": ("boto config", "boto config", []),
     "nothing": ("EC2 metadata", "EC2 metadata, role machine", ["PutToken", "ListRoles", "GetRoleKeys"]),
 }
 

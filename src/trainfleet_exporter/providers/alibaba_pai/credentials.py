@@ -329,7 +329,8 @@ def _profiles(env: Environment) -> list[_Profiles]:
 
 def _parse_cli(raw: str) -> tuple[dict[str, dict[str, object]], str]:
     config = msgspec.json.decode(raw, type=payloads.CliConfig)
-    return {str(profile.get("name")): profile for profile in config.profiles or ()}, config.current or ""
+    # Of several with one name, the vendor's tools use the first.
+    return {str(profile.get("name")): profile for profile in reversed(config.profiles or ())}, config.current or ""
 
 
 def _shown_files(env: Environment) -> str:
@@ -367,8 +368,7 @@ async def _use(env: Environment, http: NoHttp, profiles: _Profiles, name: str, s
         return found | ({"Policy": policy} if policy else {})
 
     mode = get("mode", "")
-    if profiles.is_ini:
-        mode = {ini: cli for cli, ini in _MODES.items()}.get(mode, mode)
+    mode = {ini: cli for cli, ini in _MODES.items()}.get(mode, mode) if profiles.is_ini else mode
     if mode in ("AK", "StsToken", "RamRoleArn"):
         # Permanent keys may be next to the token of earlier keys, which does not belong to them.
         token = get("sts_token") if mode == "StsToken" else None

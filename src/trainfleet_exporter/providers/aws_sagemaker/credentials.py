@@ -23,6 +23,7 @@ from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from types import SimpleNamespace
@@ -52,6 +53,7 @@ from trainfleet_exporter.providers.key_search import (
     in_words,
     judge_metadata,
     parse_ini,
+    secret_of,
 )
 from trainfleet_exporter.providers.keys import PROFILE, GivenKeys, Keys
 from trainfleet_exporter.transport import Call, Dialect, TextForm
@@ -131,10 +133,9 @@ class Credentials(CredentialsSection):
 
 # The keys.
 
-_HOUR = 3600.0
 KEPT: Mapping[str, float] = {
-    **dict.fromkeys(("AssumeRole", "AssumeRoleWithWebIdentity", "GetRoleCredentials", "CreateToken"), 0.75 * _HOUR),
-    **dict.fromkeys(("PutToken", "ListRoles", "GetRoleKeys", "GetContainerKeys"), 5.75 * _HOUR),
+    **dict.fromkeys(("AssumeRole", "AssumeRoleWithWebIdentity", "GetRoleCredentials", "CreateToken"), 2700.0),
+    **dict.fromkeys(("PutToken", "ListRoles", "GetRoleKeys", "GetContainerKeys"), 20_700.0),
 }
 """Seconds for which the response of an operation is normally used."""
 _SAYS_KEYS = (
@@ -143,7 +144,13 @@ _SAYS_KEYS = (
     *("sso_session", "sso_start_url", "sso_account_id", "sso_role_name", "mfa_serial"),
 )
 """Keys of a profile by which its author chose an identity."""
-_FOUND = {"env": "environment", "container-role": "container credentials endpoint", "iam-role": "EC2 metadata"}
+_FOUND = {
+    "env": "environment",
+    "ec2-credentials-file": "file of AWS_CREDENTIAL_FILE",
+    "boto-config": "boto config",
+    "container-role": "container credentials endpoint",
+    "iam-role": "EC2 metadata",
+}
 """By botocore's name of a method, the origin for users. All other methods belong to a profile."""
 _SESSION = {"RoleSessionName": "trainfleet-exporter"}
 _SESSION_NAME, _OWN_SESSION_NAME = urlencode(_SESSION), re.compile(r"RoleSessionName=botocore-session-\d+")
@@ -166,10 +173,7 @@ _HANGS = "the search for credentials hangs: can this machine read the files of A
 
 
 class Load:
-    """Finds the keys of a section, or of botocore's chain without one (key_search.Load).
-
-    `config` is that of the provider. It is needed for calls.
-    """
+    """Finds the keys of a section, or of botocore's chain without one (key_search.Load). Calls need a `config`."""
 
     def __init__(self, config: Any = None) -> None:
         self._config = config
@@ -246,6 +250,8 @@ class _Search(Executor):
             return self._keys()
         except Exception as error:  # noqa: BLE001 - botocore raises anything
             meaning = self._meaning(error)
+            if self._origin and not isinstance(error, CloudError):
+                meaning.message = f"{self._origin} cannot be used: {meaning.message}"
             meaning.__context__ = None  # frames of botocore hold secrets
             return meaning.with_traceback(None)
 
@@ -254,54 +260,49 @@ class _Search(Executor):
 
         given = self._given or Credentials.model_construct()
         session = self._session(is_own=bool(given.web_identity or given.access_key_id), profile=given.profile)
+        base: Any = None
+        fetch: Callable[[], Mapping[str, Any]] | None = None
         if web := given.web_identity:
             web.token.reveal()
-            self._asks(f"web identity role {web.role_arn}, with the token of {in_words(web.token.source)}")
-            fetcher = vendor.AssumeRoleWithWebIdentityCredentialFetcher(
+            self._origin = f"web identity role {web.role_arn}, with the token of {in_words(web.token.source)}"
+            fetch = vendor.AssumeRoleWithWebIdentityCredentialFetcher(
                 session.create_client, web.token.reveal, web.role_arn, extra_args=_SESSION
-            )
-            return self._issued(fetcher.fetch_credentials())
-        if given.access_key_id and given.secret_access_key:
+            ).fetch_credentials
+        elif given.access_key_id and given.secret_access_key:
             keys = GivenKeys(*filter(None, (given.access_key_id, given.secret_access_key, given.session_token)))
-            base = vendor.Credentials(*keys.current().parts())
-            self._origin = keys.origin
+            self._origin, base = keys.origin, vendor.Credentials(*keys.current().parts())
         else:
             base = self._by_chain(session, given.profile)
         if given.role_arn:
-            self._asks(f"STS role {given.role_arn}, with keys of {in_words(self._origin)}")
+            self._origin = f"STS role {given.role_arn}, with keys of {in_words(self._origin)}"
             asked = _SESSION | ({"ExternalId": given.external_id.reveal()} if given.external_id else {})
             role = vendor.AssumeRoleCredentialFetcher(session.create_client, base, given.role_arn, extra_args=asked)
-            return self._issued(role.fetch_credentials())
-        if isinstance(base, vendor.DeferredRefreshableCredentials):
-            self._asks(self._origin)
-            return self._issued(base._refresh_using())  # without a look at the clock of this machine
+            fetch = role.fetch_credentials
+        elif isinstance(base, vendor.DeferredRefreshableCredentials):
+            fetch = base._refresh_using  # `get_frozen_credentials` goes by the clock of this machine
+        if fetch is not None:
+            self._http.asks(self._origin)
+            found = fetch()
+            expires = datetime.fromisoformat(found["expiry_time"]).timestamp()
+            return Keys(found["access_key"], found["secret_key"], found["token"], expires, self._origin)
         if base.method == "login":
-            self._asks(self._origin)
+            self._http.asks(self._origin)
             base.get_frozen_credentials()
         frozen = getattr(base, "_frozen_credentials", base)  # to freeze them again may ask again
         end = getattr(base, "_expiry_time", None)
-        expires = None if end is None else end.timestamp()
-        return Keys(frozen.access_key, frozen.secret_key, frozen.token, expires, self._origin)
-
-    def _issued(self, found: Mapping[str, Any]) -> Keys:
-        end = datetime.fromisoformat(found["expiry_time"]).timestamp()
-        return Keys(found["access_key"], found["secret_key"], found["token"], end, self._origin)
-
-    def _asks(self, origin: str) -> None:
-        """The next calls ask this source."""
-        self._origin = origin
-        self._http.asks(origin)
+        parts = (frozen.access_key, frozen.secret_key, frozen.token)
+        return Keys(*parts, None if end is None else end.timestamp(), self._origin)
 
     def _by_chain(self, session: Any, profile: str | None) -> Any:
         """The first credentials of botocore's chain."""
         env = Environment(os.environ)
-        if not profile:  # botocore passes over a secret or a token without its key
-            env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+        for token in () if profile else ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"):
+            env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", token)  # botocore passes over a part of a key
         chosen = profile or session.get_config_variable("profile")
-        name = chosen or "default"
+        name = "default" if chosen is None else chosen
         files, having = _files(env, name)
         whose = f"{PROFILE}{show(name)} of {' and '.join(file.shown for file in having or files)}"
-        if chosen and not having:
+        if chosen is not None and not having:
             raise AccessDenied(f"no {whose}")
         profiles = session.full_config["profiles"]
         says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
@@ -309,7 +310,7 @@ class _Search(Executor):
             method = link.METHOD
             self._origin = _FOUND.get(method, whose)
             if method in ("container-role", "iam-role"):
-                if says or chosen:
+                if says or chosen is not None:
                     reason = f"{' and '.join(says)} cannot be used alone" if says else "it has no keys"
                     raise AccessDenied(f"{whose} cannot be used: {reason}")
                 for file in files:
@@ -325,18 +326,20 @@ class _Search(Executor):
                         raise AccessDenied("mfa_serial needs a person; use a role without MFA")
             except Exception as error:  # noqa: BLE001 - botocore raises anything
                 problem = self._meaning(error)
-                begins = {
-                    "env": "the environment cannot be used",
-                    "container-role": "the container credentials endpoint cannot be used",
-                    "iam-role": f"no credentials found in the environment or in {whose}, and EC2 metadata has none",
-                }
-                profile_of = f"{self._origin} cannot be used" + (f" ({', '.join(says)})" if says else "")
-                problem.message = f"{begins.get(method, profile_of)}: {problem.message}"
+                problem.message = f"{self._beginning(method, whose, says)}: {problem.message}"
                 raise problem from None
             if found is not None:
                 self._origin += f", role {self._role}" if method == "iam-role" else ""
                 return found
         raise AccessDenied(f"no credentials found in the environment or in {whose}, and EC2 metadata is switched off")
+
+    def _beginning(self, method: str, whose: str, says: Sequence[str]) -> str:
+        """How the error of a link begins."""
+        if method == "iam-role":
+            return f"no credentials found in the environment or in {whose}, and EC2 metadata has none"
+        if method in _FOUND:
+            return f"the {_FOUND[method]} cannot be used"
+        return f"{self._origin} cannot be used" + (f" ({', '.join(says)})" if says else "")
 
     def _session(self, *, is_own: bool, profile: str | None) -> Any:
         """A session of botocore with the provider's region and addresses, whose clients neither sign nor send.
@@ -354,9 +357,8 @@ class _Search(Executor):
                 session.set_config_variable("use_fips_endpoint", True)
             if self._config.endpoints.metadata is not None:
                 session.set_config_variable("ec2_metadata_service_endpoint", self._config.endpoints.metadata)
-        create = session.create_client
         # For profiles, too, whose clients botocore itself creates.
-        session.create_client = lambda service, *args, **given: self._client(create, service, *args, **given)
+        session.create_client = partial(self._client, session.create_client)
         return session
 
     def _client(self, create: Callable[..., Any], service: str, *args: Any, **given: Any) -> Any:
@@ -367,14 +369,15 @@ class _Search(Executor):
             given["endpoint_url"] = self._config.endpoints.sts
         key = [given.pop(f"aws_{name}", None) for name in ("access_key_id", "secret_access_key", "session_token")]
         signer = GivenKeys(*map(Secret, filter(None, key))) if key[0] else None
-        unsigned = Config(signature_version=UNSIGNED)
-        given["config"] = unsigned if given.get("config") is None else given["config"].merge(unsigned)
+        given["config"] = (given.get("config") or Config()).merge(Config(signature_version=UNSIGNED))
         client = create(service, *args, **given)
         client.meta.events.register_first("before-send", partial(self._send, signer))
         return client
 
     def _links(self, session: Any) -> Sequence[Any]:
         """The links of botocore's chain, which neither send nor run programs."""
+        from botocore.credentials import ProcessProvider  # noqa: PLC0415
+
         links: list[Any] = session.get_component("credential_provider").providers
         for link in links:
             match link.METHOD:
@@ -385,24 +388,22 @@ class _Search(Executor):
                     link._fetcher._session = self
                 case "custom-process":
                     link._popen = self._popen
+                case "assume-role-with-web-identity":
+                    link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
                 case "sso":
                     tokens = link._token_provider
                     tokens._cache = tokens._token_loader._cache = _TokenCache(_UNWRITTEN, tokens._cache)
                 case "assume-role":  # makes links of its own for the source profile
                     builder = link._profile_provider_builder
-                    builder._create_process_provider = partial(self._with_popen, builder._create_process_provider)
+                    builder._create_process_provider = partial(
+                        ProcessProvider, load_config=lambda: session.full_config, popen=self._popen
+                    )
         return links
-
-    def _with_popen(self, create: Callable[[str], Any], name: str) -> Any:
-        link = create(name)
-        link._popen = self._popen
-        return link
 
     def _popen(self, command: Sequence[str], **_: Any) -> Any:
         """The place of subprocess.Popen."""
         self._http.asks(self._origin)
-        output = _output_of(command, self._config.http.request_timeout)
-        return SimpleNamespace(communicate=lambda: (output, b""), returncode=0)
+        return _run(command, self._config.http.request_timeout)
 
     def _send(self, signer: GivenKeys | None, request: Any, event_name: str, **_: Any) -> Any:
         """Answer a request of a client of botocore."""
@@ -428,7 +429,9 @@ class _Search(Executor):
             elif self._token_error is not None:
                 raise self._token_error from None
             raise
-        if operation in ("GetRoleKeys", "GetContainerKeys") and not _is_whole(answer):
+        if operation in ("GetRoleKeys", "GetContainerKeys") and any(
+            not isinstance(answer.get(name), str) or not answer[name] for name in _KEY_FIELDS
+        ):
             code, missing = printable(text(answer, "Code"), 80), "lacks keys, or does not say when they expire"
             raise BadAnswer(f"the answer {missing}", operation=operation, code=code)
         return self._response(request, answer)
@@ -482,10 +485,11 @@ class _Search(Executor):
         said = ""
         if isinstance(error, vendor.BotoCoreError):  # without names and paths, which may be secrets
             said = ": " + _QUOTED.sub("…", str(error).replace("\n", "; "))
+        elif isinstance(error, OSError) and error.strerror:
+            said = f": {error.strerror}"
         described = printable(redact(f"{type(error).__name__}{said}"), 300)
-        if self._is_answered and not said:
-            return BadAnswer(f"botocore cannot read the answer ({described})")
-        return AccessDenied(described)
+        # An error of Python after an answer is about the answer.
+        return BadAnswer(described) if self._is_answered and not said else AccessDenied(described)
 
 
 def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[ProfileFile]]:
@@ -501,12 +505,8 @@ def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[Profile
     return list(parsers), [file for file, profiles in found.items() if name in (profiles or ())]
 
 
-def _is_whole(answer: Mapping[str, Any]) -> bool:
-    return all(isinstance(answer.get(name), str) and answer[name] for name in _KEY_FIELDS)
-
-
-def _output_of(command: Sequence[str], seconds: float) -> bytes:
-    """The output of a program, which may take as long as a request. Errors never quote it: it holds keys.
+def _run(command: Sequence[str], seconds: float) -> Any:
+    """Run a program, and return it as botocore knows it. It may take as long as a request.
 
     https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
     """
@@ -525,9 +525,7 @@ def _output_of(command: Sequence[str], seconds: float) -> bytes:
                 os.killpg(process.pid, signal.SIGKILL)  # with its children
             late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
             raise RequestTimedOut(f"{late} and was killed") from None
-    if process.returncode:
-        raise AccessDenied("the program of credential_process failed")
-    return written
+    return SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
 
 
 _UNWRITTEN: dict[str, Any] = {}

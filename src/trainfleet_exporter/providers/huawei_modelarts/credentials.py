@@ -141,7 +141,7 @@ async def load(
         return await _machine(http)
     if section.profile is not None:
         if (keys := _profile(env, section.profile)) is None:
-            raise AccessDenied(f"no profile {show(section.profile)} in {_shown_file(env)}")
+            raise AccessDenied(f"no profile {show(section.profile)} in {env.file(*_FILE).shown}")
         return keys
     if section.password is not None:
         return await _token_of(http, section, section.password, scope or {})
@@ -165,12 +165,14 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
         return keys
     if (keys := _profile(env, "basic")) is not None:
         return keys
+    if env.get(_POD_IDENTITY):
+        # The agency of the server belongs to all of its pods: the author of this variable means another one.
+        raise AccessDenied(f"the environment sets {_POD_IDENTITY}, which is not supported; use an OIDC agency")
     try:
         return await _machine(http, project_id)
     except CloudError as error:
-        passed = f"the environment sets no keys, {_shown_file(env)} has no section [basic]"
-        pods = f"; {_POD_IDENTITY} is not supported" if env.get(_POD_IDENTITY) else ""
-        message = f"no credentials found: {passed}, ECS metadata: {error.message}{pods}"
+        passed = f"the environment sets no keys, {env.file(*_FILE).shown} has no section [basic]"
+        message = f"no credentials found: {passed}, ECS metadata: {error.message}"
         kind = type(error) if error.transient else AccessDenied
         raise kind(message, operation=error.operation, status=error.status) from None
 
@@ -267,10 +269,6 @@ def _profile(env: Environment, name: str) -> Keys | None:
     ]
     project_id = _checked_project(section.get("project_id", ""), f"project_id of section [{plain}] of {shown}")
     return Keys(parts[0], parts[1], token or None, origin=f"profile {plain} of {shown}", project_id=project_id)
-
-
-def _shown_file(env: Environment) -> str:
-    return env.file(*_FILE).shown
 
 
 def _checked_project(text: str, name: str) -> str:
