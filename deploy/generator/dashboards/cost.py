@@ -11,7 +11,9 @@ from deploy.generator.dashboards.panels import (
     Query,
     Scale,
     bars,
+    counts,
     money,
+    number,
     row,
     share,
     stat,
@@ -111,10 +113,9 @@ def _total() -> list[Panel]:
             Query(f"sum by (currency) (charged_to:trainfleet_held_cost:per_hour{{{_SOME}}})", "{{currency}}"),
             width=5,
         ),
-        stat(
+        number(
             "Without a price",
             "Accelerators of models without a price, held now by any job. No cost includes them.",
-            "short",
             Query(f"sum(provider:trainfleet_unpriced_accelerators:sum{{{P}}})", "without a price"),
             scale=Scale("green", ((1, "yellow"),)),
             width=4,
@@ -196,17 +197,15 @@ def _over_time() -> list[Panel]:
     )
     return [
         row("Over time"),
-        timeseries(
+        counts(
             "Held accelerators by user",
             "Accelerators that each user's jobs hold.",
-            "short",
             Query(with_user(held), user),
             stacked=True,
         ),
-        timeseries(
+        counts(
             "Wasted accelerators by user",
             "Held minus used, of measured jobs.",
-            "short",
             Query(with_user(wasted), user),
             stacked=True,
         ),

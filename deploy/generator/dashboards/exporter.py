@@ -11,6 +11,8 @@ from deploy.generator.dashboards.panels import (
     Panel,
     Query,
     Scale,
+    counts,
+    number,
     row,
     share,
     stat,
@@ -93,10 +95,9 @@ def _now() -> list[Panel]:
             words={0: ("reload failed", "red"), 1: ("loaded", "green")},
             width=3,
         ),
-        stat(
+        number(
             "Series",
             "Series of all collectors, without the exporter's own metrics.",
-            "short",
             Query(f"sum({_C}series{{{OWN}}})", "series"),
             width=3,
         ),
@@ -169,10 +170,9 @@ def _collectors() -> list[Panel]:
             "Per-job collectors spread their calls over the interval on purpose.",
             Query(f"{_collector('duration_seconds')}\n/ {_collector('interval_seconds')}", COLLECTOR),
         ),
-        timeseries(
+        counts(
             "Errors of collectors",
             "Errors in polls in each interval of the graph, by reason.",
-            "short",
             Query(
                 "sum by (provider, collector, reason) "
                 f"(increase(trainfleet_exporter_collector_errors_total{{{OWN}}}[$__rate_interval]))",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.generator.dashboards.own import API, COLLECTOR, OWN, TARGET
-from deploy.generator.dashboards.panels import BAD_ABOVE_ZERO, Panel, Query, Scale, row, share, timeseries
+from deploy.generator.dashboards.panels import BAD_ABOVE_ZERO, Panel, Query, Scale, counts, row, share, timeseries
 from deploy.generator.dashboards.tables import Column, table
 
 _ATTEMPTS = "trainfleet_exporter_api_requests_total"
@@ -149,10 +149,9 @@ def _process() -> list[Panel]:
                 COLLECTOR + " · {{reason}}",
             ),
         ),
-        timeseries(
+        counts(
             "Samples per scrape",
             "Samples that Prometheus reads from each exporter in a scrape.",
-            "short",
             Query(f"scrape_samples_scraped{{{TARGET}}}", "{{instance}}"),
         ),
         timeseries(

@@ -10,12 +10,13 @@ from deploy.generator.dashboards.panels import (
     Panel,
     Query,
     Scale,
+    counts,
     money,
+    number,
     row,
     share,
     stat,
     states,
-    timeseries,
 )
 from deploy.generator.dashboards.promql import (
     LIVE,
@@ -47,17 +48,15 @@ def _now() -> list[Panel]:
     queued = jobs("queued")
     return [
         row("Now"),
-        stat(
+        number(
             "Running jobs",
             "Running jobs of the chosen providers.",
-            "short",
             Query(f"sum({jobs('running')})", "running"),
             scale=Scale("green"),
         ),
-        stat(
+        number(
             "Queued jobs",
             "Jobs that wait for accelerators.",
-            "short",
             Query(f"sum({queued})", "queued"),
             scale=Scale("text", ((1, "yellow"),)),
         ),
@@ -68,10 +67,9 @@ def _now() -> list[Panel]:
             Query(f"max(pool:trainfleet_queue_age:max{{{P}}})\nor sum({queued}) == 0", "wait"),
             scale=Scale("text", ((1800, "yellow"), (3600, "red"))),
         ),
-        stat(
+        number(
             "Failed in the last hour",
             "Jobs that failed within the last hour.",
-            "short",
             Query(f'sum(workspace:trainfleet_jobs_finished:increase1h{{{P}, status="failed"}})', "failed"),
             scale=Scale("text", ((1, "orange"), (10, "red"))),
             decimals=0,
@@ -83,16 +81,14 @@ def _now() -> list[Panel]:
             Query(f"sum({once('provider', f'trainfleet_provider_up{{{P}}}')} == bool 0)", "down"),
             scale=BAD_ABOVE_ZERO,
         ),
-        stat(
+        number(
             "Free accelerators",
             "Free accelerators of pools. Nested pools count once.",
-            "short",
             Query(f"sum(provider:trainfleet_accelerators_free:sum{{{P}}})", "free"),
         ),
-        stat(
+        number(
             "Held accelerators",
             "Accelerators that jobs hold, including jobs that start or stop and reservations after the end.",
-            "short",
             Query(provider_sum("held"), "held"),
         ),
         stat(
@@ -102,17 +98,15 @@ def _now() -> list[Panel]:
             Query(f"{provider_sum('used')}\n/ ({provider_sum('used')} + {provider_sum('wasted')})", "utilization"),
             scale=IDLE_TO_BUSY,
         ),
-        stat(
+        number(
             "Held but idle",
             "Accelerators of jobs whose utilization is below the idle threshold (5 % by default).",
-            "short",
             Query(provider_sum("idle"), "idle"),
             scale=Scale("green", ((1, "orange"), (16, "red"))),
         ),
-        stat(
+        number(
             "Held but unmeasured",
             "Accelerators of jobs without a known utilization. They count neither as used nor as idle.",
-            "short",
             Query(provider_sum("unmeasured"), "unmeasured"),
         ),
         money(
@@ -134,27 +128,24 @@ def _over_time() -> list[Panel]:
     used, wasted = (f"sum {by} (provider:trainfleet_{what}_accelerators:sum{{{P}}})" for what in ("used", "wasted"))
     return [
         row("Over time"),
-        timeseries(
+        counts(
             "Live jobs by status",
             "Jobs that have not finished. A provider that fails disappears from here and from every sum after a few "
             "polls. The panel Providers shows which one.",
-            "short",
             Query(f"sum by (status) ({jobs(LIVE)})", "{{status}}"),
             stacked=True,
             colors=STATUS_COLORS,
         ),
-        timeseries(
+        counts(
             "Jobs finished in the last hour",
             "Jobs that finished within the last hour, by status.",
-            "short",
             Query(f"sum by (status) ({_FINISHED})", "{{status}}"),
             colors=STATUS_COLORS,
         ),
-        timeseries(
+        counts(
             "Use of held accelerators",
             "Used is held times utilization, and wasted is the rest. Unmeasured are those of jobs without a known "
             "utilization. The three add up to the held accelerators.",
-            "short",
             *(Query(provider_sum(what), what) for what in _SHARES),
             stacked=True,
             colors=_SHARES,
@@ -164,10 +155,9 @@ def _over_time() -> list[Panel]:
             "Utilization of measured jobs, weighted by the accelerators of each job.",
             Query(f"{used}\n/ ({used} + {wasted})", "{{provider}} · {{accelerator}}"),
         ),
-        timeseries(
+        counts(
             "Idle accelerators by workspace",
             "Accelerators of jobs whose utilization is below the idle threshold.",
-            "short",
             Query(
                 with_workspace(f"sum by (provider, workspace_id) (workspace:trainfleet_idle_accelerators:sum{{{P}}})"),
                 "{{provider}} · {{workspace_name}}",

@@ -9,7 +9,9 @@ from deploy.generator.dashboards.panels import (
     Query,
     Scale,
     bars,
+    counts,
     money,
+    number,
     row,
     share,
     stat,
@@ -94,10 +96,9 @@ def _total() -> list[Panel]:
             Query(hours(f"provider:trainfleet_badput_cost:per_hour{{{P}}}", "currency"), "{{currency}}"),
             scale=Scale("orange"),
         ),
-        stat(
+        number(
             "Faults",
             "Faults of jobs, of all causes.",
-            "short",
             Query(f"{faults}\nor 0 * sum({_PHASES}{{{P}}})", "faults"),
             scale=Scale("green", ((1, "orange"),)),
             decimals=0,
@@ -114,10 +115,9 @@ def _total() -> list[Panel]:
 def _time() -> list[Panel]:
     return [
         row("Where the time went"),
-        timeseries(
+        counts(
             "Accelerators by phase",
             "Accelerators of jobs by phase. Accelerators of queued jobs are requested, not held.",
-            "short",
             Query(f"sum by (phase) ({_PHASES}{{{P}}})", "{{phase}}"),
             stacked=True,
             colors=_COLORS,
@@ -264,10 +264,9 @@ def _queue() -> list[Panel]:
             nine_in_ten("startup"),
             width=8,
         ),
-        timeseries(
+        counts(
             "Why jobs wait",
             "Queued jobs by the cloud's reason code. Jobs without a reason do not count.",
-            "short",
             Query(f"count by (provider, reason) ({reasons})", "{{provider}} · {{reason}}"),
             stacked=True,
             width=8,

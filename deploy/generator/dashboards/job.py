@@ -10,7 +10,9 @@ from deploy.generator.dashboards.panels import (
     Panel,
     Query,
     Scale,
+    counts,
     money,
+    number,
     row,
     stat,
     states,
@@ -153,10 +155,9 @@ def _facts() -> list[Panel]:
             text="name",
             width=3,
         ),
-        stat(
+        number(
             "Held accelerators",
             "Accelerators that the job holds now, by model.",
-            "short",
             Query(
                 f"sum by (accelerator, accelerator_model) (job:trainfleet_held_accelerators:sum{{{_ONE}}})",
                 "{{accelerator}} {{accelerator_model}}",
@@ -171,10 +172,9 @@ def _facts() -> list[Panel]:
             Query(of_job("duration_seconds", _ONE), "duration"),
             width=3,
         ),
-        stat(
+        number(
             "Restarts",
             "Restarts so far, and the allowed number if the cloud reports it.",
-            "short",
             Query(f"max(trainfleet_job_restarts_total{{{_ONE}}})", "so far"),
             Query(of_job("restarts_allowed", _ONE), "allowed"),
             text="value_and_name",
@@ -229,18 +229,16 @@ def _facts() -> list[Panel]:
             width=12,
             height=7,
         ),
-        timeseries(
+        counts(
             "Restarts",
             "Restarts of the job within each interval of the graph.",
-            "short",
             Query(f"max(increase(trainfleet_job_restarts_total{{{_ONE}}}[$__rate_interval]))", "restarts"),
             width=6,
             height=7,
         ),
-        timeseries(
+        counts(
             "Accelerators",
             "Held accelerators, and used ones: held times utilization.",
-            "short",
             Query(_CARDS, "held"),
             Query(_CARDS.replace("held", "used"), "used"),
             width=6,

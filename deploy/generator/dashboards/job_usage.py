@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from deploy.generator.dashboards.panels import IDLE_TO_BUSY, Panel, Query, Scale, bars, row, share, stat, timeseries
+from deploy.generator.dashboards.panels import (
+    IDLE_TO_BUSY,
+    Panel,
+    Query,
+    Scale,
+    bars,
+    counts,
+    number,
+    row,
+    share,
+    stat,
+    timeseries,
+)
 from deploy.generator.dashboards.promql import P, info, of_job, once
 from deploy.generator.dashboards.tables import Column, table
 from deploy.generator.rules_signals import POWER, SHARE
 
 _ONE = f'{P}, job_id="$job_id"'
 _PODS = f'{_ONE}, pod_id=~"$pod"'
-_ON_POD = "on (provider, job_id, pod_id)"
 
 
 def _job(family: str, legend: str, by: str = "") -> Query:
@@ -43,10 +54,9 @@ USAGE: list[Panel] = [
         _job("cpu_utilization_ratio", "CPU"),
         _job("memory_utilization_ratio", "memory"),
     ),
-    timeseries(
+    counts(
         "CPU cores",
         "CPU cores that the job uses and requests. Not every source reports them.",
-        "short",
         _job("cpu_usage_cores", "used"),
         _job("requested_cpu_cores", "requested"),
         width=6,
@@ -106,10 +116,9 @@ USAGE: list[Panel] = [
         Query(f"max({POWER}{{{_ONE}}})", "power"),
         width=6,
     ),
-    stat(
+    number(
         "Replaced pods",
         "Pods of the job that newer pods replaced, by role.",
-        "short",
         _job("replaced_pods", "{{role}}", "role"),
         text="value_and_name",
         width=6,
@@ -145,10 +154,9 @@ PODS: list[Panel] = [
         width=16,
         height=8,
     ),
-    timeseries(
+    counts(
         "Pods by status",
         "Current pods of the job, by role and status.",
-        "short",
         _job("pods", "{{role}} · {{status}}", "role, status"),
         stacked=True,
         width=8,
@@ -163,11 +171,10 @@ PODS: list[Panel] = [
         "Share of the accelerator memory of a pod that is used.",
         _pod("accelerator_memory_utilization_ratio"),
     ),
-    timeseries(
+    counts(
         "Work compared with the other pods",
         "Power times utilization of a pod, divided by the median of the job's pods. A pod that falls below its own "
         "past is a straggler.",
-        "short",
         Query(f"max by (pod_id) (last_over_time({SHARE}{{{_PODS}}}[10m]))", "{{pod_id}}"),
         width=24,
         height=6,
@@ -224,10 +231,9 @@ DEVICES: list[Panel] = [
         "watt",
         _device("power_watts"),
     ),
-    timeseries(
+    counts(
         "Device health",
         "1 if the cloud calls the accelerator healthy, 0 if not. Only if `usage.profiling` names `health`.",
-        "short",
         _device("healthy"),
         limits=(0, 1),
     ),

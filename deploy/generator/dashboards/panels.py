@@ -124,6 +124,16 @@ def share(title: str, description: str, *queries: Query, **options: Any) -> Pane
     return timeseries(title, description, "percentunit", *queries, limits=(0, 1), **options)
 
 
+def counts(title: str, description: str, *queries: Query, **options: Any) -> Panel:
+    """Return a graph of numbers of objects; options as in `timeseries`."""
+    return timeseries(title, description, "short", *queries, **options)
+
+
+def number(title: str, description: str, *queries: Query, **options: Any) -> Panel:
+    """Return a panel with a current number of objects; options as in `stat`."""
+    return stat(title, description, "short", *queries, **options)
+
+
 def money(title: str, description: str, query: Query, **options: Any) -> Panel:
     """Return a panel with the current amount in each currency; options as in `stat`."""
     return stat(title, description, "none", query, text="value_and_name", decimals=0, **options)

@@ -11,10 +11,11 @@ from deploy.generator.dashboards.panels import (
     Panel,
     Query,
     Scale,
+    counts,
+    number,
     row,
     share,
     stat,
-    timeseries,
 )
 from deploy.generator.dashboards.pools_queue import BY, NAME, NODES, QUEUE, SOME, USERS, amount, of_pool
 from deploy.generator.dashboards.promql import ON_POOL, P, info, once, with_pool
@@ -52,10 +53,9 @@ def _now() -> list[Panel]:
     allocated, capacity = _top("allocated_accelerators").expr, _top("capacity_accelerators").expr
     return [
         row("Chosen providers now"),
-        stat(
+        number(
             "Capacity",
             "Accelerators of all pools. Nested pools count once.",
-            "short",
             _top("capacity_accelerators"),
         ),
         stat(
@@ -66,24 +66,21 @@ def _now() -> list[Panel]:
             scale=ROOM_TO_FULL,
         ),
         stat("Free", "Accelerators that no workload holds.", "short", _top("accelerators_free")),
-        stat(
+        number(
             "Free in fragments",
             "Free accelerators on partly used nodes. Jobs that need whole nodes cannot use them.",
-            "short",
             _top("accelerators_fragmented"),
             scale=Scale("text", ((8, "yellow"),)),
         ),
-        stat(
+        number(
             "Queued",
             "Accelerators that queued workloads request.",
-            "short",
             _top("queued_accelerators"),
             scale=Scale("text", ((1, "yellow"),)),
         ),
-        stat(
+        number(
             "Abnormal nodes",
             "Abnormal nodes of ModelArts pools. Nested pools count once.",
-            "short",
             Query(f"sum({once(BY, _ABNORMAL)} and {ON_POOL} {_TOP_LEVEL})", "abnormal"),
             scale=BAD_ABOVE_ZERO,
         ),
@@ -129,10 +126,9 @@ def _pools() -> list[Panel]:
             Query(with_pool(_ALLOCATION), NAME),
             scale=Scale("text", ((0.95, "red"),)),
         ),
-        timeseries(
+        counts(
             "Free accelerators",
             "Accelerators of each pool that no workload holds.",
-            "short",
             Query(with_pool(amount("accelerators_free")), NAME),
         ),
         share(
@@ -140,10 +136,9 @@ def _pools() -> list[Panel]:
             "Utilization of the accelerators of each pool, as the cloud measures it.",
             Query(with_pool(once(f"{BY}, accelerator", _usage())), NAME + " · {{accelerator}}"),
         ),
-        timeseries(
+        counts(
             "Free in fragments",
             "Free accelerators of each pool on partly used nodes. Jobs that need whole nodes cannot use them.",
-            "short",
             Query(with_pool(amount("accelerators_fragmented")), NAME),
         ),
         share(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.generator.dashboards.panels import ROOM_TO_FULL, Panel, Query, Scale, row, timeseries
+from deploy.generator.dashboards.panels import ROOM_TO_FULL, Panel, Query, Scale, counts, row, timeseries
 from deploy.generator.dashboards.promql import ON_JOB, P, info, job_info, of_job, once, with_pool
 from deploy.generator.dashboards.tables import Column, table
 
@@ -30,10 +30,9 @@ def _queue() -> list[Panel]:
     )
     return [
         row("Queue"),
-        timeseries(
+        counts(
             "Queued accelerators",
             "Accelerators that queued workloads of each pool request. The values of a parent include its nested pools.",
-            "short",
             Query(with_pool(amount("queued_accelerators")), NAME),
         ),
         timeseries(
@@ -60,20 +59,18 @@ def _queue() -> list[Panel]:
             ],
             sort="Waiting for",
         ),
-        timeseries(
+        counts(
             "Workloads by type",
             "Workloads that are neither queued nor finished, including those that are not training jobs. The values of "
             "a parent include its nested pools.",
-            "short",
             Query(
                 with_pool(_workloads("provider, pool_id, workload_type", "queued|succeeded|failed|stopped", "!~")),
                 NAME + " · {{workload_type}}",
             ),
         ),
-        timeseries(
+        counts(
             "Queued workloads",
             "Workloads that wait in each pool. The values of a parent include its nested pools.",
-            "short",
             Query(with_pool(_workloads("provider, pool_id", "queued")), NAME),
         ),
     ]
@@ -111,20 +108,18 @@ def _nodes() -> list[Panel]:
     status = info(by, "status", f"trainfleet_node_status{{{SOME}}}")
     return [
         row("Nodes"),
-        timeseries(
+        counts(
             "Nodes by condition",
             "Nodes of ModelArts pools. Available nodes are healthy, but may be in use.",
-            "short",
             Query(
                 with_pool(f"{once(f'{BY}, status', f'trainfleet_pool_nodes{{{SOME}}}')} > 0"),
                 NAME + " · {{status}}",
             ),
             width=8,
         ),
-        timeseries(
+        counts(
             "Empty nodes",
             "Nodes of PAI quotas without workloads.",
-            "short",
             Query(with_pool(of_pool("empty_nodes")), NAME),
             width=8,
         ),
