@@ -5,13 +5,14 @@ An input is a status, headers and a body as in HTTP, with bare line ends.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import cache
 
 import httpx
 
-from fuzz.loop import run
 from trainfleet_exporter.errors import BadAnswer, CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai import api as pai
 from trainfleet_exporter.providers.aws_sagemaker import api as sagemaker
@@ -31,7 +32,7 @@ def answer(data: bytes) -> None:
     fields = [(name.strip() or "x", value.strip()) for name, _, value in (line.partition(":") for line in lines)]
     headers = httpx.Headers([(name.encode("ascii", "replace"), value.encode("latin-1")) for name, value in fields])
     try:
-        plain = run(_read(body, headers.get("content-encoding", "")))
+        plain = _runner().run(_read(body, headers.get("content-encoding", "")))
     except BadAnswer as error:
         _check_printable(error)
         return
@@ -42,6 +43,12 @@ def answer(data: bytes) -> None:
         verdict = judge(response)
         if verdict is not None:
             _check_printable(verdict)
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    """One event loop for all inputs: a new one for each would take longer than most inputs."""
+    return asyncio.Runner()
 
 
 def _check_printable(error: CloudError) -> None:

@@ -49,11 +49,6 @@ def untrue_numbers(page: Page) -> Iterator[str]:
             yield f"{words(key)} is {value}: ratios are 0 to 1"
 
 
-def like(page: Page, family: str) -> str:
-    """Return the first series of a family, whose labels show which one a sample lacks."""
-    return "; ".join(sorted(words(key) for key in page.shown if key[0] == family)[:_MOST_ALIKE])
-
-
 class ContractChecks(ProviderCase):
     """Checks of a good page."""
 
@@ -80,8 +75,8 @@ class ContractChecks(ProviderCase):
             key = _key(series)
             found = page.shown.get(key)
             if found is None:
-                alike = like(page, key[0]) or "none of its family"
-                complaints.append(f"{series} is not on the page, which has {alike}")
+                alike = "; ".join(sorted(words(one) for one in page.shown if one[0] == key[0])[:_MOST_ALIKE])
+                complaints.append(f"{series} is not on the page, which has {alike or 'none of its family'}")
             elif not math.isclose(found, value, rel_tol=1e-9):
                 complaints.append(f"{series} is {found}, where the cloud says {value}")
         complain(complaints, "look for a unit that was not translated, or a field that is read under another name")
