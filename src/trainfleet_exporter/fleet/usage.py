@@ -71,10 +71,10 @@ class NewestReadings:
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Take over readings."""
-        begun, found, length = self._begun, self.found, self._length
+        begun, found, length, first, last = self._begun, self.found, self._length, self._first, self._until
         for key, time, value in readings:
-            is_usable = value is not None and self._first <= time <= self._until and len(key) == length
-            if is_usable and key not in found and begun.get(key[0], math.inf) <= time:
+            is_usable = value is not None and first <= time <= last and len(key) == length and key not in found
+            if is_usable and begun.get(key[0], math.inf) <= time:
                 found[key] = time, value
                 self.points += 1
             else:
@@ -154,7 +154,7 @@ class FamilyReadings:
 
     def since(self, since: float, begun: Mapping[str, float]) -> FamilyReadings:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
-        if self.oldest >= since and all(begun.get(owner, math.inf) <= self.oldest for owner in self._owners):
+        if begun.keys() >= self._owners and self.oldest >= max(since, 0.0, *map(begun.__getitem__, self._owners)):
             return self
         rows = {key: row for key, row in self.rows.items() if key[0] in begun and row[1] >= max(since, begun[key[0]])}
         return FamilyReadings(self.family, rows, self.accelerator)

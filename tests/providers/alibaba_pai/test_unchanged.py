@@ -64,6 +64,21 @@ def test_a_machine_type_that_changed_changes_its_jobs(run: Run) -> None:
     run(cloud, steps)
 
 
+def test_empty_list_of_machine_types_replaces_none(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceId="", JobSpecs=MACHINE)]
+    cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
+
+    async def steps(fleet: Fleet) -> None:
+        for _ in range(2):
+            await fleet.exporter.poll_once()
+            assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 12
+            cloud.ecs_specs = []
+            await asyncio.sleep(6 * 3600 + 1)
+
+    run(cloud, steps)
+
+
 def test_pods_that_cannot_be_used_are_counted_at_every_poll(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]

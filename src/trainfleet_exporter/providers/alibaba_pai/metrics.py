@@ -214,16 +214,6 @@ class Feed:
         return name if self.statistics == STATISTICS else f"{name} {self.statistics[0]}"
 
     @property
-    def namespace(self) -> str:
-        """Where it is."""
-        return QUOTA if self.level == "pool" else DLC
-
-    @property
-    def named_by(self) -> str:
-        """The dimension that names its resources."""
-        return "quotaId" if self.level == "pool" else "jobId"
-
-    @property
     def of_accelerators(self) -> bool:
         """Whether jobs without accelerators have no points of it."""
         return all(family.of_accelerators for family in self.targets)

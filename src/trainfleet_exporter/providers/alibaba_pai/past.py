@@ -171,8 +171,8 @@ class PaiPast(Past):
         metrics = [each for each in usage.METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
         by_job, by_monitor = (self._owners(source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
         calls = [PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)]
-        for namespace in (DLC, QUOTA):
-            asked = [each for each in self._feeds if each.namespace == namespace]
+        for is_of_pools in (False, True):
+            asked = [each for each in self._feeds if (each.level == "pool") is is_of_pools]
             calls.append(PastUsage(self, CLOUDMONITOR, asked, by_monitor, self._points).calls(day))
         yield chain(*calls)
 

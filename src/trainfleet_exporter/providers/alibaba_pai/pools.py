@@ -73,6 +73,7 @@ class QuotaRow(Row):
     parent_quota_id: str | None = None
     status: str | None = None
     gpu_type: str | None = field(name="GPUType", default=None)
+    gmt_created_time: str | None = None
     quota_config: QuotaConfig | None = None
     quota_details: QuotaDetails | None = None
 
@@ -167,6 +168,8 @@ class Quota(Struct, frozen=True):
     name: str
     model: str
     workload_types: tuple[str, ...]
+    created: float = 0.0
+    """Unix time. Usage from before it is of an earlier quota with the same name."""
 
 
 def quota(row: QuotaRow) -> Quota:
@@ -177,6 +180,7 @@ def quota(row: QuotaRow) -> Quota:
         name=row.quota_name or "",
         model="" if quantity(capacity.gpu) is None else row.gpu_type or "",
         workload_types=tuple(dict.fromkeys(name.lower() for name in types or () if name)) or (JOBS,),
+        created=utc_time(row.gmt_created_time) or 0.0,
     )
 
 

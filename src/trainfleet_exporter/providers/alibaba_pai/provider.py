@@ -16,8 +16,6 @@ from trainfleet_exporter.providers.alibaba_pai.usage import CLOUDMONITOR, JOB_ME
 from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 
-_FREE_CALLS = {"cloudmonitor": 1_000_000}
-"""DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 """Jobs in these states use something."""
 
@@ -33,11 +31,12 @@ class AlibabaPai:
         self._api = api = Api(config, context, cloudmonitor=by_cloudmonitor)
         self.identity, self.endpoints = api.identity, api.endpoints
         fleet = Workspaces(config, context, STATES)
+        interval = usage.effective_interval(every)
         sources = JobSources(
             fleet,
             in_bulk=lambda job: usage.source_of(job) == CLOUDMONITOR,
             measured=_MEASURED,
-            interval=usage.effective_interval(every),
+            interval=interval,
         )
         pools = Pools(api, config, fleet)
         jobs = Jobs(api, config, fleet, pools.models)
@@ -49,7 +48,6 @@ class AlibabaPai:
             topic = Usage(api, config, fleet, pools.quotas, sources=sources, deny=context.settings.metrics.deny)
             self.collectors += collectors_of([topic], chosen, every)
         if usage.enabled and usage.source in ("auto", JOB_METRICS):
-            interval = usage.effective_interval(every)
             self.collectors.append(collector_of_job_metrics(api, fleet, interval, sources, max_jobs=usage.max_jobs))
 
     async def aclose(self) -> None:
@@ -69,6 +67,7 @@ PLATFORM = Platform(
     build=AlibabaPai,
     permissions=PERMISSIONS,
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
-    free_calls=_FREE_CALLS,
+    # DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account.
+    free_calls={"cloudmonitor": 1_000_000},
     past=_past,
 )

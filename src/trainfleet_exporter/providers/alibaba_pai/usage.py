@@ -137,13 +137,15 @@ class JobMetrics(Row):
 def readings(feed: Feed, points: Sequence[object], owner: Callable[[Point], str]) -> Iterator[Reading]:
     """Yield the reading of each point. A key that lacks a part ends before it. `owner` returns whose a point is."""
     devices = [key for key in feed.metric.keys if is_device_key(key)]
+    has_devices, has_pods = feed.level == "device", feed.level in ("pod", "device")
     statistics = [each for name in feed.statistics for each in (name, name.lower())]
     for given in points:
         point: Point = given if isinstance(given, dict) else {}
         key: Key = (owner(point),)
-        if feed.level in ("pod", "device"):
-            key = (*key, _first(point, POD_KEYS, text_of) or "")
-        if feed.level == "device":
+        if has_pods:
+            pod = point.get(POD_KEYS[0])
+            key = (*key, pod if type(pod) is str and pod else _first(point, POD_KEYS, text_of) or "")
+        if has_devices:
             named = devices if feed.metric.keys else filter(is_device_key, point)
             key = (*key, "/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu")
         if "" in key:
@@ -210,8 +212,9 @@ async def read_points(
     points of a range (DescribeMetricList), in milliseconds; and Period. `names` are the resources; none: all.
     """
     operation = "DescribeMetricList" if "EndTime" in times else "DescribeMetricLast"
-    query = {"Namespace": feed.namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
-    if asked := [{feed.named_by: name} for name in names]:
+    namespace, named_by = (QUOTA, "quotaId") if feed.level == "pool" else (DLC, "jobId")
+    query = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
+    if asked := [{named_by: name} for name in names]:
         query["Dimensions"] = json.dumps(asked, separators=(",", ":"))
     tokens, empty = set[str](), 0
     for _ in range(_MOST_PAGES):
@@ -357,7 +360,7 @@ class Usage:
 
     async def _serve_pools(self, space: Space) -> None:
         quotas = await self._quotas.get()
-        space.served, space.due = dict.fromkeys(quotas, 0.0), bool(quotas)
+        space.served, space.due = _begun(quotas), bool(quotas)
         space.owner = quota_of({key: quota.name for key, quota in quotas.items()})
 
     async def _read(self, space: Space, part: Part) -> None:
@@ -384,7 +387,7 @@ class Usage:
         shown: Callable[[Sequence[FamilyReadings]], Sequence[object]],
     ) -> None:
         def begun() -> Mapping[str, float]:
-            return dict.fromkeys(self._fleet.live, 0.0) if space is self._jobs else space.served or {}
+            return dict.fromkeys(self._fleet.live, 0.0) if space is self._jobs else _begun(self._quotas.value)
 
         age, clock = self._fleet.max_data_age, self._fleet.clock
         await publish_fresh(part, columns, shown, begun=begun, max_data_age=age, clock=clock)
@@ -441,6 +444,10 @@ class Usage:
             space.logged.add(cause)
             facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
             log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
+
+
+def _begun(quotas: Mapping[str, Quota]) -> Mapping[str, float]:
+    return {quota_id: quota.created for quota_id, quota in quotas.items()}
 
 
 # GetJobMetrics.

@@ -330,6 +330,23 @@ def test_pools_come_by_id_or_by_a_name_that_only_one_has(run: Run) -> None:
     run(cloud, steps)
 
 
+def test_new_quota_of_an_old_name_has_no_older_usage(run: Run) -> None:
+    cloud = Cloud()
+    cloud.quotas = [{"QuotaId": "new", "QuotaName": "one", "GmtCreatedTime": at(-30)}]
+    cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions="quotaName")]
+    point = {"timestamp": int((START - 60) * 1000), "Average": 50, "quotaName": "one"}
+    cloud.points["QUOTA_CPU_UTIL"] = [point]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="new"}') is None
+        point["timestamp"] = int(START * 1000)
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="new"}') == 0.5
+
+    run(cloud, steps)
+
+
 def test_quotas_that_cannot_be_listed_fail_their_metrics_only(run: Run) -> None:
     cloud = monitored_world()
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListQuotas" else None

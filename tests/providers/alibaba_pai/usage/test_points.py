@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
-from trainfleet_exporter.families.usage import USAGE_FAMILIES, Quantity
+from trainfleet_exporter.families.usage import Quantity
 from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
-    FAMILIES,
     JOB_FAMILIES,
     UNITS,
     Choice,
@@ -24,7 +23,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     MetricMeta,
     base_units,
     feeds,
-    is_device_key,
 )
 from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
 from trainfleet_exporter.transport.payload import decode_value
@@ -177,8 +175,7 @@ def _collected(feed: Feed) -> NewestReadings:
 
 
 def _take(feed: Feed, newest: NewestReadings, points: Iterable[object]) -> None:
-    for reading in readings(feed, _decoded(points), job_of):
-        newest.put(*reading)
+    newest.take(readings(feed, _decoded(points), job_of))
 
 
 def _columns(feed: Feed, newest: NewestReadings) -> Sequence[FamilyReadings]:
@@ -263,27 +260,11 @@ def test_dimensions_say_what_a_metric_is_of(dimensions: str, name: str, level: s
     assert _metric({"MetricName": name, "Dimensions": dimensions}).level == level
 
 
-def test_dimension_that_identifies_cards() -> None:
-    keys = ["gpuId", "gpu", "cardIndex", "device", "NPU", "nodeGpuType", "gpuModel", "gpuCount", "jobId", "nodeId", "x"]
-    assert [key for key in keys if is_device_key(key)] == ["gpuId", "gpu", "cardIndex", "device", "NPU"]
-
-
 @pytest.mark.parametrize(
     ("periods", "period"), [("60,300", 60), ("15,60", 60), ("300,900", 300), ("15", 15), ("", None), ("a, 60 ", 60)]
 )
 def test_the_period_is_a_minute_or_what_is_next_to_it(periods: str, period: int | None) -> None:
     assert _metric({"MetricName": "X", "Periods": periods}).period == period
-
-
-def test_every_family_of_the_table_is_one_that_is_exposed() -> None:
-    exposed = {family.name.removeprefix("trainfleet_") for family in USAGE_FAMILIES}
-    of_disks_or_sources = {"job_usage_info", "job_usage_timestamp_seconds"}
-    assert FAMILIES.keys() <= exposed
-    assert exposed - FAMILIES.keys() - of_disks_or_sources == {
-        "pool_disk_utilization_ratio",
-        "pool_disk_capacity_bytes",
-        "pool_disk_available_bytes",
-    }
 
 
 def test_point_of_an_unknown_pod_leaves_no_sum() -> None:
