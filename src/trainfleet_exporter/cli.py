@@ -83,8 +83,9 @@ class _Commands(click.Group):
         known = {name for option in command.params for name in option.opts} | _HELP
         for name in (name for name in (word.partition("=")[0] for word in flags) if name not in known):
             whose = [owner for owner, params in owners.items() if any(name in option.opts for option in params)]
-            near = [f'; did you mean "{other}"?' for other in difflib.get_close_matches(name, known, 1)]
-            hint = f", which is a flag of {', '.join(whose)}" if whose else "".join(near)
+            near = difflib.get_close_matches(name, known, 1) or [flag for flag in known if flag.startswith(f"-{name}")]
+            hint = f'; did you mean "{near[0]}"?' if len(near) == 1 else ""
+            hint = f", which is a flag of {', '.join(whose)}" if whose else hint
             inner = click.Context(command, parent=ctx, info_name=command.name) if words else ctx
             inner.fail(f'unknown flag "{_plain(name)}"{hint}')
         if forgotten:
@@ -289,6 +290,7 @@ def once(options: Options, signals: Signals) -> int:
     async def run() -> bool:
         exporter = Exporter(config, installed_platforms(), shard=options["shard"])
         try:
+            exporter.announce()
             succeeded = await exporter.poll_once()
             text = await exporter.text()
             if sys.stdout is not None:  # closed where only the exit code is wanted

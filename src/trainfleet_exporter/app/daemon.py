@@ -44,7 +44,6 @@ class WebSettings:
     telemetry_path: str = "/metrics"
     enable_lifecycle: bool = False
     max_connections: int = MAX_CONNECTIONS
-    """The maximum at a time."""
     notice: str = ""
     """A notice at the top of the status page."""
     access: Access | None = None

@@ -107,8 +107,6 @@ class Exporter:
 
     async def poll_once(self) -> bool:
         """Poll every collector once. Returns whether all succeeded. Cancelled polls do not count as failed."""
-        if not self._is_announced:
-            self.announce()
         runners = self.runners
         if not runners:
             return True

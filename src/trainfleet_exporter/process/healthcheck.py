@@ -24,7 +24,6 @@ from trainfleet_exporter.process.arguments import Checked, flag, found, refused
 _URL = "http://127.0.0.1:10075/-/healthy"
 SECONDS = 3.0
 """Seconds that connecting and answering may take together."""
-_LONGEST_LINE = 1000
 _ALIVE = {
     200: "healthy",
     401: "healthy: it runs and requires a password (HTTP 401)",  # the web config has users
@@ -87,7 +86,7 @@ def _ask(url: SplitResult, options: Mapping[str, Any]) -> int:
     request = f"GET {target} HTTP/1.1\r\nHost: {url.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     with sock, sock if is_plain else _in_tls(sock, host, options) as asking, asking.makefile("rb") as answer:
         asking.sendall(request.encode("ascii"))
-        words = answer.readline(_LONGEST_LINE).split()
+        words = answer.readline(1000).split()
     if not words:
         raise OSError(None, "the connection was closed without an answer")
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():

@@ -22,11 +22,11 @@ from functools import partial
 from typing import Any, TextIO
 
 from trainfleet_exporter.errors import CloudError, TrainfleetError
-from trainfleet_exporter.process.redaction import redact
+from trainfleet_exporter.process.redaction import LONGEST_TRACE, redact
 
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
 _FRAMES = 30
-"""The innermost frames of each exception that are shown."""
+"""The innermost frames of each exception, where all frames would be longer than `LONGEST_TRACE`."""
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,10 @@ def describe(error: BaseException) -> str:
 
 def format_traceback(error: BaseException) -> str:
     """Return Python's own traceback with causes and groups, redacted."""
-    return redact("".join(traceback.format_exception(error, limit=-_FRAMES)).rstrip())
+    text = "".join(traceback.format_exception(error)).rstrip()
+    if len(text) > LONGEST_TRACE:
+        text = "".join(traceback.format_exception(error, limit=-_FRAMES)).rstrip()
+    return redact(text)
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, Any]:

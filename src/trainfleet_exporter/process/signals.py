@@ -74,8 +74,7 @@ class Signals:
         return 0
 
     def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that ends without a signal. A signal cancels it: its `finally` blocks run, then this raises
-        KeyboardInterrupt."""
+        """Run a coroutine that ends without a signal. A signal cancels it, and this raises KeyboardInterrupt."""
 
         async def main() -> T:
             task = asyncio.create_task(work)
