@@ -50,9 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=101, help="the first seed (default: 101)")
     parser.add_argument("--slots", type=int, default=3, help="slots for jobs of each source (default: 3)")
     parser.add_argument("--kept", type=Path, default=None, help="folder of the results of weeks")
-    parser.add_argument("--processes", type=int, default=2, help="how many weeks at a time (default: 2)")
     asked = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as name, multiprocessing.Pool(asked.processes) as workers:
+    with tempfile.TemporaryDirectory() as name, multiprocessing.Pool(2) as workers:
         kept = asked.kept or Path(name)
         kept.mkdir(parents=True, exist_ok=True)
         result, seeds = Result(), range(asked.first, asked.first + asked.weeks)

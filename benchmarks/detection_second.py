@@ -25,7 +25,6 @@ MEANINGS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "TrainfleetPodStraggling": ((worlds.STRAGGLER,), (worlds.HANG,)),
     "TrainfleetJobSlowed": ((worlds.SLOW,), (worlds.STRAGGLER, worlds.HANG)),
     "TrainfleetJobIdle": ((worlds.IDLE,), (worlds.HANG,)),
-    "TrainfleetJobStuck": ((worlds.IDLE,), (worlds.HANG, worlds.STUCK, worlds.LOOP)),
     "TrainfleetJobQueuedTooLong": ((worlds.QUEUED, worlds.STUCK), ()),
     "TrainfleetJobFailed": ((worlds.FAILED,), ()),
     "TrainfleetJobRestartStorm": ((worlds.LOOP,), (worlds.PLATFORM,)),

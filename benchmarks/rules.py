@@ -2,7 +2,8 @@
 
 It serves a page of running jobs and runs one Prometheus after the other on it, each with the rules of one folder. The
 first blocks of each contain a day of history, because rules with long windows cost more with it. It prints the seconds
-of evaluation in a minute and the number of recorded series.
+of evaluation in a minute, the CPU seconds of Prometheus in a minute, and the number of recorded series. Other work on
+the machine changes the CPU seconds less than the times.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ scrape_configs:
   - job_name: trainfleet-exporter
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
+_CPU = re.compile(r"^process_cpu_seconds_total (\S+)$", re.MULTILINE)
 _GROUP = re.compile(
     r'^prometheus_rule_group_(last_duration|interval)_seconds\{rule_group=".*;(.*)"\} (\S+)$', re.MULTILINE
 )
@@ -137,10 +139,11 @@ def _of_pod(random: Random, pod: str, number: int) -> Iterator[tuple[str, str, f
         yield f"pod_network_{way}_bytes_per_second", pod, 1e9 * random.gauss(1, 0.05)
 
 
-def measure(rules: Path, port: int, blocks: Path, minutes: float) -> tuple[Mapping[str, float], int, int]:
+def measure(rules: Path, port: int, blocks: Path, minutes: float) -> tuple[Mapping[str, float], float, int, int]:
     """Run a Prometheus with some rules on the page of a port.
 
-    Return the seconds of evaluation in a minute by rule group, the recorded series, and the scraped samples.
+    Return the seconds of evaluation in a minute by rule group, the CPU seconds of Prometheus in a minute, the recorded
+    series, and the scraped samples.
     """
     seen: defaultdict[str, list[float]] = defaultdict(list)
     intervals: dict[str, float] = {}
@@ -158,18 +161,21 @@ def measure(rules: Path, port: int, blocks: Path, minutes: float) -> tuple[Mappi
         with rig.running(command, log=folder / "log") as process:
             url = f"http://127.0.0.1:{own_port}"
             peers.wait_for(f"{url}/-/ready", process)
-            end = time.monotonic() + 60 * minutes
-            while time.monotonic() < end:
+            start = time.monotonic()
+            used = float(_CPU.findall(rig.get(f"{url}/metrics").decode())[0])
+            while time.monotonic() < start + 60 * minutes:
                 time.sleep(_LOOK_SECONDS)
-                for kind, group, value in _GROUP.findall(rig.get(f"{url}/metrics").decode()):
+                looked = rig.get(f"{url}/metrics").decode()
+                for kind, group, value in _GROUP.findall(looked):
                     if kind == "interval":
                         intervals[group] = float(value)
                     elif float(value) > 0:
                         seen[group].append(float(value))
+            cpu = 60 * (float(_CPU.findall(looked)[0]) - used) / (time.monotonic() - start)
             records = _now(url, f"count(last_over_time({_RECORDS}[11m]))")
             scraped = _now(url, "max(scrape_samples_scraped)")
     costs = {group: 60 / intervals[group] * sum(read) / len(read) for group, read in seen.items()}
-    return costs, records, scraped
+    return costs, cpu, records, scraped
 
 
 def _now(url: str, query: str) -> int:
@@ -207,8 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         create_blocks("openmetrics", "--quiet", str(samples), str(blocks))
         for each in asked.rules:
             title, _, folder = each.partition("=")
-            costs, records, scraped = measure(Path(folder), server.server_port, blocks, asked.minutes)
-            print(f"{title}: {sum(costs.values()):.2f} s a minute, {records:,} records of {scraped:,} samples")
+            costs, cpu, records, scraped = measure(Path(folder), server.server_port, blocks, asked.minutes)
+            spent = f"{sum(costs.values()):.2f} s and {cpu:.2f} CPU s a minute"
+            print(f"{title}: {spent}, {records:,} records of {scraped:,} samples")
             for group, cost in sorted(costs.items(), key=lambda item: -item[1]):
                 print(f"  {group}: {cost:.2f} s a minute", flush=True)
         server.shutdown()

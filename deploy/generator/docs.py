@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deploy.generator import docs_commands, docs_config, docs_detection, docs_metrics
+from deploy.generator import docs_commands, docs_config, docs_metrics
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -13,7 +13,6 @@ BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 _PAGES: Mapping[str, Callable[[], str]] = {
     "command-line.md": docs_commands.reference,
     "configuration.md": docs_config.reference,
-    "detection.md": docs_detection.reference,
     "metrics.md": docs_metrics.reference,
 }
 

@@ -6,6 +6,7 @@ from deploy.generator.rules_accelerators import PRICE
 from deploy.generator.rules_model import Alert, Group, of_a_job
 from deploy.generator.rules_readings import FRESH_USE, OLD
 from deploy.generator.rules_signals import (
+    BUSIEST,
     CPU,
     CPU_USUAL,
     EVICTIONS,
@@ -20,7 +21,6 @@ from deploy.generator.rules_signals import (
     USUAL_SHARE,
 )
 
-_USE = "job:trainfleet_accelerator_utilization:ratio"
 _BY = "by (provider, job_id, accelerator)"
 _ON = "on (provider, job_id, accelerator)"
 # `max`, because a job whose user name changed has two series until `bridge` has passed.
@@ -78,6 +78,8 @@ _STARTS = """\
   max by (provider, job_id) (changes(trainfleet_job_restarts_total[<starting_seconds>s])) > 0
 )"""
 
+_SLOWER = f"last_over_time({SHARE}[<bridge>]) / last_over_time({USUAL_SHARE}[<straggler_held>])"
+
 _JOB = "{{ with $labels.job_name }}{{ . }} ({{ $labels.job_id }}){{ else }}{{ $labels.job_id }}{{ end }}"
 _OWNER = "{{ or $labels.user_name $labels.user_id `an unknown user` }}"
 _REASON = (
@@ -94,6 +96,10 @@ _COST = (
     f"{PRICE}))` "
     "$labels.provider $labels.job_id) }} The job costs {{ . | first | value | printf `%.0f` }} "
     "{{ . | first | label `currency` }} an hour.{{ end }}"
+)
+_WORKED = (
+    "{{ with query (printf `max_over_time(job:trainfleet_accelerator_utilization:ratio{provider=%q,job_id=%q}[1d]) "
+    ">= 0.2` $labels.provider $labels.job_id) }} It worked within the last day, so it may hang.{{ end }}"
 )
 _NODE = (
     "{{ with query (printf `trainfleet_pod_info{provider=%q,job_id=%q,pod_id=%q}` $labels.provider $labels.job_id "
@@ -136,6 +142,8 @@ max {_BY} (avg_over_time({FRESH_USE}[<idle_window>])) < <idle_ratio>
 and {_ON}
 max {_BY} (last_over_time({FRESH_USE}[<bridge>]))
 unless on (provider, job_id)
+avg_over_time({BUSIEST}[<idle_window>]) >= <idle_ratio>
+unless on (provider, job_id)
 max by (provider, job_id) (trainfleet_job_holds_resources) == 0
 unless on (provider, job_id)
 {_PREPARES}
@@ -144,38 +152,15 @@ unless on (provider, job_id)
 {OLD}""",
             ),
             "warning",
-            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. A job "
-            "with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its start.",
+            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. No pod "
+            "has more. A job with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its "
+            "start.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
             "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>."
+            + _WORKED
             + _COST,
             "<idle_for>",
-            by_held=True,
-        ),
-        Alert(
-            "TrainfleetJobStuck",
-            of_a_job(
-                "JobStuck",
-                f"""\
-{_HELD}
-and {_ON}
-max {_BY} (max_over_time({FRESH_USE}[<stuck_window>])) < <idle_ratio>
-and {_ON}
-max {_BY} (count_over_time({FRESH_USE}[<stuck_window>])) >= <stuck_readings>
-and {_ON}
-max {_BY} (max_over_time({_USE}[<stuck_worked_within>] offset <stuck_window>)) >= <stuck_worked_ratio>
-{_RUNNING}
-{OLD}""",
-            ),
-            "warning",
-            "A running job has not used its accelerators for <stuck_window>. Its utilization was <stuck_worked_ratio> "
-            "or more within the <stuck_worked_within> before.",
-            f"The job {_JOB} runs but no longer uses its accelerators",
-            f"The job of {_OWNER} on {{{{ $labels.provider }}}} has not used its {{{{ $value }}}} "
-            "{{ $labels.accelerator }} accelerators for <stuck_window>. The job used them before. The cloud still "
-            "reports it as running." + _COST,
-            "<stuck_for>",
             by_held=True,
         ),
         Alert(
@@ -261,7 +246,13 @@ avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LA
             of_a_job(
                 "PodStraggling",
                 f"""\
-last_over_time({SHARE}[<bridge>]) / last_over_time({USUAL_SHARE}[<straggler_held>]) < <straggler_ratio>
+(
+  {_SLOWER} < <straggler_ratio>
+  and on (provider, job_id)
+  last_over_time({POWER}[<bridge>])
+  or
+  {_SLOWER} < <straggler_use_ratio>
+)
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}

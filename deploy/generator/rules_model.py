@@ -52,6 +52,18 @@ class Alert:
     flaps: bool = False
 
     @property
+    def subject(self) -> tuple[str, str] | None:
+        """The labels and the info family of the jobs or pools that an override selects; None for other alerts."""
+        if _OWNED in self.expr:
+            return JOB, "trainfleet_job_info"
+        return (POOL, "trainfleet_pool_info") if self.expr.endswith(_WHICH) else None
+
+    @property
+    def thresholds(self) -> set[str]:
+        """The names of the thresholds that decide when it fires, without those of the records that it reads."""
+        return names(self.expr + self.wait + self.label)
+
+    @property
     def label(self) -> str:
         """The label `severity`, a template of Prometheus."""
         most = "{{ if ge $value <critical_accelerators>.0 }}critical{{ else }}%s{{ end }}"
@@ -75,15 +87,10 @@ class Alert:
     @property
     def dashboard(self) -> str:
         """The URL of the dashboard that shows the object of the alert, with its variables set."""
-        variables = {"provider": "provider"}
-        if _OWNED in self.expr:
-            board = "job"
-            variables["job_id"] = "job_id"
-        elif self.expr.endswith(_WHICH):
-            board = "pools"
-            variables["pool"] = "pool_id"
-        else:
-            board = "fleet" if _OF_JOBS.match(self.name) else "exporter"
+        board, variables = "fleet" if _OF_JOBS.match(self.name) else "exporter", {"provider": "provider"}
+        if self.subject:
+            board, variable, label = _BOARDS[self.subject[0]]
+            variables[variable] = label
         query = "&".join(f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in variables.items())
         return f"<grafana_url>/d/trainfleet-{board}?{query}"
 
@@ -134,6 +141,7 @@ JOB_OWNERS = "workspace_id, pool_id, user_id, user_name"
 POOL = "provider, pool_id"
 
 _OWNED = f"* on ({JOB}) group_left (job_name, {JOB_OWNERS})"
+_BOARDS = {JOB: ("job", "job_id", "job_id"), POOL: ("pools", "pool", "pool_id")}
 _WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
 
 

@@ -16,6 +16,7 @@ LATEST = "20m"
 """The window in which the latest sample of a record of `BASELINES` is found."""
 POWER_LOW = "job:trainfleet_accelerator_power_low:watts"
 CPU = "job:trainfleet_busiest_pod_cpu:ratio"
+BUSIEST = "job:trainfleet_busiest_pod_utilization:ratio"
 CPU_USUAL = "job:trainfleet_busiest_pod_cpu_usual:ratio"
 EVICTIONS = "job:trainfleet_evictions:sum"
 QUIET = "job:trainfleet_quiet:timestamp_seconds"
@@ -126,14 +127,15 @@ count by ({JOB}) (max by ({_POD}) (trainfleet_pod_accelerator_utilization_ratio)
 def _usual_share() -> str:
     """Return the earlier share of pods that have just become slower.
 
-    The newest two samples do not count, because the pod may already have been slow.
+    The newest two samples do not count, because the pod may already have been slow. A pod that was slow for more than
+    36 minutes of 12 hours was not steady.
     """
     past = f"{SHARE}[<straggler_past>] offset 10m"
     return f"""\
 (
-  quantile_over_time(0.5, {past}) >= <straggler_least_ratio>
+  quantile_over_time(0.5, {past}) >= <straggler_least_ratio> <= 2 - <straggler_least_ratio>
   and
-  quantile_over_time(0.9, {past}) < (1 + <straggler_spread>) * quantile_over_time(0.1, {past})
+  quantile_over_time(0.9, {past}) < (1 + <straggler_spread>) * quantile_over_time(0.05, {past})
   and
   count_over_time({past}) >= <straggler_readings>
 )
@@ -175,6 +177,13 @@ SIGNAL_RECORDS = Group(
             f"(\n  max by ({JOB}) (trainfleet_pod_cpu_utilization_ratio)\n  or\n"
             f"  max by ({JOB}) (trainfleet_job_cpu_utilization_ratio)\n)\n{OLD}",
             "CPU utilization of the busiest pod of a job, only while its reading is new enough for alerts.",
+            _JOB,
+        ),
+        Record(
+            BUSIEST,
+            f"max by ({JOB}) (trainfleet_pod_accelerator_utilization_ratio)\n{OLD}",
+            "Utilization of the accelerators of the busiest pod of a job, only while its reading is new enough for "
+            "alerts.",
             _JOB,
         ),
         Record(

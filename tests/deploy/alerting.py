@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,12 +144,11 @@ def running_prometheus(
 
     With `short` thresholds, it scrapes and evaluates rules every second.
     """
-    tuning = rules.shipped()
-    thresholds = {**tuning.thresholds, **(short or {})}
+    shipped = rules.shipped()
+    tuning = replace(shipped, thresholds={**shipped.thresholds, **(short or {})})
     (folder / "rules").mkdir()
-    (folder / "rules" / "all.yaml").write_text(
-        rules.render(thresholds, tuning.prices, tuning.models, interval="1s" if short else INTERVAL), encoding="utf-8"
-    )
+    text = rules.render(tuning, interval="1s" if short else INTERVAL)
+    (folder / "rules" / "all.yaml").write_text(text, encoding="utf-8")
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
     if short:
         config["global"] = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), "1s")

@@ -27,10 +27,9 @@ from trainfleet_simulator.world.jobs import Job
 
 SHORT: Mapping[str, str | int] = {
     "bridge": "4s",
-    "stuck_window": "4s",
-    "stuck_readings": 2,
-    "stuck_worked_within": "1m",
-    "stuck_for": "1s",
+    "idle_window": "4s",
+    "idle_for": "1s",
+    "starting_seconds": 1,
 }
 _LEFT = 600
 """The job that the test lets hang would run for at least this many more seconds."""
@@ -99,20 +98,18 @@ def test_owner_is_notified_once_when_a_job_hangs_and_is_stopped(tmp_path: Path) 
         eventually(worked, what="the job's utilization")
         hung = time.time()
 
-        def stuck() -> Notice | None:
-            about = (
-                each for each in receiver.notices if (each.name, each.job_id) == ("TrainfleetJobStuck", job.job_id)
-            )
-            return next(about, None)
+        def idle() -> Notice | None:
+            names = ("TrainfleetJobIdle", job.job_id)
+            return next((each for each in receiver.notices if (each.name, each.job_id) == names), None)
 
         def over() -> bool:
-            alerts = client.get("/api/v2/alerts", params={"filter": "alertname=TrainfleetJobStuck"}).json()
+            alerts = client.get("/api/v2/alerts", params={"filter": "alertname=TrainfleetJobIdle"}).json()
             return job.job_id not in {alert["labels"]["job_id"] for alert in alerts}
 
-        assert stuck() is None
+        assert idle() is None
         # From now on, readings show that the job has been idle for 15 minutes.
         job.hangs_at = int(hung) - 900
-        firing = eventually(stuck, what="the alert")
+        firing = eventually(idle, what="the alert")
         stopped = time.time()
         simulator.world.stop(job)
         eventually(over, what="the end of the alert")
@@ -120,7 +117,7 @@ def test_owner_is_notified_once_when_a_job_hangs_and_is_stopped(tmp_path: Path) 
         user = job.draft.user
         assert firing.path == ("/users/alice" if user.name == "alice" else "/users")
         assert {**firing.alert["labels"], "pool_id": "", "accelerator": ""} == {
-            "alertname": "TrainfleetJobStuck",
+            "alertname": "TrainfleetJobIdle",
             "severity": "warning",
             "provider": "sim-pai-hangzhou",
             "job_id": job.job_id,

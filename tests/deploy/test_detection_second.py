@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from random import Random
 
 import pytest
 from benchmarks import detection_second as second
@@ -76,15 +75,6 @@ def test_every_family_and_label_is_the_exporters_own(tmp_path: Path) -> None:
         else:
             assert name == "up" or f"`{name}`" in documented, head
     assert {head.partition("{")[0] for head in heads} > {"trainfleet_job_status", "trainfleet_device_power_watts"}
-
-
-def test_cards_that_hang_spin_at_a_quarter_of_their_power() -> None:
-    job = _job("pretraining", Spell("train", 0, 100), Spell("hang", 100, 200, pod=1))
-    shape = samples.Shape(Random(1), job)
-    before, after = (samples.reading(shape, spell, spell.start + 9, 0) for spell in job.timeline)
-    assert after.utilization > 0.95
-    assert 0.15 < after.watts / before.watts < 0.32
-    assert after.transmit < before.transmit / 2
 
 
 def test_score_knows_right_false_tolerated_and_missed() -> None:

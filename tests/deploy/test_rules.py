@@ -17,6 +17,7 @@ from deploy.generator import DEPLOY, out_of_step, rules
 from deploy.generator.docs_metrics import own_metrics
 from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import Alert, Record, names
+from deploy.generator.rules_yaml import Tuning
 
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES, KEYS
@@ -167,15 +168,9 @@ def test_promtool_accepts_rules_of_other_thresholds_and_tables(tmp_path: Path) -
     tuning = rules.shipped()
     file = tmp_path / "rules.yaml"
     hostile = 'a "model": {{ $x }} # <idle_ratio>'
-    file.write_text(
-        rules.render(
-            {**tuning.thresholds, "idle_ratio": 0.125, "idle_for": "2h"},
-            {hostile: 1e-05},
-            {hostile: {"name": hostile, "peak_tflops": 0.5}},
-            currency="EUR",
-        ),
-        encoding="utf-8",
-    )
+    thresholds = {**tuning.thresholds, "idle_ratio": 0.125, "idle_for": "2h"}
+    models = {hostile: {"name": hostile, "peak_tflops": 0.5}}
+    file.write_text(rules.render(Tuning(thresholds, {hostile: 1e-05}, models, currency="EUR")), encoding="utf-8")
     _promtool("check", "rules", file)
     read = yaml.safe_load(file.read_text(encoding="utf-8"))
     found: Mapping[str, Any] = {
@@ -194,14 +189,14 @@ def test_promtool_accepts_rules_of_other_thresholds_and_tables(tmp_path: Path) -
     assert found["TrainfleetJobIdle"]["for"] == "2h"
     assert "< 0.125" in found["TrainfleetJobIdle"]["expr"]
     with pytest.raises(KeyError, match="chargeback_label"):
-        rules.render({}, {}, {})
+        rules.render(Tuning({}))
 
 
 def test_groups_of_records_can_be_switched_off(tmp_path: Path) -> None:
     tuning, file = rules.shipped(), tmp_path / "rules.yaml"
 
     def groups(**switches: bool) -> set[str]:
-        text = rules.render(tuning.thresholds, {}, {}, switches={**tuning.records, **switches})
+        text = rules.render(Tuning(tuning.thresholds, records={**tuning.records, **switches}))
         file.write_text(text, encoding="utf-8")
         _promtool("check", "rules", file)
         return {group["name"] for group in yaml.safe_load(text)["groups"]}
@@ -209,3 +204,32 @@ def test_groups_of_records_can_be_switched_off(tmp_path: Path) -> None:
     everything = groups()
     assert everything - groups(pods=False) == {"trainfleet-stragglers"}
     assert everything - groups(goodput=False) == {"trainfleet-goodput"}
+
+
+def test_first_override_that_fits_a_job_sets_its_thresholds(tmp_path: Path) -> None:
+    thresholds = rules.shipped().thresholds
+    overrides = [
+        {"provider": "p", "pool": "q", "thresholds": {"queued_seconds": 7200}},
+        {"provider": "p", "thresholds": {"queued_seconds": 10800, "saturated_for": "1h"}},
+    ]
+    text = rules.render(Tuning(thresholds, overrides=overrides))
+    (tmp_path / "rules.yaml").write_text(text, encoding="utf-8")
+    series = []
+    for provider, pool in (("p", "q"), ("p", "other"), ("o", "q")):
+        of = f'provider="{provider}",job_id="{provider}-{pool}"'
+        series += [
+            {"series": f'trainfleet_job_info{{{of},pool_id="{pool}"}}', "values": "1x300"},
+            {"series": f'trainfleet_job_status{{{of},status="queued"}}', "values": "1x300"},
+            {"series": f"trainfleet_job_submitted_timestamp_seconds{{{of}}}", "values": "0x300"},
+        ]
+    checks: list[dict[str, Any]] = []
+    for minute, jobs in {70: ("o-q",), 130: ("o-q", "p-q"), 190: ("o-q", "p-other", "p-q")}.items():
+        firing = 'count by (job_id) (ALERTS{alertname="TrainfleetJobQueuedTooLong",alertstate="firing"})'
+        samples = [{"labels": f'{{job_id="{job}"}}', "value": 1} for job in jobs]
+        checks.append({"expr": firing, "eval_time": f"{minute}m", "exp_samples": samples})
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+    content = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert "SUCCESS" in _promtool("test", "rules", tmp_path / "test.yaml")
+    with pytest.raises(ValueError, match="unknown threshold 'stale_for'; allowed: bridge"):
+        rules.render(Tuning(thresholds, overrides=[{"provider": "p", "thresholds": {"stale_for": "1h"}}]))

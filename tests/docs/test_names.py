@@ -34,6 +34,7 @@ METRICS = {family.name for family in FAMILIES} | {
 REMOVED = {
     "TrainfleetApiBudgetRunningOut",
     "TrainfleetApiBudgetSpent",
+    "TrainfleetJobStuck",
     "global.state_file",
     "trainfleet_exporter_api_budget_remaining_calls",
 }
