@@ -21,6 +21,7 @@ from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
 from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
 from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
+from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_jobs
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
@@ -51,6 +52,21 @@ def _proven(life: Life) -> dict[str, tuple[float, int]]:
         FAMILIES[series.family].name.removeprefix("trainfleet_job_"): (values[0], times[0] - MIDNIGHT)
         for series, times, values in records(life, day, namer, step=60, retention=3600.0, is_last=False)
     }
+
+
+def test_stages_of_a_spot_job_prove_its_life() -> None:
+    words = ("Starting", "Downloading", "Training", "Interrupted", "Starting", "Training", "Uploading", "Completed")
+    stages = [{"Status": word, "StartTime": MIDNIGHT + 10 * place} for place, word in enumerate(words)]
+    row: dict[str, Any] = {"TrainingJobName": "a", "TrainingJobStatus": "Completed", "SecondaryStatus": "Completed"}
+    row |= {"SecondaryStatusTransitions": stages, "CreationTime": MIDNIGHT, "TrainingEndTime": MIDNIGHT + 70}
+    life = sagemaker.job_life(payload(row, sagemaker.TrainingJob), ())
+    assert life is not None
+    assert tuple(spell.platform_status for spell in life.spells) == words
+    assert [spell.start - MIDNIGHT for spell in life.spells] == [*range(0, 80, 10)]
+    assert [spell.holds_resources for spell in life.spells] == [False, True, True, False, False, True, True, False]
+    phases = {each.phase: each.seconds for each in life.phases}
+    assert phases == {"preparing": 20, "running": 20, "queued": 20, "finishing": 10}
+    assert _proven(life)["phase_seconds"][1] == 70
 
 
 def _pai(**row: Any) -> Life:
