@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from tests.backfill.rig import MIDNIGHT, samples
 from tests.support.logs import lines_of
-from trainfleet_exporter.backfill.command import label
-from trainfleet_exporter.backfill.days import days, moment, name_of, shown
+from trainfleet_exporter.backfill.days import days, name_of
 from trainfleet_exporter.backfill.parts import DayParts, State
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import PLACES, Namer, records
@@ -33,15 +32,6 @@ from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
 DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
 
 
-def test_times_of_flags() -> None:
-    assert moment("2026-01-02") == MIDNIGHT
-    assert moment("2026-01-02T08:00:00+08:00") == MIDNIGHT
-    assert shown(MIDNIGHT) == "2026-01-02T00:00:00Z"
-    for wrong in ("2026-01-02T00:00:00", "yesterday", "2026-13-01", ""):
-        with pytest.raises(ValueError, match=r"zone|format|month"):
-            moment(wrong)
-
-
 @given(st.integers(0, 10**9), st.integers(1, 10**6))
 def test_days_cover_a_range_without_gaps(start: int, length: int) -> None:
     found = list(days(Range(start, start + length)))
@@ -50,13 +40,6 @@ def test_days_cover_a_range_without_gaps(start: int, length: int) -> None:
     assert all(before.end == after.start for before, after in pairwise(found))
     assert all(day.start // DAY == (day.end - 1) // DAY for day in found)
     assert len({name_of(day) for day in found}) == len(found)
-
-
-@pytest.mark.parametrize("text", ["instance", "9a=b", "__name__=b", "provider=b", "job_id=b", "label_team=b"])
-def test_labels_of_flags(text: str) -> None:
-    assert label("instance=a=b:10075") == ("instance", "a=b:10075")
-    with pytest.raises(ValueError, match=r"allowed: name=value|a label that the exporter sets itself"):
-        label(text)
 
 
 # Calls by the table.

@@ -194,7 +194,7 @@ def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
         started=unix_time(row.training_start_time),
         finished=end if ended else None,
         duration=amount(row.training_time_in_seconds),
-        restarts=None if row.secondary_status_transitions is None else _restarts(stages),
+        restarts=_restarts(row),
         cpu_cores=instances.total_of(asked, instances.cpu_cores),
         nodes=instances.total_of(asked, lambda instance_type: 1.0),
         accelerators=instances.accelerators_of(asked),
@@ -230,12 +230,12 @@ def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
     return () if kind is None and count is None else ((kind or "", amount(count)),)
 
 
-def _restarts(stages: Sequence[Stage]) -> int | None:
+def _restarts(row: TrainingJob) -> int | None:
     """Count the runs after the first: how often training began again after another status. None if one is unknown."""
-    words = [word for word, _, _ in stages]
+    words = [item.status or "" for item in row.secondary_status_transitions or () if item is not None]
     runs = [word in {"Training", "Uploading", "Updating"} for word in words]
     begun = sum(word == "Training" and not before for word, before in zip(words, [False, *runs], strict=False))
-    return max(0, begun - 1) if _STAGES.issuperset(words) else None
+    return max(0, begun - 1) if row.secondary_status_transitions is not None and _STAGES.issuperset(words) else None
 
 
 def stages_of(row: TrainingJob) -> list[Stage]:
@@ -375,14 +375,16 @@ class Jobs:
             await part.publish(counts)
 
     async def _read_live(self, read: WorkspaceRead) -> None:
-        await self._search(read, LIVE, read.part.deadline)
+        await self._search(read, LIVE)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         """Return whether all ends since the last list of them could be read."""
         tracker, is_complete = read.tracker, False
-        since = tracker.ends_since(read.now) - (_LONGEST_WARM_POOL if tracker.ends_until is None else 0)
+        since = tracker.ends_since(read.now)
         try:
-            await self._search(read, changed_since(since), read.until, kind="finished")
+            if tracker.ends_until is None:
+                await self._search(read, changed_since(since - _LONGEST_WARM_POOL), held=True)
+            await self._search(read, changed_since(since))
             is_complete = True
         except CloudError as error:
             read.part.failed(read.ends, error)
@@ -396,13 +398,14 @@ class Jobs:
                 read.lost.append(name)
         return is_complete
 
-    async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], deadline: float, kind: str = "") -> None:
-        """Add the jobs of all pages. If a job moved between pages, it has two rows, and the later one counts."""
+    async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], *, held: bool = False) -> None:
+        """Add the jobs of all pages, or those with instances. If a job moved between pages, its later row counts."""
+        deadline, kind = (read.until, "finished") if read.until else (read.part.deadline, "")
         async for row in search(self._calls, filters, deadline=deadline, kind=kind):
             translated = None if row is None else translate(row)
             if translated is None:
                 read.part.dropped("malformed")
-            else:
+            elif translated[0].holds_resources or not held:
                 read.found[translated[0].job_id] = translated
 
     async def _look_up(self, read: WorkspaceRead, name: str) -> None:

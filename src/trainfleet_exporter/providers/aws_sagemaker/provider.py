@@ -22,15 +22,8 @@ from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.providers.transport_factory import open_transport
 
-_OPERATIONS = {
-    "sagemaker": (
-        *("Search", "DescribeTrainingJob", "ListTrainingPlans"),
-        *("ListClusters", "DescribeCluster", "ListClusterNodes"),
-    ),
-    "cloudwatch": ("GetMetricData",),
-    "sts": ("AssumeRole",),
-}
-"""By the prefix of their IAM actions."""
+_ACTIONS = ("Search", "DescribeTrainingJob", "ListTrainingPlans", "ListClusters", "DescribeCluster", "ListClusterNodes")
+"""Those of SageMaker that the collectors need."""
 
 
 class AwsSageMaker:
@@ -104,7 +97,11 @@ PLATFORM = Platform(
     name="aws_sagemaker",
     config=AwsSageMakerConfig,
     build=AwsSageMaker,
-    permissions={name: f"{service}:{name}" for service, names in _OPERATIONS.items() for name in names},
+    permissions={
+        "GetMetricData": "cloudwatch:GetMetricData",
+        "AssumeRole": "sts:AssumeRole",
+        **{name: f"sagemaker:{name}" for name in _ACTIONS},
+    },
     kept=KEPT,
     past=SageMakerPast,
 )
