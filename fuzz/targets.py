@@ -35,7 +35,7 @@ from trainfleet_exporter.providers.aws_sagemaker import usage as sagemaker_usage
 from trainfleet_exporter.providers.huawei_modelarts import history, past, pool_usage, task_metrics, v1
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import pools as modelarts_pools
-from trainfleet_exporter.providers.huawei_modelarts.usage import MetricNames, QueryAnswer, Sample, Series
+from trainfleet_exporter.providers.huawei_modelarts.usage import MetricNames, QueryAnswer, Series
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.transport import json_fields
 from trainfleet_exporter.transport.body import decode_json
@@ -284,13 +284,11 @@ def huawei_modelarts(data: bytes) -> None:
 
 def _aom(data: bytes) -> None:
     """Translate a response of any operation of AOM, or a row of one."""
-    for row in (Sample, Series):
-        decode_value(data, row)
+    decode_value(data, Series)
     with suppress(NotJson, BadAnswer):
         decode(data, MetricNames)
         answer = decode(data, QueryAnswer)
         for raw in (answer.data and answer.data.result) or ():
-            decode_value(raw, Sample)
             decode_value(raw, Series)
 
 

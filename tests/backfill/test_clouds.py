@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, samples, simulated
 from tests.support.payloads import payload
 from trainfleet_exporter.backfill.series import Namer, records
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.errors import BadAnswer, RequestRefused, StartError
+from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastReadings
 from trainfleet_exporter.model import JobUsage, Status
@@ -25,11 +26,10 @@ from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_jobs
 from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
-from trainfleet_exporter.providers.huawei_modelarts import past_usage
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
-from trainfleet_exporter.providers.huawei_modelarts.past_usage import MOST_MINUTES, Arrays
+from trainfleet_exporter.providers.huawei_modelarts.past import MOST_MINUTES, dated
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Metrics
 from trainfleet_simulator.modelarts import promql
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
@@ -260,10 +260,10 @@ def test_without_records_start_and_duration_do() -> None:
 
 
 def _dated(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
-    arrays = Arrays(life, now)
     rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
-    (track,) = arrays.add("worker-0", payload({"metrics": rows}, Metrics))
-    return list(zip(track.times, track.values, strict=True)), dict(arrays.dropped)
+    dropped = Counter[str]()
+    (found,) = dated(payload({"metrics": rows}, Metrics), life, now, dropped).values()
+    return list(found.items()), dict(+dropped)
 
 
 def test_arrays_begin_with_the_job() -> None:
@@ -292,14 +292,14 @@ def test_impossible_values_are_counted() -> None:
 
 @pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
 def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
-    read = promql.read(Query("m", 1.0, frozenset({"pod"})).text("pod", 120, ["plain-1", odd]))
+    read = promql.read(Query("m", 1.0, frozenset({"pod"})).text(120, ["plain-1", odd]))
     matcher = read.matchers[-1]
     assert matcher.label == "service_id"
     assert matcher.fits("plain-1")
     assert matcher.fits(odd)
     assert not matcher.fits("a")
     assert not matcher.fits("jx1")
-    assert r',service_id=~"a\"b"}' in Query("m", 1.0, frozenset({"pod"})).text("pod", 120, ['a"b'])
+    assert r',service_id=~"a\"b"}' in Query("m", 1.0, frozenset({"pod"})).text(120, ['a"b'])
 
 
 # Whole backfills.
@@ -417,7 +417,7 @@ def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pyt
 
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "whole", EVENING)
-        monkeypatch.setattr(past_usage, "query_range", query_range)
+        monkeypatch.setattr(modelarts_usage, "query_range", query_range)
         await rig.backfill(tmp_path / "parts", EVENING)
         (whole,), (parts,) = (tmp_path / "whole").glob("*.om"), (tmp_path / "parts").glob("*.om")
         assert refused
@@ -431,20 +431,16 @@ def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monke
     real = modelarts_usage.query_range
     returned: set[str] = set()
     names = 0
-    refuses = False
 
     async def query_range(api: Api, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
         nonlocal names
         names += "=~" in promql
-        if refuses and "=~" in promql:
-            raise RequestRefused("parse error", status=400, code="bad_data")
         series = list(await real(api, promql, start=start, end=end, step=step, deadline=deadline))
         returned.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
         return series
 
     async def work(rig: Rig) -> None:
-        nonlocal refuses
-        monkeypatch.setattr(past_usage, "query_range", query_range)
+        monkeypatch.setattr(modelarts_usage, "query_range", query_range)
         short = Range(EVENING.end - 1200, EVENING.end)
         one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
         chosen: dict[str, Any] = {"job_id": one.job_id} if narrowed == "to one job" else {}
@@ -457,11 +453,6 @@ def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monke
             return
         assert returned == with_aom
         assert len(with_aom) == (2 if narrowed == "by a filter" else 1)
-        refuses = True
-        await rig.backfill(tmp_path / "refused", short, **chosen)
-        (refused,) = (tmp_path / "refused").glob("*.om")
-        assert returned > with_aom
-        assert refused.read_bytes() == some.read_bytes()
 
     change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
     simulated("modelarts", work, tmp_path, change=change)

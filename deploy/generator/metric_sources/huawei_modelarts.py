@@ -35,7 +35,7 @@ def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.suffix]
     rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.suffix]
     of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))
-    of_aom = ", ".join(source.names[0][0] for source in reading.sources)
+    of_aom = ", ".join(names[0] for names in reading.sources.values())
     if ratios and level != "device":
         yield f"{_TASKS}, {', '.join(ratios)}"
     profile = reading.measure.profile

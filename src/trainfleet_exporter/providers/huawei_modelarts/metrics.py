@@ -1,4 +1,4 @@
-"""The metrics of AOM and the readings that they feed: a table, its replacements in the config, and the queries.
+"""The metrics of AOM and the families that they feed: a table, its replacements in the config, and the queries.
 
 Percent are 0 to 100. Megabytes are MiB by convention, and disk kilobytes are KiB a second in spite of their name (both
 unproven). The names of NPU and network metrics are unproven as well, so several are tried, and none if AOM has none.
@@ -35,26 +35,17 @@ CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(
 )
 """The labels that may name pods and cards; which of them exist is unproven. A query groups by all of them,
 and those that its answer has are believed, the first one first. A card's label may name its kind."""
-
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 """Special characters in a regular expression of RE2."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Metrics of AOM with the same meaning, each with its unit: the first that exists is asked for."""
-
-    names: tuple[tuple[str, str], ...]
-    accelerator: Accelerator | None = None
-    """The kind of the cards that have series; None for metrics of whole pods."""
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
-    """The source of families with one meaning: its fields and its metrics."""
+    """What feeds the families of one meaning."""
 
     measure: Measure
-    sources: tuple[Source, ...]
+    sources: Mapping[Accelerator | None, Sequence[str]]
+    """The metrics of AOM by the kind of cards that have series (None: whole pods). The first that exists is read."""
 
     @property
     def suffix(self) -> str:
@@ -64,8 +55,9 @@ class Reading:
     @property
     def of_cards(self) -> bool:
         """Whether cards have series."""
-        return self.sources[0].accelerator is not None
+        return None not in self.sources
 
+    @property
     def families(self) -> list[Family]:
         """The families, from the coarsest level."""
         return [family for level in LEVELS if (family := self.measure.at(level)) is not None]
@@ -73,6 +65,74 @@ class Reading:
     def factor(self, unit: str) -> float:
         """Return the number of base units in a unit."""
         return UNITS_OF[self.measure.quantity][unit]
+
+
+_TABLE: Mapping[str, Mapping[Accelerator | None, Sequence[str]]] = {
+    "cpu_utilization_ratio": {None: ["ma_container_cpu_util"]},
+    "accelerator_utilization_ratio": {
+        "gpu": ["ma_container_gpu_util"],
+        "npu": ["ma_container_npu_util", "ma_container_npu_ai_core_util"],
+    },
+    "memory_utilization_ratio": {None: ["ma_container_memory_util"]},
+    "accelerator_memory_utilization_ratio": {
+        "gpu": ["ma_container_gpu_mem_util"],
+        "npu": ["ma_container_npu_memory_util", "ma_container_npu_mem_util"],
+    },
+    "network_receive_bytes_per_second": {
+        None: [
+            "ma_container_network_receive_bytes",
+            "ma_container_network_receive_kilobytes",
+            "ma_container_network_rx_bytes",
+        ]
+    },
+    "network_transmit_bytes_per_second": {
+        None: [
+            "ma_container_network_transmit_bytes",
+            "ma_container_network_transmit_kilobytes",
+            "ma_container_network_tx_bytes",
+        ]
+    },
+    "disk_read_bytes_per_second": {None: ["ma_container_disk_read_kilobytes"]},
+    "disk_write_bytes_per_second": {None: ["ma_container_disk_write_kilobytes"]},
+    "cpu_usage_cores": {None: ["ma_container_cpu_used_core"]},
+    "memory_usage_bytes": {None: ["ma_container_memory_used_megabytes"]},
+    "accelerator_memory_usage_bytes": {
+        "gpu": ["ma_container_gpu_mem_used_megabytes"],
+        "npu": ["ma_container_npu_memory_used_megabytes", "ma_container_npu_mem_used_megabytes"],
+    },
+    "accelerator_memory_capacity_bytes": {
+        "gpu": ["ma_container_gpu_mem_total_megabytes"],
+        "npu": ["ma_container_npu_memory_total_megabytes", "ma_container_npu_mem_total_megabytes"],
+    },
+    "accelerator_power_watts": {
+        "gpu": ["ma_container_gpu_power_usage_watts"],
+        "npu": ["ma_container_npu_power_usage_watts", "ma_container_npu_power_watts"],
+    },
+    "healthy": {"npu": ["ma_container_npu_ai_core_health_status"]},
+    "temperature_celsius": {"npu": ["ma_container_npu_ai_core_temperature_celsius"]},
+}
+"""By suffix, as in Reading. The first one is read first: it shows whether AOM responds at all."""
+_UNITS = {
+    "util": "%",
+    "bytes": "Bytes/s",
+    "kilobytes": "KiB/s",
+    "megabytes": "MiB",
+    "core": "Core",
+    "watts": "W",
+    "status": "flag",
+    "celsius": "C",
+}
+"""The unit of a metric, by the last word of its name."""
+ACCELERATORS = "accelerator_utilization_ratio"
+READINGS = tuple(Reading((MEASURES | PROFILING)[suffix], sources) for suffix, sources in _TABLE.items())
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {family.suffix: family for reading in READINGS for family in reading.families}
+)
+"""By suffix."""
+UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {suffix: UNITS_OF[family.quantity] for suffix, family in FAMILIES.items()}
+)
+"""By family (after `trainfleet_`), the words that the config takes for its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +155,12 @@ class Query:
     promql: str = ""
     """As the config wrote it; empty for the table's own."""
 
-    def text(self, fineness: Level, window: float, job_ids: Collection[str] = ()) -> str:
-        """PromQL for all jobs, or those named, grouped as finely as named; `window` is how old a sample may be, in
-        seconds. What the config wrote is asked for all jobs as it is."""
+    def text(self, window: float, job_ids: Collection[str] = ()) -> str:
+        """PromQL for all jobs, or those named; `window` is how old a sample may be, in seconds. What the config wrote
+        is asked for all jobs as it is."""
         if self.promql:
             return self.promql
-        groups: list[str] = [JOB_LABEL]
-        groups += POD_LABELS if fineness != "job" else ()
-        groups += CARD_LABELS if fineness == "device" else ()
+        groups = [JOB_LABEL, *POD_LABELS, *(CARD_LABELS if self.accelerator else ())]
         whole = max(60, int(window))
         age = f"{whole}s" if whole % 60 else f"{whole // 60}m"
         only = "|".join(_SPECIAL.sub(r"\\\g<0>", job_id) for job_id in job_ids)
@@ -124,78 +182,6 @@ class Plan:
         return self.reading.suffix
 
 
-_PODS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "cpu_utilization_ratio": (("ma_container_cpu_util", "%"),),
-    "memory_utilization_ratio": (("ma_container_memory_util", "%"),),
-    "network_receive_bytes_per_second": (
-        ("ma_container_network_receive_bytes", "Bytes/s"),
-        ("ma_container_network_receive_kilobytes", "KiB/s"),
-        ("ma_container_network_rx_bytes", "Bytes/s"),
-    ),
-    "network_transmit_bytes_per_second": (
-        ("ma_container_network_transmit_bytes", "Bytes/s"),
-        ("ma_container_network_transmit_kilobytes", "KiB/s"),
-        ("ma_container_network_tx_bytes", "Bytes/s"),
-    ),
-    "disk_read_bytes_per_second": (("ma_container_disk_read_kilobytes", "KiB/s"),),
-    "disk_write_bytes_per_second": (("ma_container_disk_write_kilobytes", "KiB/s"),),
-    "cpu_usage_cores": (("ma_container_cpu_used_core", "Core"),),
-    "memory_usage_bytes": (("ma_container_memory_used_megabytes", "MiB"),),
-}
-"""Metrics of whole pods, by the suffix of what they feed, each with its unit."""
-_CARDS: Mapping[str, tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]] = {
-    "accelerator_utilization_ratio": (
-        (("ma_container_gpu_util", "%"),),
-        (("ma_container_npu_util", "%"), ("ma_container_npu_ai_core_util", "%")),
-    ),
-    "accelerator_memory_utilization_ratio": (
-        (("ma_container_gpu_mem_util", "%"),),
-        (("ma_container_npu_memory_util", "%"), ("ma_container_npu_mem_util", "%")),
-    ),
-    "accelerator_memory_usage_bytes": (
-        (("ma_container_gpu_mem_used_megabytes", "MiB"),),
-        (("ma_container_npu_memory_used_megabytes", "MiB"), ("ma_container_npu_mem_used_megabytes", "MiB")),
-    ),
-    "accelerator_memory_capacity_bytes": (
-        (("ma_container_gpu_mem_total_megabytes", "MiB"),),
-        (("ma_container_npu_memory_total_megabytes", "MiB"), ("ma_container_npu_mem_total_megabytes", "MiB")),
-    ),
-    "accelerator_power_watts": (
-        (("ma_container_gpu_power_usage_watts", "W"),),
-        (("ma_container_npu_power_usage_watts", "W"), ("ma_container_npu_power_watts", "W")),
-    ),
-    "healthy": ((), (("ma_container_npu_ai_core_health_status", "flag"),)),
-    "temperature_celsius": ((), (("ma_container_npu_ai_core_temperature_celsius", "C"),)),
-}
-"""Metrics of cards, of GPUs and of NPUs."""
-
-
-def _sources(suffix: str) -> tuple[Source, ...]:
-    if suffix in _PODS:
-        return (Source(_PODS[suffix]),)
-    gpu, npu = _CARDS[suffix]
-    return tuple(source for source in (Source(gpu, "gpu"), Source(npu, "npu")) if source.names)
-
-
-ACCELERATORS = "accelerator_utilization_ratio"
-_ORDER = ("cpu_utilization_ratio", ACCELERATORS, *MEASURES)
-"""The readings to read first; the first one also shows whether AOM responds at all."""
-
-READINGS: tuple[Reading, ...] = (
-    *(Reading(MEASURES[suffix], _sources(suffix)) for suffix in dict.fromkeys(_ORDER)),
-    *(Reading(measure, _sources(suffix)) for suffix, measure in PROFILING.items() if suffix in _CARDS),
-)
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {family.suffix: family for reading in READINGS for family in reading.families()}
-)
-"""By suffix."""
-
-UNITS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {suffix: UNITS_OF[family.quantity] for suffix, family in FAMILIES.items()}
-)
-"""By family (after `trainfleet_`), the words that the config takes for its unit."""
-
-
 def plans(
     existing: Collection[str] | None,
     chosen: Mapping[str, Choice],
@@ -209,40 +195,25 @@ def plans(
     """
     found = []
     for reading in READINGS:
-        shown = frozenset(family.level for family in exposed(reading.families(), deny, profiles))
-        queries = (*_chosen(reading, chosen, shown), *_known(reading, existing, chosen, shown))
-        if queries:
+        shown = {family.level for family in exposed(reading.families, deny, profiles)}
+        if queries := tuple(_queries(reading, existing, chosen, shown)):
             found.append(Plan(reading, queries))
     return found
 
 
-def is_complete(found: Collection[Plan], everything: Collection[Plan]) -> bool:
-    """Return whether every source of the table that is wanted has a metric, given the plans where all of them have."""
-    return sum(len(plan.queries) for plan in found) >= sum(len(plan.queries) for plan in everything)
-
-
-def _chosen(reading: Reading, chosen: Mapping[str, Choice], shown: Collection[Level]) -> Iterator[Query]:
-    """Return the config's queries. Each serves its level, and the levels above it that have no query."""
+def _queries(
+    reading: Reading, existing: Collection[str] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
+) -> Iterator[Query]:
+    """A query of the config serves its level, and the levels above it that have none. The table serves the others."""
     free: list[Level] = []
-    for family in reading.families():
+    for family in reading.families:
         free.append(family.level)
-        if family.suffix in chosen:
-            choice = chosen[family.suffix]
+        if (choice := chosen.get(family.suffix)) is not None:
             if levels := frozenset(free).intersection(shown):
                 yield Query(family.suffix, reading.factor(choice.unit), levels, promql=choice.promql)
             free = []
-
-
-def _known(
-    reading: Reading, existing: Collection[str] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
-) -> Iterator[Query]:
-    """The table's queries, for the levels that are shown below those that the config serves."""
-    levels = [family.level for family in reading.families()]
-    for family in reading.families():
-        if family.suffix in chosen:
-            levels = levels[levels.index(family.level) + 1 :]
-    levels = [level for level in levels if level in shown]
-    for source in reading.sources if levels else ():
-        names = source.names[:1] if existing is None else [pair for pair in source.names if pair[0] in existing]
-        for name, unit in names[:1]:
-            yield Query(name, reading.factor(unit), frozenset(levels), source.accelerator)
+    levels = frozenset(free).intersection(shown)
+    for kind, names in reading.sources.items() if levels else ():
+        metric = next((name for name in names if existing is None or name in existing), None)
+        if metric is not None:
+            yield Query(metric, reading.factor(_UNITS[metric.rpartition("_")[2]]), levels, kind)

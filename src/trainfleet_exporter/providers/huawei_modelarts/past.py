@@ -1,7 +1,12 @@
-"""ModelArts' past: jobs by searches, and their usage (past_usage.py).
+"""ModelArts' past: jobs by searches; their usage by AOM's ranges, and by task metrics for jobs that AOM lacks.
 
 A job's record proves when it ran (running_records, or start_time and duration) and how it ended, and nothing of the
-time before: a job may have been created or pending then.
+time before: a job may have been created or pending then. Values of AOM become readings as those of now do (usage).
+
+No array of task metrics says when: how its values are dated is believed, not proven. An array has a mean for each
+minute, from the start of its job on; each is dated to the end of its minute. Where a job ran for longer than the three
+days that an array holds, and the array is as long as that, it ends where the job ends, or now. What lies beyond the
+job's end has no date, and is dropped.
 
 Cost: a call for each 50 jobs and each search; for each day one call a metric of AOM and each 50,000 samples of it;
 and one call a task, for all days together, of each job that AOM lacks.
@@ -11,17 +16,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
-from trainfleet_exporter.fleet.past import end_of_life, lasting
-from trainfleet_exporter.model import FINISHED, Job, Status
+from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Level
+from trainfleet_exporter.fleet.past import PastSource, end_of_life, lasting, parts_of, source_tracks
+from trainfleet_exporter.fleet.usage import Key
+from trainfleet_exporter.model import FINISHED, Accelerator, Job, JobUsage, PodUsage, Status
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track
+from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
+from trainfleet_exporter.providers.huawei_modelarts import usage
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus
@@ -37,19 +48,38 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     tasks,
 )
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
-from trainfleet_exporter.providers.huawei_modelarts.metrics import READINGS, Plan, Query, plans
-from trainfleet_exporter.providers.huawei_modelarts.past_usage import AOM, MOST_MINUTES, WINDOW, AomPast, TasksPast
-from trainfleet_exporter.providers.huawei_modelarts.usage import is_refusal, metric_names, query_range
+from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import (
+    METRICS,
+    Metrics,
+    get_task_metrics,
+    kind_of,
+    number_of,
+)
 from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.providers.usage.quantities import convert
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
 
 log = logging.getLogger(__name__)
 
+AOM = PastSource(name="aom", api="aom", readings=50_000)
+TASK_METRICS = PastSource(name="task_metrics", api="modelarts")
 LOOK_BACK = 93 * DAY
 """Seconds before the start in which an ended job may have been created and is still found."""
 _SEARCHED = 7 * DAY
 """One search; at most 31 days are allowed, and fewer are fewer rows in memory."""
+MOST_MINUTES = 4320
+"""Three days: what the console shows at most, and is believed to be all that an array holds."""
+_WINDOW = 2.0 * MINUTE
+"""Allowed age of a sample at a step. Samples are about a minute apart."""
+_MOST_NAMED = 50
+"""Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
+_DIGITS = 12
+_ACCELERATORS = "aom accelerators"
+"""The mark of a job whose accelerators AOM reports."""
+Marks: TypeAlias = dict[str, set[str]]
+"""By job, what AOM has of it. Empty before AOM was read."""
 
 
 class ModelArtsPast(Past):
@@ -57,13 +87,12 @@ class ModelArtsPast(Past):
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         super().__init__()
-        self.settings = context.settings
-        self._config, self._usage = config, config.collectors.usage
+        self._config, self._usage, self._metrics = config, config.collectors.usage, context.settings.metrics
+        self._asks_tasks = self._usage.enabled and self._usage.source != AOM.name
         self._api = Api(config, context)
         self._workspaces: Sequence[str] = ()
-        self._aom_past: AomPast | None = None
-        self._tasks: TasksPast | None = None
-        self._shown_tags = frozenset(self.settings.metrics.job_labels)
+        self._plans: Sequence[Plan] = ()
+        """The queries of AOM; none if it has nothing."""
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -71,14 +100,12 @@ class ModelArtsPast(Past):
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]
-        asks_tasks = self._usage.enabled and self._usage.source != AOM.name
-        if asks_tasks and wanted.start < now - MOST_MINUTES * MINUTE:
+        if self._asks_tasks and wanted.start < now - MOST_MINUTES * MINUTE:
             found.append("task metrics hold the last three days of a job at most (experimental: they have no dates)")
         return found
 
     async def learn(self, deadline: float) -> None:
-        usage, all_workspaces = self._usage, self._config.workspaces == "all"
-        if all_workspaces:
+        if self._config.workspaces == "all":
             try:
                 self._workspaces = sorted((await list_workspaces(self._api, deadline)).rows)
             except (RequestRefused, NotFound) as error:
@@ -87,30 +114,27 @@ class ModelArtsPast(Past):
                 self._workspaces = [DEFAULT_WORKSPACE]  # a region that does not serve workspaces has this one
         else:
             self._workspaces = sorted(self._config.workspaces)
-        found: list[Plan] = []
-        if usage.asks_aom:
+        if self._usage.asks_aom:
+            chosen = self._usage.metrics.choices(), self._metrics.deny, self._usage.profiling
             try:
-                metrics = await self._names(deadline)
-                found = plans(metrics, usage.metrics.choices(), self.settings.metrics.deny, usage.profiling)
+                self._plans = plans(await self._names(deadline), *chosen)
             except CloudError as error:
-                if not is_refusal(error) or usage.source == AOM.name:
+                if not usage.is_refusal(error) or not self._asks_tasks:
                     raise
                 log.warning("AOM is not available; usage comes from task metrics", extra=fields(error=error))
-        some = bool(self.job_id) or not all_workspaces or self._config.jobs != JobsScope()
-        self._aom_past = AomPast(self, self._api, found, some=some) if found else None
-        if usage.enabled and usage.source != AOM.name:
-            self._tasks = TasksPast(self, self._api, self._aom_past)
 
-    async def _names(self, deadline: float) -> list[str] | None:
+    async def _names(self, deadline: float) -> Collection[str] | None:
         """The metrics that AOM has; None if it has no lists of names, and answers queries all the same."""
         try:
-            return sorted(await metric_names(self._api, deadline=deadline))
+            return await usage.metric_names(self._api, deadline=deadline)
         except (RequestRefused, NotFound):
             now = int(time.time())
-            metric, _ = READINGS[0].sources[0].names[0]  # any will do: only whether the query is answered counts
-            text = Query(metric, 1.0, frozenset({"job"})).text("job", WINDOW)
-            await query_range(self._api, text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
+            (plan, *_) = plans(None, {})  # any will do: only whether the query is answered counts
+            text = plan.queries[0].text(_WINDOW)
+            await usage.query_range(self._api, text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
             return None
+
+    # Jobs.
 
     def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
         """Live jobs first; then those that have ended, by when they were created."""
@@ -133,17 +157,182 @@ class ModelArtsPast(Past):
     async def _search(self, workspace_id: str, query: Sequence[Filter], deadline: float) -> AsyncIterator[Life]:
         listing = await search_jobs(self._api, workspace_id, query, deadline=deadline)
         for row in listing.rows.values():
-            if (life := job_life(row, shown_tags=self._shown_tags)) is not None:
+            if (life := job_life(row, shown_tags=self._metrics.job_labels)) is not None:
                 yield life
         self.dropped["malformed"] += listing.malformed
 
+    # Usage.
+
     def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
         """AOM; then task metrics of the jobs that AOM lacks, or whose accelerators it lacks."""
-        marks: dict[str, set[str]] = {}
-        if self._aom_past is not None:
-            yield self._aom_past.calls(day, lives, marks)
-        if self._tasks is not None:
-            yield self._tasks.calls(day, lives, marks)
+        marks: Marks = {}
+        if self._plans:
+            yield self._aom_calls(day, lives, marks)
+        if self._asks_tasks:
+            yield self._task_calls(day, lives, marks)
+
+    def _aom_calls(self, day: Range, lives: Sequence[Life], marks: Marks) -> Iterator[PastCall[Track]]:
+        """Yield the calls that read a day of all jobs of the project. They add to `marks`."""
+        running = {life.job.job_id: life for life in lives if not life.runs(day).empty}
+        project = [("", sum(parts_of(life, "device") for life in running.values()), day)] if running else []
+        for plan in self._plans:
+            for asked in AOM.batches(project, MINUTE):
+                read = partial(self._read_aom, plan, asked.span, running, marks)
+                yield PastCall(plan.key, {AOM.api: len(plan.queries)}, read)
+
+    async def _read_aom(
+        self, plan: Plan, within: Range, lives: Mapping[str, Life], marks: Marks, deadline: float
+    ) -> AsyncIterator[Track]:
+        is_some = bool(self.job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
+        names_jobs = is_some and len(lives) <= _MOST_NAMED
+        runs = {job_id: span for job_id, life in lives.items() if not (span := life.runs(within)).empty}
+        if names_jobs and not runs:
+            return
+        jobs = {job_id: usage.RunningJob(lives[job_id].job, lives[job_id].tasks) for job_id in runs}
+        found = usage.Readings(plan, jobs, lives, runs)
+        for query in plan.queries:
+            await self._read_query(query, within, found, job_ids=runs if names_jobs else (), deadline=deadline)
+        deciding = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
+        for track in aom_tracks(found, plan, names_source=plan is deciding):
+            yield track
+        marks.setdefault("", set())  # AOM was read, even if it has no job
+        for job_id in found.job_ids:
+            marks.setdefault(job_id, set()).update([AOM.name, *([_ACCELERATORS] if plan.key == ACCELERATORS else [])])
+        # Jobs that are not wanted here have samples, too.
+        self.dropped.update({reason: count for reason, count in found.dropped.items() if reason != "unlisted"})
+
+    async def _read_query(
+        self, query: Query, within: Range, found: usage.Readings, *, job_ids: Collection[str], deadline: float
+    ) -> None:
+        """Read a range, in parts where an answer is too large; of these jobs alone, or all."""
+        start = seconds_after(within.start, MINUTE)
+        if start >= within.end:
+            return
+        text = query.text(_WINDOW, job_ids)
+        try:
+            rows = await usage.query_range(
+                self._api, text, start=start, end=within.end - 1, step=MINUTE, deadline=deadline
+            )
+        except NotFound as error:
+            # That AOM is not served is no answer, and must not be taken for an empty one.
+            raise RequestRefused(error.message, operation=error.operation, status=error.status) from None
+        except CloudError as error:
+            if not usage.is_too_large(error) or within.end - start <= MINUTE:
+                raise
+            middle = start + max(1, (within.end - start) // (2 * MINUTE)) * MINUTE
+            for part in (Range(start, middle), Range(middle, within.end)):
+                await self._read_query(query, part, found, job_ids=job_ids, deadline=deadline)
+            return
+        found.add(query, rows)
+
+    def _task_calls(
+        self, day: Range, lives: Sequence[Life], marks: Mapping[str, Collection[str]]
+    ) -> Iterator[PastCall[Track]]:
+        """Yield the calls that read the jobs that AOM lacks. Before AOM has marked a job, they are those of jobs on
+        public machines, which AOM never reports."""
+        now, with_cards = time.time(), any(plan.key == ACCELERATORS for plan in self._plans)
+        for life in lives:
+            held_from = (now if life.ceased is None else life.ceased) - MOST_MINUTES * MINUTE
+            if life.runs(day).empty or not life.tasks or day.end < held_from:
+                continue
+            known = marks.get(life.job.job_id, ())
+            is_lacking = AOM.name not in known or bool(life.cards and with_cards and _ACCELERATORS not in known)
+            if not self._plans or (is_lacking if marks else not life.job.pool_id):
+                what, calls = f"task metrics of job {life.job.job_id}", {TASK_METRICS.api: len(life.tasks)}
+                yield PastCall(what, calls, partial(self._read_tasks, life))
+
+    async def _read_tasks(self, life: Life, deadline: float) -> AsyncIterator[Track]:
+        """Each task; then the job, as the mean over its tasks, and that it had readings."""
+        job_id, now, missing = life.job.job_id, time.time(), 0
+        sums: defaultdict[tuple[str, Accelerator], dict[int, tuple[float, int]]] = defaultdict(dict)
+        for task in life.tasks:
+            try:
+                answer = await get_task_metrics(self._api, job_id, task, deadline=deadline)
+            except NotFound:
+                missing += 1
+                continue
+            for of, values in dated(answer, life, now, self.dropped).items():
+                yield _task_track(PodUsage, of, (job_id, task), values)
+                for at, value in values.items():
+                    total, number = sums[of].get(at, (0.0, 0))
+                    sums[of][at] = total + value, number + 1
+            del answer  # before the next call
+        if missing == len(life.tasks):
+            self.gone.add(job_id)
+        for of, parts in sums.items():
+            means = {at: round(parts[at][0] / parts[at][1], _DIGITS) for at in sorted(parts)}
+            yield _task_track(JobUsage, of, (job_id,), means)
+        moments = {at for parts in sums.values() for at in parts}
+        for track in source_tracks(job_id, TASK_METRICS.name, moments, are_dated=False):
+            yield track
+
+
+def aom_tracks(found: usage.Readings, plan: Plan, *, names_source: bool) -> Iterator[Track]:
+    """Yield the series of a plan; with `names_source`, also that AOM was the source of a job's readings."""
+    series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
+        lambda: (array("q"), array("d"))
+    )
+    moments: defaultdict[str, set[int]] = defaultdict(set)
+    for at, level, kind, key, value in found.rows():
+        times, values = series[level, kind, key]
+        times.append(at)
+        values.append(value)
+        moments[key[0]].add(at)
+    paths = {family.level: family.path for family in plan.reading.families}
+    for (level, kind, key), (times, values) in series.items():
+        yield Track(SHOWN_AS[level], paths[level], key, times, values, accelerator=kind, source=AOM.name)
+    for job_id, dates in moments.items() if names_source else ():
+        yield from source_tracks(job_id, AOM.name, dates, are_dated=False)
+
+
+def _task_track(of: type, what: tuple[str, Accelerator], keys: Key, values: Mapping[int, float]) -> Track:
+    times, found = array("q", values), array("d", values.values())
+    return Track(of, what[0], keys, times, found, accelerator=what[1], source=TASK_METRICS.name)
+
+
+def dated(
+    answer: Metrics, life: Life, now: float, dropped: Counter[str]
+) -> dict[tuple[str, Accelerator], dict[int, float]]:
+    """Return the values of one task by field (as in Track) and kind of accelerator, by their Unix time.
+
+    `now` is when the arrays were asked for (Unix time). `dropped` counts what is not shown, by reason.
+    """
+    found: dict[tuple[str, Accelerator], dict[int, float]] = {}
+    for item in answer.metrics or ():
+        name = (item.metric or "").lower()
+        if name not in METRICS or item.value is None:
+            dropped["malformed"] += 1
+            continue
+        suffix, factor = METRICS[name]
+        family, values = MEASURES[suffix].of("pod"), dict[int, float]()
+        for at, raw in _minutes(item.value, life, now):
+            number = number_of(raw)
+            if number == -1:
+                continue
+            if number is None or at is None:
+                dropped["malformed" if number is None else "undated"] += 1
+            elif (value := convert(number, factor, family.quantity)) is None:
+                dropped["out_of_range"] += 1
+            else:
+                values[at] = value
+        key = family.path, kind_of(name)
+        dropped["duplicate"] += bool(values) and key in found
+        if values:  # a kind of device that is not there is all -1: nothing is missing then
+            found.setdefault(key, values)
+    dropped["no_data"] += not found
+    return found
+
+
+def _minutes(
+    values: Sequence[str | float | None], life: Life, now: float
+) -> Iterator[tuple[int | None, str | float | None]]:
+    """Yield each value of an array with the time of the end of its minute; None for the time beyond the job's end."""
+    started, end = int(life.job.started or 0), int(now if life.ceased is None else life.ceased)
+    lasted = (end - started) // MINUTE
+    first = lasted - len(values) if len(values) >= MOST_MINUTES and lasted > len(values) else 0
+    for place, raw in enumerate(values, start=first):
+        at = started + MINUTE * (place + 1)
+        yield at if at <= end else None, raw
 
 
 def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:

@@ -8,7 +8,6 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -23,8 +22,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.pools import Pools, unless_deleted
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
-from trainfleet_exporter.providers.values import amount
-from trainfleet_exporter.transport.json_fields import as_number
+from trainfleet_exporter.providers.values import number, unix_time
 
 # The answer, with the fields that are read.
 
@@ -46,11 +44,9 @@ class MonitorPoint(Struct, gc=False):
     statistics: list[MonitorValue] | None = None
 
     @property
-    def average(self) -> float | None:
+    def average(self) -> str | float | None:
         """None if the point has none."""
-        found = (as_number(row.value) for row in self.statistics or () if row.statistic == "average")
-        value = next(found, None)
-        return None if value is None or math.isnan(value) else value
+        return next((row.value for row in self.statistics or () if row.statistic == "average"), None)
 
 
 class MonitorMetric(Struct, gc=False, rename="camel"):
@@ -63,9 +59,6 @@ class PoolMonitor(Struct, gc=False):
 
 
 # Words.
-
-_NO_DATA = -1.0
-
 
 UNITS = {"Percent": 0.01, "Megabytes": 2.0**20}
 MONITORED: Mapping[str, tuple[Family, str]] = {
@@ -92,22 +85,26 @@ def columns_of(
         raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
     found: dict[str, NewestReadings] = {}
     for item in answer.metrics or ():
-        metric, points = (item.metric and item.metric.metric_name) or "", item.data_points or []
+        metric = (item.metric and item.metric.metric_name) or ""
         if metric not in MONITORED:
             dropped["malformed"] += not metric
             continue
-        dated = [(at, point) for point in points if (at := amount(point.timestamp)) is not None]
-        usable = [(at, point) for at, point in dated if point.average not in (None, _NO_DATA)]
-        at, newest = max(usable, key=lambda pair: pair[0], default=(0.0, MonitorPoint()))
+        usable = []
+        for point in item.data_points or ():
+            at, value = unix_time(point.timestamp, per_second=1000), number(point.average)
+            dropped["malformed"] += at is None or point.average is None
+            if at is not None and value is not None:
+                usable.append((at, value, point.unit))
         if not usable:
-            dropped["malformed"] += any(point.average != _NO_DATA for point in points)
-        elif newest.unit != MONITORED[metric][1]:
+            continue
+        at, value, unit = max(usable, key=lambda each: each[0])
+        if unit != MONITORED[metric][1]:
             dropped["malformed"] += 1
-        else:  # the same metric may come again, of another cluster
-            if metric not in found:
-                kind, begun = kind_of(metric), {pool_id: 0.0}
-                found[metric] = NewestReadings("pool", begun, now=now, max_age=max_age, once=True, accelerator=kind)
-            found[metric].put((pool_id,), at / 1000, newest.average)
+            continue
+        if metric not in found:
+            kind, begun = kind_of(metric), {pool_id: 0.0}
+            found[metric] = NewestReadings("pool", begun, now=now, max_age=max_age, once=True, accelerator=kind)
+        found[metric].put((pool_id,), at, value)  # the same metric may come again, of another cluster
     columns: list[FamilyReadings] = []
     for metric, readings in found.items():
         family, unit = MONITORED[metric]
@@ -141,9 +138,9 @@ class PoolUsage:
         query = {"time_range": f"-1.-1.{_MINUTES}", "statistics": "average", "period": "60"}
         path = f"pools/{segment(part.key)}/monitor"
         answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
-        age, dropped = max(self._fleet.max_data_age, 2 * part.interval), Counter[str]()
-        columns = columns_of(answer, part.key, dropped, now=self._fleet.clock.now(), max_age=age)
-        count(part, dropped)
-        shown, begun = Subjects().readings, {part.key: 0.0}
         age, clock = self._fleet.max_data_age, self._fleet.clock
-        await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=age, clock=clock)
+        begun, dropped = {part.key: 0.0}, Counter[str]()
+        max_age = max(age, 2 * part.interval)
+        columns = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max_age)
+        count(part, dropped)
+        await publish_fresh(part, columns, Subjects().readings, begun=lambda: begun, max_data_age=age, clock=clock)

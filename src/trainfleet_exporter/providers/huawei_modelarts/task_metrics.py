@@ -11,23 +11,22 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowTrainingJobMetrics.
 
 from __future__ import annotations
 
-import math
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.families.usage import MEASURES, Level
+from trainfleet_exporter.families.usage import MEASURES, Family, Level
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import FamilyReadings, Key, NewestReadings, Subjects, count, of_jobs
+from trainfleet_exporter.fleet.usage import FamilyReadings, Key, Subjects, count, of_jobs
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, UsageSource
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
+from trainfleet_exporter.providers.usage.quantities import convert
 from trainfleet_exporter.providers.values import amount
 from trainfleet_exporter.transport import BULK
 
@@ -71,7 +70,6 @@ METRICS: Mapping[str, tuple[str, float]] = {
     **{metric.lower(): row for metric, row in RATE_METRICS.items()},
 }
 """By metric in small letters, the suffix of its families, and how many base units a value counts."""
-_FACTORS = dict(METRICS.values())
 _OF_CARDS = "|".join(name for name, (suffix, _) in METRICS.items() if MEASURES[suffix].device is not None)
 _CARD = re.compile(rf"({_OF_CARDS})[^0-9]*([0-9]{{1,6}})?", re.ASCII)
 _RECENT = 5
@@ -85,21 +83,32 @@ def kind_of(metric: str) -> Accelerator:
     return "npu" if metric.startswith("npu") else "gpu"
 
 
+def number_of(raw: str | float | None) -> float | None:
+    """A value of an array; -1 is "no sample". None if it is no number."""
+    try:
+        return None if raw is None else float(raw)
+    except ValueError:
+        return None
+
+
 class JobReadings:
     """What the pods of a job, and their cards, use now. `dropped` counts by reason what is not shown."""
 
     def __init__(self, job_id: str) -> None:
         self.dropped: Counter[str] = Counter()
-        self._job_id, self._now = job_id, time.time()
-        self._found: dict[tuple[str, Level, Accelerator], NewestReadings] = {}
+        self._job_id = job_id
+        self._found: dict[tuple[Family, Accelerator], dict[Key, tuple[float, float, float]]] = {}
+        self._pods: dict[Key, float] = {}
+        """Those with a sample. Times mean nothing: all are of now."""
 
     def add_pod(self, pod_id: str, answer: Metrics) -> bool:
         """Take over what one task or pod uses; return whether there is anything."""
         found = False
         for item in answer.metrics or ():
-            name = (item.metric or "").lower()
-            found |= self._put(name, "pod", (pod_id,), item, answer)
+            found |= self._put((item.metric or "").lower(), "pod", (pod_id,), item, answer)
         self.dropped["no_data"] += not found
+        if found:
+            self._pods[self._job_id, pod_id] = 0.0
         return found
 
     def add_cards(self, pod_id: str, answer: Metrics) -> None:
@@ -118,18 +127,12 @@ class JobReadings:
 
     def shown(self, source: str, *, has_all_pods: bool = True) -> list[object]:
         """Return what is shown, with the values of the job and its source. Without all pods, the job has no sums."""
-        columns: list[FamilyReadings] = []
-        pods, spoiled = dict[Key, float](), set[str]()
-        for (suffix, level, _), newest in self._found.items():
-            family = MEASURES[suffix].of(level)
-            columns += newest.of_families({family: _FACTORS[suffix]}, period=0)
-            self.dropped.update(newest.dropped)
-            if level == "pod":
-                spoiled |= set() if has_all_pods else {family.path}
-                pods |= dict.fromkeys(newest.found, self._now)
-        of_pods = [column for column in columns if column.family.level == "pod" and column.rows]
-        columns = [column for column in (*of_jobs(of_pods, pods, spoiled=spoiled), *columns) if column.rows]
-        return [*Subjects().readings(columns), *([UsageSource(self._job_id, source, None)] if of_pods else [])]
+        columns = [FamilyReadings(family, rows, kind) for (family, kind), rows in self._found.items() if rows]
+        of_pods = [column for column in columns if column.family.level == "pod"]
+        spoiled = () if has_all_pods else [column.family.path for column in of_pods]
+        wholes = [column for column in of_jobs(of_pods, self._pods, spoiled=spoiled) if column.rows]
+        named = [UsageSource(self._job_id, source, None)] if of_pods else []
+        return [*Subjects().readings([*wholes, *columns]), *named]
 
     def _put(self, name: str, level: Level, rest: Key, item: MetricValues, answer: Metrics) -> bool:
         """Take over the present value of one metric; return whether there is one."""
@@ -138,29 +141,18 @@ class JobReadings:
             return False
         # v1 has the minutes between the values.
         recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
-        value = latest(item.value[-recent:])
-        if value is None:  # a kind of device that is not there is all -1: nothing is missing then
+        samples = [number_of(raw) for raw in item.value[-recent:]]
+        samples = [number for number in samples if number not in (None, -1)]
+        if not samples:  # a kind of device that is not there is all -1: nothing is missing then
             return False
-        key = METRICS[name][0], level, kind_of(name)
-        if key not in self._found:
-            begun = {self._job_id: 0.0}
-            self._found[key] = NewestReadings(
-                level, begun, now=self._now, max_age=math.inf, once=True, accelerator=kind_of(name)
-            )
-        self._found[key].put((self._job_id, *rest), self._now, value)
+        suffix, factor = METRICS[name]
+        family, key = MEASURES[suffix].of(level), (self._job_id, *rest)
+        rows, value = self._found.setdefault((family, kind_of(name)), {}), convert(samples[-1], factor, family.quantity)
+        if key in rows or value is None:
+            self.dropped["out_of_range" if value is None else "duplicate"] += 1
+        else:
+            rows[key] = value, 0.0, 0.0
         return True
-
-
-def latest(values: Iterable[str | float | None]) -> float | None:
-    """The newest of some samples that is one (-1 is none); None if there is none among them."""
-    newest: float | None = None
-    for raw in values:
-        try:
-            value = -1.0 if raw is None else float(raw)
-        except ValueError:
-            continue
-        newest = newest if value == -1 else value
-    return newest
 
 
 # The collector.

@@ -2,14 +2,15 @@
 
 A poll makes no calls if no running job has series, or for families that are not exposed. Each reading is a part. All
 are read before any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM
-rejects the calls, the poll fails until task metrics serve the jobs.
+rejects the calls, the poll fails until task metrics serve the jobs. Backfill reads ranges of the same queries (past).
 
 AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. A sample is of one card, or
 of a pod if there are no cards, or of a whole job if pods cannot be distinguished. The labels of pods and cards in
-samples are unproven (metrics); the names of a job's tasks are proven. Samples have the time of the query, so nothing
-here is dated.
+samples are unproven (metrics); the names of a job's tasks are proven. Samples of now have the time of the query, so
+nothing here is dated.
 
 https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html
+https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
 """
 
 from __future__ import annotations
@@ -19,22 +20,21 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, NotReady, RequestRefused
-from trainfleet_exporter.families.usage import LEVELS, Level
+from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import UNDATED, FamilyReadings, Key, Subjects, publish_fresh
+from trainfleet_exporter.fleet.usage import UNDATED, FamilyReadings, Key, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
-from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.process.logs import fields
+from trainfleet_exporter.polling import FairQueue, Poll
+from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, QUERY, RANGE, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
@@ -45,7 +45,6 @@ from trainfleet_exporter.providers.huawei_modelarts.metrics import (
     Plan,
     Query,
     Reading,
-    is_complete,
     plans,
 )
 from trainfleet_exporter.providers.usage.quantities import convert, mean
@@ -103,17 +102,11 @@ class Value(Struct, gc=False, array_like=True, forbid_unknown_fields=True):
     """A text that is kept as it is, NaN among others; some encoders write a number."""
 
 
-class Sample(Struct, gc=False):
-    """One sample of a vector. Its time is that of the query."""
+class Series(Struct, gc=False):
+    """One series of a result: its value of now, or its values of a range."""
 
     metric: Labels | None = None
     value: Value | None = None
-
-
-class Series(Struct, gc=False):
-    """One series of a matrix."""
-
-    metric: Labels | None = None
     values: list[Value | None] | None = None
 
 
@@ -171,86 +164,87 @@ class RunningJob:
         return given[0] if given else ""
 
 
-@dataclass(slots=True)
-class Samples:
-    """The samples of queries that are together those of a job, such as those of GPUs and of NPUs.
-
-    `is_chosen`: by a query of the config, which is believed to be of a whole where it names something less finely.
-    """
-
-    levels: Collection[Level]
-    is_chosen: bool
-    by_cards: bool = False
-    """Whether a reading without a card's name may be one card's all the same, and not a whole pod's."""
-    values: dict[str, dict[Key, float]] = field(default_factory=dict)
-    """By job."""
-    twice: set[Key] = field(default_factory=set)
-    """What has several values, of which none can be believed."""
-
-
 class Readings:
-    """What the queries of one plan answer. `jobs` are those that run, `listed` all that the provider shows or showed.
+    """What the queries of one plan answer about `jobs`, at each time.
 
-    `dropped` counts samples that are not shown, by reason.
+    `runs` says when each job ran, in a range; without it, all values are of now, and so are the jobs. `listed` are all
+    jobs that the provider shows or showed. `dropped` counts samples that are not shown, by reason.
     """
 
-    def __init__(self, plan: Plan, jobs: Mapping[str, RunningJob], listed: Collection[str]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        jobs: Mapping[str, RunningJob],
+        listed: Collection[str],
+        runs: Mapping[str, Range] | None = None,
+    ) -> None:
         self.dropped: Counter[str] = Counter()
-        self._plan, self._jobs, self._listed = plan, jobs, listed
-        self._groups: dict[str, Samples] = {}
+        self._plan, self._jobs, self._listed, self._runs = plan, jobs, listed, runs
+        self._levels: dict[str, frozenset[Level]] = {}
+        self._found: defaultdict[tuple[str, int, str], dict[Key, float | None]] = defaultdict(dict)
+        """By query of the config (empty: all those of the table), time and job. None: of several values, none can be
+        believed."""
 
-    def add(self, query: Query, samples: Iterable[Sample | None]) -> None:
-        """Add the samples of a query's response. None is a row that is not an object."""
-        of_cards, quantity = self._plan.reading.of_cards, self._plan.reading.measure.quantity
-        name = query.metric if query.promql else ""
-        group = self._groups.setdefault(name, Samples(query.levels, bool(query.promql)))
-        group.by_cards = group.by_cards or query.accelerator is not None
-        for sample in samples:
-            labels = sample.metric if sample is not None else None
-            if sample is None or labels is None or not labels.service_id:
+    def add(self, query: Query, rows: Iterable[Series | None]) -> None:
+        """Add the series of a query's response. None is a row that is not an object."""
+        group = query.metric if query.promql else ""
+        self._levels[group] = query.levels
+        for row in rows:
+            labels = row.metric if row is not None else None
+            if row is None or labels is None or not labels.service_id:
                 self.dropped["malformed"] += 1
             elif (job := self._jobs.get(labels.service_id)) is None:
                 # A listed job does not run any more: its last sample is from its end.
                 self.dropped["unlisted"] += labels.service_id not in self._listed
-            elif (raw := self._number(sample.value.value if sample.value is not None else None)) is not None:
-                value = convert(raw, query.factor, quantity)
-                if value is None:
-                    self.dropped["out_of_range"] += 1
-                else:
-                    self._put(group, job.key(labels, query, of_cards=of_cards), value)
+            else:
+                key = job.key(labels, query, of_cards=self._plan.reading.of_cards)
+                for value in [row.value] if row.values is None else row.values:
+                    self._put(group, key, value, query.factor)
 
-    def columns(self, job_ids: Collection[str] | None = None) -> list[FamilyReadings]:
-        """Return the values of all levels, the coarsest first; of these jobs, or all."""
-        rows: defaultdict[tuple[Level, Accelerator], dict[Key, tuple[float, float, float]]] = defaultdict(dict)
-        for group in self._groups.values():
-            for job_id, job in self._jobs.items():
-                if not (values := group.values.get(job_id)) or (job_ids is not None and job_id not in job_ids):
-                    continue
-                for level, kind, key, value in SizedJob(job, values, group).levels(self._plan.reading):
-                    if level in group.levels:
-                        rows[level, kind][key] = value, UNDATED, UNDATED
-        return [
-            FamilyReadings(family, found, kind)
-            for family in self._plan.reading.families()
-            for (level, kind), found in rows.items()
-            if level == family.level
-        ]
+    def rows(self, job_ids: Collection[str] | None = None) -> Iterator[tuple[int, Level, Accelerator, Key, float]]:
+        """Yield the values of all levels by time, level and kind of accelerator; of these jobs, or all."""
+        for group, at, job_id in sorted(self._found, key=itemgetter(1)):
+            values = {key: value for key, value in self._found[group, at, job_id].items() if value is not None}
+            if values and (job_ids is None or job_id in job_ids):
+                found = with_wholes(self._jobs[job_id], values, self._plan.reading, is_chosen=group != "")
+                for level, kind, key, value in found:
+                    if level in self._levels[group]:
+                        yield at, level, kind, key, value
+
+    def columns(self, job_ids: Collection[str]) -> list[FamilyReadings]:
+        """Return the values of now of these jobs."""
+        found: defaultdict[tuple[Level, Accelerator], dict[Key, tuple[float, float, float]]] = defaultdict(dict)
+        for _, level, kind, key, value in self.rows(job_ids):
+            found[level, kind][key] = value, UNDATED, UNDATED
+        families = {family.level: family for family in self._plan.reading.families}
+        return [FamilyReadings(families[level], rows, kind) for (level, kind), rows in found.items()]
 
     @property
     def job_ids(self) -> frozenset[str]:
         """The jobs that have a value."""
-        return frozenset(job_id for group in self._groups.values() for job_id, found in group.values.items() if found)
+        return frozenset(key[2] for key, found in self._found.items() if set(found.values()) != {None})
 
-    def _put(self, group: Samples, key: Key, value: float) -> None:
-        values = group.values.setdefault(key[0], {})
-        if key not in values and key not in group.twice:
-            values[key] = value
+    def _put(self, group: str, key: Key, given: Value | None, factor: float) -> None:
+        at = 0
+        if self._runs is not None:
+            if given is None or given.time is None or not math.isfinite(given.time):
+                self.dropped["malformed"] += 1
+                return
+            at, runs = int(given.time), self._runs[key[0]]
+            if not runs.start <= at < runs.end:
+                return
+        if (number := self._number(None if given is None else given.value)) is None:
             return
-        self.dropped["duplicate"] += 1
-        if values.get(key, value) != value:
-            self.dropped["duplicate"] += 1
-            group.twice.add(key)
-            del values[key]
+        if (value := convert(number, factor, self._plan.reading.measure.quantity)) is None:
+            self.dropped["out_of_range"] += 1
+            return
+        values = self._found[group, at, key[0]]
+        if key in values:
+            is_other = values[key] not in (None, value)
+            self.dropped["duplicate"] += 1 + is_other
+            values[key] = None if is_other else values[key]
+        else:
+            values[key] = value
 
     def _number(self, given: str | float | None) -> float | None:
         """A sample's value; None, and counted, where it is none."""
@@ -266,59 +260,51 @@ class Readings:
         return number
 
 
-class SizedJob:
-    """The readings of one job whose size is known: what is missing of it is noticed, so that a sum is of the whole or
-    absent. A ratio is the mean of what is there, by kind of accelerator.
+def with_wholes(
+    job: RunningJob, values: Mapping[Key, float], reading: Reading, *, is_chosen: bool
+) -> Iterator[tuple[Level, Accelerator, Key, float]]:
+    """Yield the values of a job, its pods and its cards: a ratio is the mean of what is there, by kind of accelerator,
+    and a sum is of the whole or absent.
+
+    `is_chosen`: the values are those of a query of the config. What it names less finely is believed to be of a whole.
     """
+    pods: defaultdict[str, list[Key]] = defaultdict(list)
+    """The parts by pod; an empty text in place of a pod: they cannot be distinguished."""
+    for key in values:
+        pods[key[1]].append(key)
+    # More pods than there should be: some were replaced, and it is not known which.
+    has_replaced = job.pods is not None and len(pods) > job.pods
+    has_all_cards = job.cards is not None and len(values) >= job.cards and not has_replaced
 
-    def __init__(self, job: RunningJob, values: Mapping[Key, float], samples: Samples) -> None:
-        self._job, self._values, self._samples = job, values, samples
-        self._pods: defaultdict[str, list[Key]] = defaultdict(list)
-        """The parts by pod; an empty text in place of a pod: they cannot be distinguished."""
-        for key in values:
-            self._pods[key[1]].append(key)
-        # More pods than there should be: some were replaced, and it is not known which.
-        self._has_replaced = job.pods is not None and len(self._pods) > job.pods
-        self._has_all_cards = job.cards is not None and len(values) >= job.cards and not self._has_replaced
-
-    def levels(self, reading: Reading) -> Iterator[tuple[Level, Accelerator, Key, float]]:
-        """Yield the values of the job, its pods and its cards."""
-        if not self._has_replaced:
-            key: Key = (self._job.job_id,)
-            yield from self._whole("job", key, list(self._values), reading=reading, is_whole=self._is_whole())
-        for pod_id, parts in self._pods.items():
-            if pod_id:
-                key, is_whole = (self._job.job_id, pod_id), self._is_whole_pod(parts)
-                yield from self._whole("pod", key, parts, reading=reading, is_whole=is_whole)
-                for part in filter(_is_card, parts):
-                    yield "device", _kind(part), part, self._values[part]
-
-    def _whole(
-        self, level: Level, key: Key, parts: Sequence[Key], *, reading: Reading, is_whole: bool
-    ) -> Iterator[tuple[Level, Accelerator, Key, float]]:
-        groups: defaultdict[Accelerator, list[float]] = defaultdict(list)
-        is_ratio, by_kind = reading.measure.is_ratio, reading.measure.is_ratio and reading.of_cards
-        for part in parts:
-            groups[_kind(part) if by_kind else "gpu"].append(self._values[part])
-        for kind, values in groups.items():
-            value = mean(values) if is_ratio else math.fsum(values) if is_whole else None
-            if value is not None:
-                yield level, kind, key, value
-
-    def _is_whole(self) -> bool:
-        """Return whether the readings are those of all parts of the job."""
-        if "" in self._pods:
-            return self._samples.is_chosen and len(self._pods) == 1
-        return len(self._pods) == self._job.pods and all(map(self._is_whole_pod, self._pods.values()))
-
-    def _is_whole_pod(self, parts: Sequence[Key]) -> bool:
-        """Return whether the readings of a pod are those of all of its cards."""
-        job, has_unnamed = self._job, not all(map(_is_card, parts))
-        if self._has_all_cards or (has_unnamed and not self._samples.by_cards):
+    def is_whole(parts: Sequence[Key]) -> bool:
+        """Whether the readings of a pod are those of all of its cards."""
+        has_unnamed = not all(map(_is_card, parts))
+        if has_all_cards or (has_unnamed and (is_chosen or not reading.of_cards)):
             return True  # what has no name is of the pod as one
         if job.cards is None:
             return not has_unnamed
         return job.is_uniform and job.pods is not None and len(parts) * job.pods >= job.cards
+
+    def whole(
+        level: Level, key: Key, parts: Sequence[Key], *, has_sum: bool
+    ) -> Iterator[tuple[Level, Accelerator, Key, float]]:
+        is_ratio, groups = reading.measure.is_ratio, defaultdict[Accelerator, list[float]](list)
+        for part in parts:
+            groups[_kind(part) if is_ratio and reading.of_cards else "gpu"].append(values[part])
+        for kind, found in groups.items():
+            value = mean(found) if is_ratio else math.fsum(found) if has_sum else None
+            if value is not None:
+                yield level, kind, key, value
+
+    if not has_replaced:
+        has_all = len(pods) == job.pods and all(map(is_whole, pods.values()))
+        has_sum = (is_chosen and len(pods) == 1) if "" in pods else has_all
+        yield from whole("job", (job.job_id,), list(values), has_sum=has_sum)
+    for pod_id, parts in pods.items():
+        if pod_id:
+            yield from whole("pod", (job.job_id, pod_id), parts, has_sum=is_whole(parts))
+            for part in filter(_is_card, parts):
+                yield "device", _kind(part), part, values[part]
 
 
 def _is_card(part: Key) -> bool:
@@ -349,7 +335,7 @@ async def metric_names(api: Api, *, deadline: float) -> frozenset[str]:
     return frozenset(answer.data or ())
 
 
-async def query_samples(api: Api, promql: str, *, deadline: float) -> Iterator[Sample | None]:
+async def query_now(api: Api, promql: str, *, deadline: float) -> Iterator[Series | None]:
     """POST .../query: the current samples of an instant vector, by the service's own clock.
 
     They are decoded one by one on demand. None is a sample that is not an object.
@@ -357,17 +343,14 @@ async def query_samples(api: Api, promql: str, *, deadline: float) -> Iterator[S
     rows = await _rows(api, QUERY, "query", {"query": promql}, kind="vector", deadline=deadline, limits=_VECTOR)
     if len(rows) > _MOST_ROWS:
         raise BadAnswer(f"the answer is over the limit of {_MOST_ROWS:,} samples", operation=QUERY)
-    return (decode_value(row, Sample) for row in rows)
+    return (decode_value(row, Series) for row in rows)
 
 
 async def query_range(
     api: Api, promql: str, *, start: int, end: int, step: int, deadline: float
 ) -> Iterator[Series | None]:
     """POST .../query_range: the series of a query at every `step` seconds from `start` to `end` (Unix seconds, both
-    included), as query_samples.
-
-    https://support.huaweicloud.com/intl/en-us/api-aom/ListRangeQueryAomPromPost.html
-    """
+    included), as query_now."""
     query = {"query": promql, "start": str(start), "end": str(end), "step": str(step)}
     rows = await _rows(api, RANGE, "query_range", query, kind="matrix", deadline=deadline, limits=HISTORY)
     return (decode_value(row, Series) for row in rows)
@@ -433,8 +416,6 @@ class Usage:
         self._plans: list[Plan] | None = None
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
-        self._coarse: dict[str, tuple[Level, float]] = {}
-        """Metrics whose answer was too large at a finer level: at which they are read, and until when (loop time)."""
         self._turns, self._subjects = FairQueue(), Subjects()
         self._shown: dict[str, frozenset[str]] = {}
         """By part, the jobs of its last good answer."""
@@ -507,7 +488,7 @@ class Usage:
         found = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Readings))
         lacking = set[str]() if self._is_alone else self._without_accelerators(found, answers, jobs)
         withheld = frozenset(job_id for job_id in lacking if self._sources.is_missed(running[job_id]))
-        await self._show(poll, [plan.key for plan in wanted], answers, withheld)
+        await self._show(poll, answers, withheld)
         return found - lacking
 
     async def _read_plans(self, poll: Poll, deadline: float) -> list[Plan]:
@@ -527,14 +508,14 @@ class Usage:
             if self._plans is None:
                 raise NotReady("AOM has no metric of training jobs")
             # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
-            is_all = names is not None and is_complete(self._plans, self._everything)
-            self._renew_at = now + (_DAY if is_all else _HOUR)
+            known, every = (sum(len(plan.queries) for plan in found) for found in (self._plans, self._everything))
+            self._renew_at = now + (_DAY if names is not None and known >= every else _HOUR)
         return self._plans
 
     async def _read(
         self, poll: Poll, wanted: Sequence[Plan], jobs: Mapping[str, RunningJob], deadline: float
     ) -> Answers:
-        """The answers to all that is wanted, or why there is none. Raises what closes AOM as such."""
+        """The answers to all that is wanted, in its order, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
         self._seen |= dict.fromkeys(self._fleet.live, now)
         self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
@@ -546,7 +527,7 @@ class Usage:
             async with slots:
                 try:
                     for query in plan.queries:
-                        readings.add(query, await self._samples(plan, query, window, deadline))
+                        readings.add(query, await query_now(self._api, query.text(window), deadline=deadline))
                     answers[plan.key] = readings
                 except CloudError as error:
                     answers[plan.key] = error.with_traceback(None)  # which holds the answer
@@ -561,25 +542,7 @@ class Usage:
             for key in others:
                 group.create_task(read(by_key[key]))
         self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Readings))
-        return answers
-
-    async def _samples(self, plan: Plan, query: Query, window: float, deadline: float) -> Iterator[Sample | None]:
-        """The samples of one query, as finely as they fit into an answer. `window` is how old they may be (seconds)."""
-        now = asyncio.get_running_loop().time()
-        fineness, until = self._coarse.get(query.metric, ("job", 0.0))
-        if now >= until:  # the fleet may have shrunk since, or the answer was not AOM's
-            fineness = "device" if query.accelerator else "pod"
-        while True:
-            try:
-                return await query_samples(self._api, query.text(fineness, window), deadline=deadline)
-            except CloudError as error:
-                # Only the mean of a ratio can be left to AOM: it would add up amounts that are incomplete.
-                if not is_too_large(error) or query.promql or not plan.reading.measure.is_ratio or fineness == "job":
-                    raise
-                fineness = LEVELS[LEVELS.index(fineness) - 1]
-                self._coarse[query.metric] = fineness, now + _HOUR
-                facts = fields(metric=query.metric, level=fineness, seconds=_HOUR)
-                log.warning("AOM response too large; reading a coarser level for a while", extra=facts)
+        return {key: answers[key] for key in by_key}
 
     def _without_accelerators(
         self, found: Collection[str], answers: Answers, jobs: Mapping[str, RunningJob]
@@ -597,41 +560,35 @@ class Usage:
             known = found
         return {job_id for job_id in found if jobs[job_id].cards and job_id not in known}
 
-    async def _show(self, poll: Poll, keys: Sequence[str], answers: Answers, withheld: frozenset[str]) -> None:
+    async def _show(self, poll: Poll, answers: Answers, withheld: frozenset[str]) -> None:
         """Claim the jobs of the answers, then show them. A part that failed keeps its last good answer."""
-        poll.keep_only([*keys, _SOURCES])
+        poll.keep_only([*answers, _SOURCES])
         new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}
-        before = {key: job_ids for key, job_ids in self._shown.items() if key in (*keys, _SOURCES)}
-        self._sources.hold(_union([*before.values(), *new.values()]))
+        before = [job_ids for key, job_ids in self._shown.items() if key in (*answers, _SOURCES)]
+        self._sources.hold(_union([*before, *new.values()]))
         used: list[FamilyReadings] = []
-        for key in keys:
+        age, clock = self._fleet.max_data_age, self._fleet.clock
+
+        def begun() -> Mapping[str, float]:
+            return dict.fromkeys(self._fleet.live, 0.0)
+
+        for key, answer in answers.items():
             async with poll.part(key) as part:
-                answer = answers[key]
                 if isinstance(answer, CloudError):
                     raise answer
-                for reason, count in answer.dropped.items():
-                    part.dropped(reason, count)
+                count(part, answer.dropped)
                 used += (columns := answer.columns(new[key]))
-                await publish_fresh(
-                    part,
-                    columns,
-                    self._subjects.readings,
-                    begun=lambda: dict.fromkeys(self._fleet.live, 0.0),
-                    max_data_age=self._fleet.max_data_age,
-                    clock=self._fleet.clock,
-                )
+                await publish_fresh(part, columns, self._subjects.readings, begun=begun, max_data_age=age, clock=clock)
         self._subjects.keep_only(used)
-        now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in keys}  # some may have expired
+        now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired
+        job_ids = _union(now_shown.values())
+
+        async def sources(_: float) -> tuple[Sequence[object], float | None]:
+            return [UsageSource(job_id, SOURCE, None) for job_id in sorted(job_ids & self._fleet.live.keys())], None
+
         async with poll.part(_SOURCES) as part:
-            await self._publish_sources(part, sorted(_union(now_shown.values())))
-        self._hold(now_shown | {_SOURCES: _union(now_shown.values())})
-
-    async def _publish_sources(self, part: Part, job_ids: Sequence[str]) -> None:
-        async def build(_: float) -> tuple[Sequence[object], float | None]:
-            return [UsageSource(job_id, SOURCE, None) for job_id in job_ids if job_id in self._fleet.live], None
-
-        objects, _ = await build(0.0)
-        await part.publish(objects, rebuild=build)
+            await part.publish((await sources(0.0))[0], rebuild=sources)
+        self._hold(now_shown | {_SOURCES: job_ids})
 
 
 def _read_by(poll: Poll) -> float:

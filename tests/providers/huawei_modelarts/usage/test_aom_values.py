@@ -300,12 +300,11 @@ def test_golden_page_of_all_metrics(run: Run) -> None:
         cloud.jobs = [running("npu", "worker-0", "worker-1", cards=4), running("cpu", "worker-0")]
         cloud.aom = {}
         for place, reading in enumerate(READINGS):
-            for source in reading.sources:
-                name, _ = source.names[0]
-                if source.accelerator is None:
+            for kind, (name, *_) in reading.sources.items():
+                if kind is None:
                     pods = [of(job_id, place, pod_name="worker-0") for job_id in ("npu", "cpu")]
                     cloud.aom[name] = [*pods, of("npu", 90, pod_name="worker-1")]
-                elif source.accelerator == "npu":
+                elif kind == "npu":
                     cells = [(pod, number) for pod in range(2) for number in range(2)]
                     cloud.aom[name] = [card("npu", f"worker-{pod}", n, 7 * place + n) for pod, n in cells]
         await shown(cloud, fleet)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 
 import httpx
@@ -110,26 +109,6 @@ def test_one_metric_that_fails_takes_no_other_along(run: Run) -> None:
         await asyncio.sleep(4 * INTERVAL)
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') is None
         assert await source(fleet, "a") == "aom"
-
-    run(check)
-
-
-def test_a_finer_answer_that_is_too_large_is_asked_for_by_pods(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.jobs = [new_job("a", 3600, resource=ASCEND)]
-        cloud.aom = {CPU: [series("a", 50)], NPU: [series("a", 40, npu_id="0"), series("a", 60, npu_id="1")]}
-        large = {"status": "success", "data": {"resultType": "vector", "result": ["x" * 2**20] * 33}}
-        bomb = gzip.compress(json.dumps(large).encode())
-        answer = httpx.Response(200, content=bomb, headers={"Content-Encoding": "gzip"})
-        cloud.answer = lambda path, request: answer if "npu_id" in request.url.params.get("query", "") else None
-        assert await fleet.exporter.poll_once()
-        pod = 'pod_accelerator_utilization_ratio{job_id="a",pod_id="worker-0",accelerator="npu"}'
-        assert await fleet.value(pod) == 0.5
-        assert await fleet.lines("device") == []
-        assert await fleet.exporter.poll_once()
-        assert len([query for query in queries(cloud) if "npu_id" in query]) == 1
-        (line,) = [line for line in fleet.log if "too large" in line]
-        assert line.endswith(f"metric={NPU} level=pod seconds=3600.0")
 
     run(check)
 
