@@ -32,7 +32,7 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, Metr
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
 from trainfleet_exporter.providers.aws_sagemaker import pools as sagemaker_pools
 from trainfleet_exporter.providers.aws_sagemaker import usage as sagemaker_usage
-from trainfleet_exporter.providers.huawei_modelarts import history, past, pool_usage, task_metrics, v1
+from trainfleet_exporter.providers.huawei_modelarts import history, past, task_metrics, v1
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import pools as modelarts_pools
 from trainfleet_exporter.providers.huawei_modelarts.usage import MetricNames, QueryAnswer, Series
@@ -231,13 +231,13 @@ def _usage_of(answer: task_metrics.Metrics) -> object:
     return readings.shown("task")
 
 
-def _of_pool(answer: pool_usage.PoolMonitor | modelarts_pools.StatisticsAnswer) -> object:
+def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAnswer) -> object:
     found: list[object] = []
     with _maybe_bad():
         if isinstance(answer, modelarts_pools.StatisticsAnswer):
             found += modelarts_pools.workloads("pool", answer)[0]
         else:
-            found += Subjects().readings(pool_usage.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300))
+            found += Subjects().readings(modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300))
     return found
 
 
@@ -252,7 +252,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(v1.JobRow, lambda row: v1.job(row, v1.Version(), workspace_id="0")),
     _reading(v1.JobRow, lambda row: v1.counts("0", [row], since=0.0)),
     _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
-    _reading(pool_usage.PoolMonitor, _of_pool),
+    _reading(modelarts_pools.PoolMonitor, _of_pool),
     _reading(modelarts_pools.NodeRow, lambda row: modelarts_pools.node("pool", row)),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),

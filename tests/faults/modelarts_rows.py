@@ -13,7 +13,6 @@ from trainfleet_simulator.modelarts.agency import OIDC_TOKEN as HUAWEI_TOKEN
 from trainfleet_simulator.modelarts.catalog import DOMAIN_NAME, PASSWORD, TEAM_WORKSPACE, USER_NAME
 
 _MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
-_COARSE = "if the response for a metric is too large, the exporter reads this metric by pod or by job for an hour"
 _EMPTY_HISTORY = "an empty response means that the pod has no history yet, for example because it has not started"
 _COUNTS_0 = "the API's documentation says that a missing type of workload counts 0"
 _OTHER_TYPE = "a workload with another type has another series"
@@ -22,7 +21,6 @@ _LOOKED_UP = (
     "states are numbers there; the exporter looks up a job with an unknown state, and finds that the job has ended"
 )
 _STRETCHED = "if many calls hang or wait, a round over all jobs takes longer, and the last good values stay longer"
-_TOO_LARGE = ("oversized", "gzip bomb", "many lists", "many objects", "many nans", "many surrogates")
 _HOLD_UP = ("hang", "drip", "throttled", "throttled hint", "oversized", "gzip bomb")
 _HUNG = dict.fromkeys(("hang", "drip"), Unlike(KEPT, _STRETCHED))
 _V1_SURELY = {"ListTrainingJobsV1": ("jobs",), "ShowPodMetricStatistic": ("device_*", "job_usage_*", "pod_*_ratio")}
@@ -187,9 +185,6 @@ MODELARTS = (
         collectors=("jobs", "usage:source: aom", "pools"),
         fails=("usage",),
         loses=USAGE,
-        recovery=dict.fromkeys(_TOO_LARGE, 62),
-        slow=_COARSE,
-        unlike=dict.fromkeys(_TOO_LARGE, Unlike(KEPT, _COARSE, ("lines",))),
     ),
     Row(
         cloud="modelarts",

@@ -1,6 +1,6 @@
 """The sources of each family: APIs and fields of ModelArts, and what is unproven.
 
-Names of metrics are those of `metrics` (AOM), `task_metrics` (tasks, v1) and `pool_usage`.
+Names of metrics are those of `metrics` (AOM), `task_metrics` (tasks, v1) and `pools`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.providers.huawei_modelarts.metrics import READINGS, Reading
-from trainfleet_exporter.providers.huawei_modelarts.pool_usage import MONITORED
+from trainfleet_exporter.providers.huawei_modelarts.pools import MONITORED
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import RATE_METRICS, RATIO_METRICS
 
 _JOBS = "ModelArts training-job-searches, items[]"

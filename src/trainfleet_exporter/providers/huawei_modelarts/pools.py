@@ -1,8 +1,8 @@
 """Dedicated pools: what they are and have, their workloads and queues, who holds their accelerators, their nodes.
 
 Cost of a poll: one call for each workspace and one for the amounts of all pools; and for each pool one for its
-workloads, one for each 500 that are queued, one for each 500 that run (`pool_users`), one for each 500 nodes. Announced
-work on nodes: one for each workspace and 100 events, ended ones included.
+workloads, one for each 500 that are queued, one for each 500 that run (`pool_users`), one for each 500 nodes, one for
+its usage. Announced work on nodes: one for each workspace and 100 events, ended ones included.
 
 Every field may be absent or null. Amounts are Kubernetes quantities under keys such as `cpu`, `memory` or
 `huawei.com/ascend-1980`; those of workloads have units: `2 Cores`, `6.52 GiB`, `8`.
@@ -19,11 +19,13 @@ from itertools import product
 from operator import attrgetter
 from typing import Final, TypeAlias
 
-from msgspec import Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from trainfleet_exporter.errors import BadAnswer, NotFound
+from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct, pages_by_token
+from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
     Accelerator,
@@ -46,9 +48,10 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.huawei_modelarts.client import NO_ROWS, Api, Rows, rows_of, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import accelerator_kind
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
 from trainfleet_exporter.providers.jobs.history import checked_code
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list, with_unread
-from trainfleet_exporter.providers.values import POOL_STATUS, amount, quantity, utc_time, whole
+from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -61,17 +64,18 @@ class PoolLabels(Struct, gc=False):
     name: str | None = field(name="os.modelarts/name", default=None)
 
 
-class PoolMetadata(Struct, gc=False):
-    """`name` is the id of a pool; people know it by its label."""
+class Metadata(Struct, gc=False):
+    """`name` is the name of a node, or the id of a pool; people know a pool by its label."""
 
     name: str | None = None
     labels: PoolLabels | None = None
 
 
-class PoolSpec(Struct, gc=False):
-    """`Dedicate` or `Logical`."""
+class Spec(Struct, gc=False):
+    """The type of a pool, `Dedicate` or `Logical`, or the flavor of a node."""
 
     type: str | None = None
+    flavor: str | None = None
 
 
 class FlavorCount(Struct, gc=False):
@@ -103,8 +107,8 @@ class PoolState(Struct, gc=False):
 
 
 class PoolRow(Struct, gc=False):
-    metadata: PoolMetadata | None = None
-    spec: PoolSpec | None = None
+    metadata: Metadata | None = None
+    spec: Spec | None = None
     status: PoolState | None = None
 
 
@@ -124,7 +128,7 @@ class PoolTable(Struct, gc=False):
 class RuntimeRow(Struct, gc=False):
     """What a pool has, and what of it is allocated."""
 
-    metadata: PoolMetadata | None = None
+    metadata: Metadata | None = None
     table: PoolTable | None = None
 
 
@@ -176,14 +180,6 @@ class WorkloadsPage(Struct, gc=False):
     items: Rows[WorkloadRow] = NO_ROWS
 
 
-class NodeMetadata(Struct, gc=False):
-    name: str | None = None
-
-
-class NodeSpec(Struct, gc=False):
-    flavor: str | None = None
-
-
 class NodeState(Struct, gc=False, rename="camel"):
     """Resources that are not available are allocated."""
 
@@ -194,8 +190,8 @@ class NodeState(Struct, gc=False, rename="camel"):
 
 
 class NodeRow(Struct, gc=False):
-    metadata: NodeMetadata | None = None
-    spec: NodeSpec | None = None
+    metadata: Metadata | None = None
+    spec: Spec | None = None
     status: NodeState | None = None
 
 
@@ -228,6 +224,38 @@ class EventsPage(Struct, gc=False):
     events: list[EventRow | None] | None = None
 
 
+class MonitorName(Struct, gc=False, rename="camel"):
+    metric_name: str | None = None
+
+
+class MonitorValue(Struct, gc=False):
+    statistic: str | None = None
+    value: str | float | None = None
+
+
+class MonitorPoint(Struct, gc=False):
+    """In `Percent` or `Megabytes`. The time counts milliseconds. -1 is "no data", in a point as in a whole series (a
+    kind of accelerator that the pool does not have)."""
+
+    timestamp: float | None = None
+    unit: str | None = None
+    statistics: list[MonitorValue] | None = None
+
+    @property
+    def average(self) -> str | float | None:
+        """None if the point has none."""
+        return next((row.value for row in self.statistics or () if row.statistic == "average"), None)
+
+
+class MonitorMetric(Struct, gc=False, rename="camel"):
+    metric: MonitorName | None = None
+    data_points: list[MonitorPoint] | None = None
+
+
+class PoolMonitor(Struct, gc=False):
+    metrics: list[MonitorMetric] | UnsetType | None = UNSET
+
+
 NO_STATE: Final = PoolState()
 NO_TABLE: Final = PoolTable()
 NO_NODE: Final = NodeState()
@@ -254,6 +282,19 @@ MAINTENANCE_STATE = {
     "executing": MaintenanceState.EXECUTING,
 }
 MAINTENANCE_ENDED = frozenset({"completed", "failed", "canceled"})
+UNITS = {"Percent": 0.01, "Megabytes": 2.0**20}
+MONITORED: Mapping[str, tuple[Family, str]] = {
+    "cpuUsage": (MEASURES["cpu_utilization_ratio"].of("pool"), "Percent"),
+    "memUsedRate": (MEASURES["memory_utilization_ratio"].of("pool"), "Percent"),
+    "gpuUtil": (MEASURES["accelerator_utilization_ratio"].of("pool"), "Percent"),
+    "gpuMemUsage": (MEASURES["accelerator_memory_utilization_ratio"].of("pool"), "Percent"),
+    "npuUtil": (MEASURES["accelerator_utilization_ratio"].of("pool"), "Percent"),
+    "npuMemUsage": (MEASURES["accelerator_memory_utilization_ratio"].of("pool"), "Percent"),
+    "diskUsedRate": (DISKS["utilization_ratio"], "Percent"),
+    "diskCapacity": (DISKS["capacity_bytes"], "Megabytes"),
+    "diskAvailableCapacity": (DISKS["available_bytes"], "Megabytes"),
+}
+"""By metric of the monitor, what it feeds and its unit."""
 _UNIT = re.compile(r"(?<=[0-9])\s*(?:cores?|cards?|units?)\s*\Z", re.ASCII | re.IGNORECASE)
 
 # From answers to the model.
@@ -369,14 +410,12 @@ def pool_queue(
     counts: dict[Accelerator, float] = dict.fromkeys(sorted(kinds), 0.0)
     unknown: set[Accelerator] = set()
     for row in rows:
-        for kind, count in _requests(row):
-            if count is None:
+        for kind, units in _requests(row):
+            if units is None:
                 unknown.add(kind)
             else:
-                counts[kind] = counts.get(kind, 0.0) + count
-    return PoolQueue(
-        pool_id, tuple(Accelerators(kind, "", count) for kind, count in counts.items() if kind not in unknown)
-    )
+                counts[kind] = counts.get(kind, 0.0) + units
+    return PoolQueue(pool_id, tuple(Accelerators(kind, "", counts[kind]) for kind in counts if kind not in unknown))
 
 
 def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
@@ -389,12 +428,12 @@ def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
     for row in rows:
         if not row.resource_requirement:
             unusable(row.resource_requirement, "no_data")
-        for kind, count in _requests(row):
-            held[row.user_name or "", KINDS.get(row.type or "", row.type or ""), kind] += count or 0.0
+        for kind, units in _requests(row):
+            held[row.user_name or "", KINDS.get(row.type or "", row.type or ""), kind] += units or 0.0
     found: defaultdict[tuple[str, str], list[Accelerators]] = defaultdict(list)
-    for (user, work, kind), count in held.items():
-        if count:
-            found[user, work].append(Accelerators(kind, "", count))
+    for (user, work, kind), total in held.items():
+        if total:
+            found[user, work].append(Accelerators(kind, "", total))
     return [PoolUser(pool_id, "", user, work, tuple(counts)) for (user, work), counts in found.items()]
 
 
@@ -452,11 +491,49 @@ def maintenance(row: EventRow) -> NodeMaintenance | None:
     )
 
 
+def columns_of(
+    answer: PoolMonitor, pool_id: str, dropped: Counter[str], *, now: float, max_age: float
+) -> list[FamilyReadings]:
+    """The newest reading of each metric. Unix time and seconds. BadAnswer if the answer holds no list at all."""
+    if isinstance(answer.metrics, UnsetType):
+        raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
+    found: dict[str, NewestReadings] = {}
+    for item in answer.metrics or ():
+        metric = (item.metric and item.metric.metric_name) or ""
+        if metric not in MONITORED:
+            dropped["malformed"] += not metric
+            continue
+        usable = []
+        for point in item.data_points or ():
+            at, value = unix_time(point.timestamp, per_second=1000), number(point.average)
+            dropped["malformed"] += at is None or point.average is None
+            if at is not None and value is not None:
+                usable.append((at, value, point.unit))
+        if not usable:
+            continue
+        at, value, unit = max(usable, key=lambda each: each[0])
+        if unit != MONITORED[metric][1]:
+            dropped["malformed"] += 1
+            continue
+        if metric not in found:
+            kind, begun = kind_of(metric), {pool_id: 0.0}
+            found[metric] = NewestReadings("pool", begun, now=now, max_age=max_age, once=True, accelerator=kind)
+        found[metric].put((pool_id,), at, value)  # the same metric may come again, of another cluster
+    columns: list[FamilyReadings] = []
+    for metric, readings in found.items():
+        family, unit = MONITORED[metric]
+        columns += readings.of_families({family: UNITS[unit]}, period=0)
+        dropped.update(readings.dropped)
+    return columns
+
+
 # The collectors.
 
 POOL_PAGE, EVENTS_PAGE = 500, 100
 """Rows of a page: nodes and workloads of a pool; announced work."""
 _AMOUNTS = "runtime metrics"
+_MINUTES = 5
+"""Of usage that are asked for, by the server's clock."""
 _QUEUE = "queue of "
 """The prefix of the part of a pool's queue; the part of its counts is its id."""
 
@@ -556,8 +633,7 @@ class Pools:
         path = f"statistics/pools/{segment(part.key)}/workloads"
         answer = await self._api.get("ShowWorkloadStatistics", path, StatisticsAnswer, deadline=part.deadline)
         rows, dropped = workloads(part.key, answer)
-        for reason, count in dropped.items():
-            part.dropped(reason, count)
+        count(part, dropped)
         # If a count could not be read, the queue itself is asked for.
         self._queued[part.key] = sum(row.count for row in rows if row.status is Status.QUEUED) or dropped["malformed"]
         await part.publish(rows)
@@ -597,6 +673,25 @@ class Pools:
         listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
         part.dropped("malformed", listing.malformed)
         return listing
+
+    @collector("pool_usage")
+    async def pool_usage(self, poll: Poll) -> None:
+        """A part for each pool: one-minute means. Without `statistics` they would be maxima.
+
+        The series are those of a pool's cluster: a logical pool shows the usage of the whole physical pool.
+        """
+        age, clock = self._fleet.max_data_age, self._fleet.clock
+
+        async def read(part: Part) -> None:
+            query = {"time_range": f"-1.-1.{_MINUTES}", "statistics": "average", "period": "60"}
+            path = f"pools/{segment(part.key)}/monitor"
+            answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
+            dropped, begun = Counter[str](), {part.key: 0.0}
+            columns = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max(age, 2 * part.interval))
+            count(part, dropped)
+            await publish_fresh(part, columns, Subjects().readings, begun=lambda: begun, max_data_age=age, clock=clock)
+
+        await self._read_each_pool(poll, "pool_usage", read)
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:

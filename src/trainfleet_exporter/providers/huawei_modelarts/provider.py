@@ -14,7 +14,6 @@ from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, PERMISS
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT
 from trainfleet_exporter.providers.huawei_modelarts.jobs import STATES, Jobs
-from trainfleet_exporter.providers.huawei_modelarts.pool_usage import PoolUsage
 from trainfleet_exporter.providers.huawei_modelarts.pools import Pools
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import collector_of_task_metrics
 from trainfleet_exporter.providers.huawei_modelarts.usage import Usage
@@ -42,7 +41,7 @@ class HuaweiModelArts:
         self.collectors: Sequence[Collector] = (
             *collectors_of([jobs], chosen, every),
             *(self._usage(jobs) if chosen.usage.enabled else ()),
-            *collectors_of([pools, PoolUsage(self._api, self._fleet, pools)], chosen, every),
+            *collectors_of([pools], chosen, every),
             *(self._jobs_v1() if chosen.jobs_v1.enabled else ()),
         )
 
