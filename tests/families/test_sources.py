@@ -16,7 +16,7 @@ from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.providers.alibaba_pai import metrics as cloudmonitor
 from trainfleet_exporter.providers.alibaba_pai import usage as pai_usage
 from trainfleet_exporter.providers.huawei_modelarts import metrics as aom
-from trainfleet_exporter.providers.huawei_modelarts import pool_usage, task_metrics
+from trainfleet_exporter.providers.huawei_modelarts import pools, task_metrics
 from trainfleet_exporter.providers.registry import installed_platforms
 
 WORDS = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker", "huawei_modelarts": "ModelArts"}
@@ -80,16 +80,16 @@ def test_a_family_that_only_the_config_feeds_says_so(suffix: str) -> None:
 
 @pytest.mark.parametrize("reading", aom.READINGS, ids=lambda reading: reading.suffix)
 def test_aom_s_first_candidates(reading: aom.Reading) -> None:
-    for source in reading.sources:
-        for family in reading.families():
-            assert source.names[0][0] in SOURCES_OF[f"trainfleet_{family.suffix}"]
+    for names in reading.sources.values():
+        for family in reading.families:
+            assert names[0] in SOURCES_OF[f"trainfleet_{family.suffix}"]
 
 
 def test_no_metric_name_is_written_twice_for_an_api() -> None:
     """Sources come from the tables that the code reads, so they cannot name another metric."""
     names = [name for family in cloudmonitor.FAMILIES.values() for name in family.names]
-    names += [name for reading in aom.READINGS for source in reading.sources for name, _ in source.names]
-    tables = (pai_usage.METRIC_TYPES, task_metrics.RATIO_METRICS, task_metrics.RATE_METRICS, pool_usage.MONITORED)
+    names += [name for reading in aom.READINGS for names in reading.sources.values() for name in names]
+    tables = (pai_usage.METRIC_TYPES, task_metrics.RATIO_METRICS, task_metrics.RATE_METRICS, pools.MONITORED)
     apis = Counter(dict.fromkeys(names, 1))
     apis.update(each if isinstance(each, str) else each.name for table in tables for each in table)
     sources = "\n".join(path.read_text(encoding="utf-8") for folder in FOLDERS for path in folder.rglob("*.py"))

@@ -22,8 +22,8 @@ from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES
 from trainfleet_exporter.providers.huawei_modelarts import history as huawei_history
 from trainfleet_exporter.providers.huawei_modelarts import jobs as huawei
-from trainfleet_exporter.providers.huawei_modelarts import pool_usage, v1
 from trainfleet_exporter.providers.huawei_modelarts import pools as huawei_pools
+from trainfleet_exporter.providers.huawei_modelarts import v1
 from trainfleet_exporter.providers.huawei_modelarts.pools import MAINTENANCE_ENDED, MAINTENANCE_STATE
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.values import POOL_STATUS
@@ -164,7 +164,7 @@ ENUMERATIONS = (
     Enumeration(
         "ModelArts ShowPoolMonitor, metric_name",
         lambda: modelarts("pool_monitor_metric", "metric_name"),
-        pool_usage.MONITORED,
+        huawei_pools.MONITORED,
     ),
     Enumeration(
         "ModelArts running_records[].recover_records[].fault_scenario",

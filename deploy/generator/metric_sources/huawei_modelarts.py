@@ -115,7 +115,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         **{
             f"trainfleet_{family.suffix}": list(_usage_sources(reading, family.level))
             for reading in READINGS
-            for family in reading.families()
+            for family in reading.families
         },
         **dict(_pool_sources()),
         "trainfleet_job_usage_info": [_TASKS, _AOM, _V1_METRICS],
@@ -145,7 +145,7 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
                 else "name and unit at the source unproven"
             )
             for reading in READINGS
-            for family in reading.families()
+            for family in reading.families
             if not family.is_ratio
         },
     }

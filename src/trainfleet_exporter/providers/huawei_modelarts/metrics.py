@@ -124,7 +124,7 @@ _UNITS = {
 }
 """The unit of a metric, by the last word of its name."""
 ACCELERATORS = "accelerator_utilization_ratio"
-READINGS = tuple(Reading((MEASURES | PROFILING)[suffix], sources) for suffix, sources in _TABLE.items())
+READINGS = tuple(Reading({**MEASURES, **PROFILING}[suffix], sources) for suffix, sources in _TABLE.items())
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {family.suffix: family for reading in READINGS for family in reading.families}
 )

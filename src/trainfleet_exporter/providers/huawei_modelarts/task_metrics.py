@@ -141,8 +141,8 @@ class JobReadings:
             return False
         # v1 has the minutes between the values.
         recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
-        samples = [number_of(raw) for raw in item.value[-recent:]]
-        samples = [number for number in samples if number not in (None, -1)]
+        given = [number_of(raw) for raw in item.value[-recent:]]
+        samples = [number for number in given if number is not None and number != -1]
         if not samples:  # a kind of device that is not there is all -1: nothing is missing then
             return False
         suffix, factor = METRICS[name]
