@@ -16,6 +16,7 @@ from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.common import refused, workspace_of
 from trainfleet_simulator.modelarts.job_rows import has, job_row, tasks_of
 from trainfleet_simulator.modelarts.phases import PHASES, STATUSES, phase
+from trainfleet_simulator.modelarts.pools import host_ip
 from trainfleet_simulator.modelarts.task_series import MOST_MINUTES, TaskSeries
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
@@ -57,6 +58,8 @@ class Training:
             found = JobSlice.of(job for job in jobs if _fits(search, job))
         page = found.page(search.offset * search.limit, search.limit, descending=search.descending)
         rows = [job_row(world.jobs[job_id], world.now) for job_id in page]
+        for row in rows if search.hosts else ():
+            row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
         body: dict[str, Any] = {
             "total": len(found),
             "count": len(rows),
@@ -130,6 +133,8 @@ class _Search:
     phases: tuple[str, ...]
     created: tuple[float, float] | None
     wanted: tuple[Callable[[Job], bool], ...]
+    hosts: Sequence[str]
+    """Addresses of nodes. With any, rows say where their tasks run."""
 
 
 def _read(body: Any, world: World) -> _Search:
@@ -156,6 +161,12 @@ def _read(body: Any, world: World) -> _Search:
             phases = tuple(one for one in phases if one in values)
         else:
             wanted.append(_want(FACTS[key], operator, values))
+    hosts = body.get("host_ips") or []
+    if not isinstance(hosts, list) or len(hosts) > _MOST_VALUES:
+        raise refused("2764", f"The parameter host_ips must be an array of at most {_MOST_VALUES}.")
+    if hosts:
+        created = created or (world.now - _LONGEST_SPAN, world.now)
+        wanted.append(lambda job: any(task["host_ip"] in hosts for task in _task_ips(world, job)))
     return _Search(
         workspace_id=workspace_of(world, body.get("workspace_id")),
         offset=_whole(body, "offset", 0, 0, 1_000_000),
@@ -164,7 +175,19 @@ def _read(body: Any, world: World) -> _Search:
         phases=phases,
         created=created,
         wanted=tuple(wanted),
+        hosts=hosts,
     )
+
+
+def _task_ips(world: World, job: Job) -> list[dict[str, str]]:
+    """Return where the tasks of a job run; nothing outside of dedicated pools."""
+    pool = world.pools.get(job.draft.pool_id)
+    if pool is None:
+        return []
+    return [
+        {"task": task, "ip": pod.ip, "host_ip": host_ip(pool, pod.node)}
+        for task, pod in zip(tasks_of(job), job.pods, strict=False)
+    ]
 
 
 def facts_of(body: Any) -> dict[str, str]:

@@ -60,6 +60,8 @@ class Cloud:
         self.nodes: dict[str, list[Row]] = {}
         self.events: dict[str, list[Row]] = {}
         """By workspace, the announced work on nodes."""
+        self.places: dict[str, list[Row]] = {}
+        """By job, where its tasks run."""
         self.quotas: list[Row] = [{"resource": "job-num", "quota": 100, "used": 3}]
         self.aom: dict[str, list[tuple[Row, object]]] | None = None
         """By metric, the labels and values of its series; None where the region has no AOM."""
@@ -195,6 +197,10 @@ class Cloud:
             else:
                 assert given["key"] == "create_time"
                 assert given["operator"] == "between"
+        if hosts := body.get("host_ips"):
+            assert len(hosts) <= 10
+            rows = [_placed(row, self.places.get(row["metadata"]["id"], [])) for row in rows]
+            rows = [row for row in rows if any(host in str(row["status"]["task_ips"]) for host in hosts)]
         size = min(body["limit"], self.page)
         page = rows[body["offset"] * body["limit"] : body["offset"] * body["limit"] + size]
         return {"total": len(rows), "count": len(page), "items": page}
@@ -203,6 +209,10 @@ class Cloud:
 def new_answer(*samples: tuple[Row, object]) -> list[Row]:
     """The rows of a vector."""
     return [{"metric": labels, "value": [ms(0) // MS, value]} for labels, value in samples]
+
+
+def _placed(row: Row, tasks: list[Row]) -> Row:
+    return {**row, "status": {**row["status"], "task_ips": tasks}}
 
 
 def _mean(values: list[Any]) -> object:

@@ -275,6 +275,65 @@ def test_golden_page_of_nodes(run: Run) -> None:
     run(check, NODES)
 
 
+def test_nodes_of_tasks_are_those_of_its_pool(run: Run) -> None:
+    """Nodes of two pools may have one address."""
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        def node(name: str, address: str) -> Row:
+            return {"metadata": {"name": name}, "status": {"phase": "Available", "privateIp": address}}
+
+        async def shown() -> list[str]:
+            await fleet.runner("jobs").tick()
+            return [line.partition('pod_id="')[2].rpartition("}")[0] for line in await fleet.lines("pod_info")]
+
+        cloud.pools = [POOL, {"metadata": {"name": "pool-2"}}]
+        cloud.nodes["pool-1"] = [node(f"n-{number}", f"10.0.0.{number}") for number in range(12)]
+        cloud.nodes["pool-2"] = [node("m-0", "10.0.0.0"), node("m-1", "10.0.0.1"), node("m-99", "10.0.0.99")]
+        tasks = ["worker-0", "worker-1", "worker-2"]
+        cloud.jobs = [job("a", tasks=tasks, resource={"pool_id": "pool-1"}, running_records=[{"start_at": 1}])]
+        hosts = ("10.0.0.0", "10.0.0.11", "10.0.0.99")
+        cloud.places["a"] = [
+            {"task": task, "ip": f"172.16.0.{n}", "host_ip": host}
+            for n, (task, host) in enumerate(zip(tasks, hosts, strict=True))
+        ]
+        cloud.places["a"] += [{"task": None, "host_ip": "10.0.0.1"}, "x"]
+        assert await fleet.exporter.poll_once()
+        assert await shown() == [
+            'worker-0",role="worker",node_name="n-0",pod_ip="172.16.0.0"',
+            'worker-1",role="worker",node_name="n-11",pod_ip="172.16.0.1"',
+            'worker-2",role="worker",node_name="",pod_ip=""',
+        ]
+        asked = [about["host_ips"] for about in cloud.called("searches") if "host_ips" in about]
+        assert [len(each) for each in asked] == [10, 2]  # of pool-2 no job asks
+        cloud.jobs[0]["status"]["running_records"].append({"start_at": 2})
+        elsewhere = [f'{task}",role="worker",node_name="",pod_ip=""' for task in tasks]
+        assert await shown() == elsewhere  # started again, it may run anywhere
+        cloud.places["a"] = []
+        await fleet.runner("nodes").tick()
+        assert await shown() == elsewhere
+
+    run(check, NODES)
+
+
+def test_nodes_of_tasks_go_when_the_search_fails_for_long(run: Run) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.nodes["pool-1"] = [{"metadata": {"name": "n"}, "status": {"privateIp": "10.0.0.1"}}]
+        cloud.jobs = [job("a", resource={"pool_id": "pool-1"})]
+        cloud.places["a"] = [{"task": "worker-0", "host_ip": "10.0.0.1"}]
+        fleet.schedule.start()
+        await asyncio.sleep(100)
+        assert 'node_name="n"' in (await fleet.lines("pod_info"))[0]
+        cloud.answer = lambda path, request: httpx.Response(503) if b"host_ips" in request.content else None
+        await asyncio.sleep(600)
+        assert 'node_name="n"' in (await fleet.lines("pod_info"))[0]
+        assert fleet.own("collector_success", collector="nodes") == 0
+        assert fleet.own("collector_success", collector="jobs") == 1
+        await asyncio.sleep(900)
+        assert 'node_name=""' in (await fleet.lines("pod_info"))[0]
+
+    run(check, NODES)
+
+
 @pytest.mark.parametrize(
     ("positions", "shown"),
     [

@@ -83,6 +83,12 @@ def test_list_training_jobs(endpoint: str) -> None:
     pretrain = _running(endpoint, "pangu-pretrain")
     assert pretrain.status.tasks == ["worker-0", "worker-1"]
     assert pretrain.spec.resource.main_container_allocated_resources.accelerator_num == 8
+    nodes = client.list_pool_nodes(sdk.ListPoolNodesRequest(pool_name=pretrain.spec.resource.pool_id)).items
+    addresses = [node.status.private_ip for node in nodes][:10]
+    rows = client.list_training_jobs(_search(sdk, limit=50, host_ips=addresses)).items
+    placed = next(row for row in rows if row.metadata.id == pretrain.metadata.id)
+    assert [task.task for task in placed.status.task_ips if task.host_ip in addresses] == pretrain.status.tasks
+    assert pretrain.status.task_ips is None
 
 
 def test_show_training_job_metrics(endpoint: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from sys import intern
 from typing import Any, Final, TypeAlias
@@ -40,6 +40,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, RunningRecord, records
+from trainfleet_exporter.providers.jobs.history import readable
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole
 from trainfleet_exporter.transport import PAGE
@@ -268,16 +269,17 @@ def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
 
 
 class JobTasks(Struct, frozen=True, gc=False):
-    """The names of a job's tasks, and how often the job may be restarted after a failure."""
+    """The names of a job's tasks, how often it was started, and how often it may be restarted after a failure."""
 
     names: tuple[str, ...] = ()
+    runs: int = 0
     restarts_allowed: int | None = None
 
 
 def tasks(row: JobRow) -> JobTasks:
     """The tasks of a job."""
-    annotations = (row.metadata or NO_METADATA).annotations or {}
-    return JobTasks(_task_names(row), whole(number(annotations.get(RETRIES))))
+    annotations, runs = (row.metadata or NO_METADATA).annotations or {}, (row.status or NO_STATUS).running_records or ()
+    return JobTasks(_task_names(row), len(runs), whole(number(annotations.get(RETRIES))))
 
 
 def _task_names(row: JobRow) -> tuple[str, ...]:
@@ -286,9 +288,25 @@ def _task_names(row: JobRow) -> tuple[str, ...]:
     return tuple(dict.fromkeys(intern(name) for name in names if isinstance(name, str) and name))
 
 
-def details(job_id: str, tasks: JobTasks) -> list[object]:
-    """A job's tasks, each as a pod: their names and roles, and not their states. And how it may be restarted."""
-    found: list[object] = [Pod(job_id=job_id, pod_id=task, role=intern(role_of(task))) for task in tasks.names]
+Places: TypeAlias = Mapping[str, tuple[str, str]]
+"""By task, the name of its node and its own address."""
+
+
+def places(row: JobRow, nodes: Mapping[str, str]) -> Places:
+    """Where the tasks of a job run. `nodes` are the names of its pool's nodes by address."""
+    found = {}
+    for each in readable((row.status or NO_STATUS).task_ips):
+        if each.task and each.host_ip in nodes:
+            found[each.task] = nodes[each.host_ip], each.ip or ""
+    return found
+
+
+def details(job_id: str, tasks: JobTasks, places: Places) -> list[object]:
+    """A job's tasks, each as a pod: their names, roles and nodes, and not their states. And how it may be restarted."""
+    found: list[object] = []
+    for task in tasks.names:
+        node, address = places.get(task, ("", ""))
+        found.append(Pod(job_id=job_id, pod_id=task, role=intern(role_of(task)), node_name=node, pod_ip=address))
     if tasks.restarts_allowed is not None:
         found.append(JobPods(job_id=job_id, restarts_allowed=tasks.restarts_allowed))
     return found
@@ -417,18 +435,24 @@ async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
     return await read_whole_list(read_page, id_of=attrgetter("id"), operation="ListWorkspaces")
 
 
-async def search_jobs(api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float) -> Listing[JobRow]:
-    """POST /v2/{project}/training-job-searches: all pages, oldest first. `offset` is a page's number."""
+async def search_jobs(
+    api: Api, workspace_id: str, filters: Sequence[Filter], *, deadline: float, host_ips: Sequence[str] = ()
+) -> Listing[JobRow]:
+    """POST /v2/{project}/training-job-searches: all pages, oldest first. `offset` is a page's number.
+
+    `host_ips` selects jobs of the last 31 days on at most ten nodes. Only then do rows say where tasks run.
+    """
+    hosts = {"host_ips": list(host_ips)} if host_ips else {}
 
     async def read_page(number: int) -> Page[JobRow]:
-        page = await _search(api, workspace_id, filters, offset=number, limit=JOBS_PAGE, deadline=deadline)
+        page = await _search(api, workspace_id, filters, offset=number, limit=JOBS_PAGE, deadline=deadline, **hosts)
         return Page(whole(page.total), page.items)
 
     return await read_whole_list(read_page, id_of=attrgetter("id"), operation=_SEARCH)
 
 
 async def _search(
-    api: Api, workspace_id: str, filters: Sequence[Filter], *, offset: int, limit: int, deadline: float
+    api: Api, workspace_id: str, filters: Sequence[Filter], *, offset: int, limit: int, deadline: float, **hosts: Any
 ) -> JobsPage:
     body = {
         "offset": offset,
@@ -437,6 +461,7 @@ async def _search(
         "order": "asc",
         "workspace_id": workspace_id,
         "filters": [{"key": key, "operator": how, "value": list(values)} for key, how, values in filters],
+        **hosts,
     }
     given: Mapping[str, Any] = {"method": "POST", "body": json.dumps(body).encode(), "limits": PAGE}
     return await api.get(_SEARCH, "training-job-searches", JobsPage, deadline=deadline, **given)
@@ -444,8 +469,8 @@ async def _search(
 
 # The collectors.
 
-_BY_ID_AT_ONCE = 10
-"""The number of values in one filter."""
+_AT_ONCE = 10
+"""The number of values in one filter, and of nodes in one search."""
 _LONGEST_WINDOW = 30 * 86400.0
 """Seconds. A search by creation time spans 31 days at most."""
 _QUOTA = "quota"
@@ -459,6 +484,8 @@ class Jobs:
         self._api, self._fleet = api, fleet
         self._tasks: dict[str, JobTasks] = {}
         """Those of each live job by its latest row."""
+        self._places: dict[tuple[str, str], Mapping[str, tuple[int, Places]]] = {}
+        """By pool, workspace and job, the number of its runs when its tasks were found on nodes, and where."""
         self._window = min(config.job_window, _LONGEST_WINDOW)
         self._count_turns = FairQueue()
         self._served: set[str] = set()
@@ -497,8 +524,8 @@ class Jobs:
         await self._read(read, "phase", LIVE, read.part.deadline)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
-        for start in range(0, len(read.pending), _BY_ID_AT_ONCE):
-            asked = read.pending[start : start + _BY_ID_AT_ONCE]
+        for start in range(0, len(read.pending), _AT_ONCE):
+            asked = read.pending[start : start + _AT_ONCE]
             try:
                 await self._read(read, "id", asked, read.until)
             except CloudError as error:
@@ -517,7 +544,34 @@ class Jobs:
 
     def _details(self, job: Job) -> Iterable[object]:
         known = self._tasks.get(job.job_id)
-        return () if known is None else details(job.job_id, known)
+        runs, found = self._places.get((job.pool_id, job.workspace_id), {}).get(job.job_id, (0, {}))
+        # Started again since then, it may run on other nodes.
+        return () if known is None else details(job.job_id, known, found if runs == known.runs else {})
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return each pool with live jobs, and the workspace of these."""
+        live = self._fleet.live.values()
+        return sorted({(job.pool_id, job.workspace_id) for job in live if job.pool_id})
+
+    async def find_places(self, part: Part, pair: tuple[str, str], nodes: Mapping[str, str]) -> None:
+        """Find out on which nodes of a pool the tasks of live jobs of a workspace run; the next poll of `jobs` shows
+        it. `nodes` as in places."""
+        found: dict[str, tuple[int, dict[str, tuple[str, str]]]] = {}
+        pool_id, workspace_id = pair
+        addresses, live = list(nodes), [("phase", "in", LIVE)]
+        for start in range(0, len(addresses), _AT_ONCE):
+            hosts = addresses[start : start + _AT_ONCE]
+            listing = await search_jobs(self._api, workspace_id, live, deadline=part.deadline, host_ips=hosts)
+            part.dropped("malformed", listing.malformed)
+            for job_id, row in listing.rows.items():
+                known = self._fleet.live.get(job_id)
+                if known is not None and known.pool_id == pool_id:  # nodes of two pools may share an address
+                    found.setdefault(job_id, (tasks(row).runs, {}))[1].update(places(row, nodes))
+        self._places[pair] = found
+
+    def keep_places(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Forget where the tasks of all other pools and workspaces run."""
+        self._places = {pair: found for pair, found in self._places.items() if pair in pairs}
 
     def _forget_tasks(self) -> None:
         self._tasks = {job_id: tasks for job_id, tasks in self._tasks.items() if job_id in self._fleet.live}

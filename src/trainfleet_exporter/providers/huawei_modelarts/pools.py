@@ -2,7 +2,8 @@
 
 Cost of a poll: one call for each workspace and one for the amounts of all pools; and for each pool one for its
 workloads, one for each 500 that are queued, one for each 500 that run (`pool_users`), one for each 500 nodes, one for
-its usage. Announced work on nodes: one for each workspace and 100 events, ended ones included.
+its usage. Nodes of tasks: one for each ten nodes of a pool, and workspace with jobs
+in it. Announced work on nodes: one for each workspace and 100 events, ended ones included.
 
 Every field may be absent or null. Amounts are Kubernetes quantities under keys such as `cpu`, `memory` or
 `huawei.com/ascend-1980`; those of workloads have units: `2 Cores`, `6.52 GiB`, `8`.
@@ -47,7 +48,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.huawei_modelarts.client import NO_ROWS, Api, Rows, rows_of, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.jobs import accelerator_kind
+from trainfleet_exporter.providers.huawei_modelarts.jobs import Jobs, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
 from trainfleet_exporter.providers.jobs.history import checked_code
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list, with_unread
@@ -536,6 +537,8 @@ _MINUTES = 5
 """Of usage that are asked for, by the server's clock."""
 _QUEUE = "queue of "
 """The prefix of the part of a pool's queue; the part of its counts is its id."""
+_TASKS = "tasks on {} of workspace {}"
+"""The part that finds the nodes of tasks."""
 
 
 class Owned:
@@ -568,15 +571,19 @@ class Owned:
 class Pools:
     """The collectors of pools. `listed` has the kinds of accelerators of each pool, by its id."""
 
-    def __init__(self, api: Api, config: HuaweiModelArtsConfig, fleet: Workspaces) -> None:
+    def __init__(self, api: Api, config: HuaweiModelArtsConfig, fleet: Workspaces, jobs: Jobs) -> None:
         self.listed: Topic[Mapping[str, frozenset[Accelerator]]] = Topic("pools", {})
-        self._api, self._fleet = api, fleet
+        self._api, self._fleet, self._jobs = api, fleet, jobs
         self._has_jobs = config.collectors.jobs.enabled
         self._turns: defaultdict[str, FairQueue] = defaultdict(FairQueue)
         self._pools, self._events = Owned(), Owned()
         self._kinds: Mapping[str, frozenset[Accelerator]] = {}
         self._queued: dict[str, int] = {}
         """By pool, how many workloads its latest counts have in the queue."""
+        self._nodes: dict[str, dict[str, str]] = {}
+        """By pool and address, the names of its nodes."""
+        self._placed: dict[str, tuple[str, str]] = {}
+        """By part, the pool and workspace whose tasks it finds."""
 
     @collector("pools")
     async def pools(self, poll: Poll) -> None:
@@ -695,21 +702,41 @@ class Pools:
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
-        """A part for each pool."""
+        """A part for each pool; then one for each pool and workspace, to find out on which nodes its tasks run."""
+        pool_ids = list(await self.listed.get())
+        if self._has_jobs:
+            await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
+        self._placed = {_TASKS.format(*pair): pair for pair in self._jobs.pairs() if pair[0] in pool_ids}
+        self._jobs.keep_places(self._placed.values())
+        poll.keep_only([*pool_ids, *self._placed])
+        self._nodes = {pool_id: nodes for pool_id, nodes in self._nodes.items() if pool_id in pool_ids}
+        await self._read_each(poll, "nodes", pool_ids, unless_deleted(self._read_nodes))
+        await self._read_each(poll, "tasks", self._placed, self._read_tasks)
 
-        async def read(part: Part) -> None:
-            operation, path = "ListPoolNodes", f"pools/{segment(part.key)}/nodes"
+    def nodes_expired(self, key: str) -> None:
+        """Addresses may be those of other nodes by now, and tasks may run elsewhere."""
+        self._nodes.pop(key, None)
+        self._placed.pop(key, None)
+        self._jobs.keep_places(self._placed.values())
 
-            async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str | None]:
-                query = {"limit": str(POOL_PAGE), **({"continue": token} if token else {})}
-                page = await self._api.get(operation, path, NodesPage, query, deadline=part.deadline, limits=PAGE)
-                return rows_of(page.items, operation), page.metadata.next_page if page.metadata else None
+    async def _read_nodes(self, part: Part) -> None:
+        operation, path = "ListPoolNodes", f"pools/{segment(part.key)}/nodes"
 
-            rows = [row async for page in pages_by_token(read_page, operation) for row in page]
-            nodes = (None if row is None else node(part.key, row) for row in rows)
-            await part.publish(list(distinct(part, nodes, attrgetter("node_name"))[0].values()))
+        async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str | None]:
+            query = {"limit": str(POOL_PAGE), **({"continue": token} if token else {})}
+            page = await self._api.get(operation, path, NodesPage, query, deadline=part.deadline, limits=PAGE)
+            return rows_of(page.items, operation), page.metadata.next_page if page.metadata else None
 
-        await self._read_each_pool(poll, "nodes", read)
+        rows = [row async for page in pages_by_token(read_page, operation) for row in page]
+        nodes = (None if row is None else node(part.key, row) for row in rows)
+        found, _ = distinct(part, nodes, attrgetter("node_name"))
+        self._nodes[part.key] = {each.node_ip: each.node_name for each in found.values() if each.node_ip}
+        await part.publish(list(found.values()))
+
+    async def _read_tasks(self, part: Part) -> None:
+        pair = self._placed[part.key]
+        await self._jobs.find_places(part, pair, self._nodes.get(pair[0], {}))
+        await part.publish([])
 
     @collector("maintenance")
     async def maintenance(self, poll: Poll) -> None:

@@ -37,7 +37,8 @@ class HuaweiModelArts:
         self._config, self._settings = config, context.settings
         self._fleet = Workspaces(config, context, STATES)
         chosen, every = config.collectors, context.settings.poll_interval
-        jobs, pools = Jobs(self._api, config, self._fleet), Pools(self._api, config, self._fleet)
+        jobs = Jobs(self._api, config, self._fleet)
+        pools = Pools(self._api, config, self._fleet, jobs)
         self.collectors: Sequence[Collector] = (
             *collectors_of([jobs], chosen, every),
             *(self._usage(jobs) if chosen.usage.enabled else ()),
