@@ -262,7 +262,7 @@ def test_without_records_start_and_duration_do() -> None:
 def _dated(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
     rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
     dropped = Counter[str]()
-    (found,) = dated(payload({"metrics": rows}, Metrics), life, now, dropped).values()
+    (found,) = dated(payload({"metrics": rows}, Metrics), life, Range(0, 2**40), dropped, now=now).values()
     return list(found.items()), dict(+dropped)
 
 

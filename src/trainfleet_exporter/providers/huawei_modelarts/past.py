@@ -8,8 +8,8 @@ minute, from the start of its job on; each is dated to the end of its minute. Wh
 days that an array holds, and the array is as long as that, it ends where the job ends, or now. What lies beyond the
 job's end has no date, and is dropped.
 
-Cost: a call for each 50 jobs and each search; for each day one call a metric of AOM and each 50,000 samples of it;
-and one call a task, for all days together, of each job that AOM lacks.
+Cost: a call for each 50 jobs and each search; for each day one call a metric of AOM and each 50,000 samples of it,
+and one call a task of each job that AOM lacks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -199,7 +200,7 @@ class ModelArtsPast(Past):
         for job_id in found.job_ids:
             marks.setdefault(job_id, set()).update([AOM.name, *([_ACCELERATORS] if plan.key == ACCELERATORS else [])])
         # Jobs that are not wanted here have samples, too.
-        self.dropped.update({reason: count for reason, count in found.dropped.items() if reason != "unlisted"})
+        self.dropped.update({reason: number for reason, number in found.dropped.items() if reason != "unlisted"})
 
     async def _read_query(
         self, query: Query, within: Range, found: usage.Readings, *, job_ids: Collection[str], deadline: float
@@ -239,9 +240,9 @@ class ModelArtsPast(Past):
             is_lacking = AOM.name not in known or bool(life.cards and with_cards and _ACCELERATORS not in known)
             if not self._plans or (is_lacking if marks else not life.job.pool_id):
                 what, calls = f"task metrics of job {life.job.job_id}", {TASK_METRICS.api: len(life.tasks)}
-                yield PastCall(what, calls, partial(self._read_tasks, life))
+                yield PastCall(what, calls, partial(self._read_tasks, life, day))
 
-    async def _read_tasks(self, life: Life, deadline: float) -> AsyncIterator[Track]:
+    async def _read_tasks(self, life: Life, day: Range, deadline: float) -> AsyncIterator[Track]:
         """Each task; then the job, as the mean over its tasks, and that it had readings."""
         job_id, now, missing = life.job.job_id, time.time(), 0
         sums: defaultdict[tuple[str, Accelerator], dict[int, tuple[float, int]]] = defaultdict(dict)
@@ -251,7 +252,7 @@ class ModelArtsPast(Past):
             except NotFound:
                 missing += 1
                 continue
-            for of, values in dated(answer, life, now, self.dropped).items():
+            for of, values in dated(answer, life, day, self.dropped, now=now).items():
                 yield _task_track(PodUsage, of, (job_id, task), values)
                 for at, value in values.items():
                     total, number = sums[of].get(at, (0.0, 0))
@@ -291,25 +292,27 @@ def _task_track(of: type, what: tuple[str, Accelerator], keys: Key, values: Mapp
 
 
 def dated(
-    answer: Metrics, life: Life, now: float, dropped: Counter[str]
+    answer: Metrics, life: Life, within: Range, dropped: Counter[str], *, now: float
 ) -> dict[tuple[str, Accelerator], dict[int, float]]:
-    """Return the values of one task by field (as in Track) and kind of accelerator, by their Unix time.
+    """Return the values of one task in a range by field (as in Track) and kind of accelerator, by their Unix time.
 
     `now` is when the arrays were asked for (Unix time). `dropped` counts what is not shown, by reason.
     """
     found: dict[tuple[str, Accelerator], dict[int, float]] = {}
+    started, end = int(life.job.started or 0), int(now if life.ceased is None else life.ceased)
+    minutes = (end - started) // MINUTE
     for item in answer.metrics or ():
-        name = (item.metric or "").lower()
-        if name not in METRICS or item.value is None:
+        name, raws = (item.metric or "").lower(), item.value
+        if name not in METRICS or raws is None:
             dropped["malformed"] += 1
             continue
         suffix, factor = METRICS[name]
         family, values = MEASURES[suffix].of("pod"), dict[int, float]()
-        for at, raw in _minutes(item.value, life, now):
-            number = number_of(raw)
-            if number == -1:
+        first = minutes - len(raws) if len(raws) >= MOST_MINUTES and minutes > len(raws) else 0
+        for at, raw in zip(count(started + MINUTE * (first + 1), MINUTE), raws, strict=False):
+            if not within.start <= at < within.end or (number := number_of(raw)) == -1:
                 continue
-            if number is None or at is None:
+            if number is None or at > end:
                 dropped["malformed" if number is None else "undated"] += 1
             elif (value := convert(number, factor, family.quantity)) is None:
                 dropped["out_of_range"] += 1
@@ -321,18 +324,6 @@ def dated(
             found.setdefault(key, values)
     dropped["no_data"] += not found
     return found
-
-
-def _minutes(
-    values: Sequence[str | float | None], life: Life, now: float
-) -> Iterator[tuple[int | None, str | float | None]]:
-    """Yield each value of an array with the time of the end of its minute; None for the time beyond the job's end."""
-    started, end = int(life.job.started or 0), int(now if life.ceased is None else life.ceased)
-    lasted = (end - started) // MINUTE
-    first = lasted - len(values) if len(values) >= MOST_MINUTES and lasted > len(values) else 0
-    for place, raw in enumerate(values, start=first):
-        at = started + MINUTE * (place + 1)
-        yield at if at <= end else None, raw
 
 
 def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:

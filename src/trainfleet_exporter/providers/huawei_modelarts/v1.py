@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import CloudError, NotFound
+from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
@@ -29,8 +30,6 @@ from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
 from trainfleet_exporter.transport.json_fields import counting_unusable
-
-T = TypeVar("T")
 
 # The answers, with the fields that are read.
 
@@ -252,7 +251,8 @@ class JobsV1(PerObjectCollector):
                 lists[key] = self._lists.get(key, [])
                 self._unread[key] = error.with_traceback(None)  # which holds the answer
             else:
-                _count(poll, lost + Counter(malformed=listing.malformed))
+                for reason, times in (lost + Counter(malformed=listing.malformed)).items():
+                    poll.dropped(reason, times)
                 lists[key] = list(listing.rows.values())
                 self._unread.pop(key, None)
             for row in filter(is_live, lists[key]):
@@ -283,23 +283,27 @@ class JobsV1(PerObjectCollector):
 
         async def read_page(number: int) -> Page[JobRow]:
             query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            page = await self._get(operation, "training-jobs", JobsPage, deadline, query=query, limits=PAGE)
+            page = await self._api.get(
+                operation, "training-jobs", JobsPage, query, version=1, deadline=deadline, limits=PAGE
+            )
             return Page(whole(page.job_total_count), page.jobs)
 
         return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
 
     async def _version(self, path: str, version_id: str, part: Part) -> Version:
         """The version that a job's row names; one that says nothing if the answer does not have it."""
-        answer = await self._get("ListTrainingJobVersions", path, Versions, part.deadline, limits=BULK)
+        operation, until = "ListTrainingJobVersions", part.deadline
+        answer = await self._api.get(operation, path, Versions, version=1, deadline=until, limits=BULK)
         found = [each for each in answer.versions or () if id_text(each.version_id) == version_id]
         part.dropped("no_data", 0 if found else 1)
         return found[-1] if found else Version()
 
     async def _pods(self, path: str, part: Part, shown: Job) -> list[object]:
         """The pods of a version, and what they use if it runs."""
-        answer = await self._get("ListLogFileNames", f"{path}/log/file-names", LogFileNames, part.deadline)
+        names, until = f"{path}/log/file-names", part.deadline
+        answer = await self._api.get("ListLogFileNames", names, LogFileNames, version=1, deadline=until)
         found, dropped = pods(shown.job_id, answer)
-        _count(part, dropped)
+        count(part, dropped)
         if shown.status is not Status.RUNNING:
             return list(found)
         readings, used = JobReadings(shown.job_id), 0
@@ -312,28 +316,11 @@ class JobsV1(PerObjectCollector):
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
         usage = readings.shown(SOURCE, has_all_pods=not dropped["malformed"] and used == len(found))
-        _count(part, readings.dropped)
+        count(part, readings.dropped)
         return [*found, *usage]
 
     async def _metrics(self, path: str, pod: str, of: str, part: Part) -> Metrics:
         """The metric statistic of a pod (`all`), or of each of its cards (`each`)."""
         path, query = f"{path}/pod/{segment(pod)}/metric-statistic", {"statistic_type": of}
-        options: Mapping[str, Any] = {"may_be_empty": True, "limits": BULK}
-        return await self._get("ShowPodMetricStatistic", path, Metrics, part.deadline, query=query, **options)
-
-    async def _get(
-        self,
-        operation: str,
-        path: str,
-        into: type[T],
-        deadline: float,
-        *,
-        query: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> T:
-        return await self._api.get(operation, path, into, query, version=1, deadline=deadline, **options)
-
-
-def _count(where: Part | Poll, dropped: Mapping[str, int]) -> None:
-    for reason, times in dropped.items():
-        where.dropped(reason, times)
+        options: Mapping[str, Any] = {"version": 1, "may_be_empty": True, "limits": BULK}
+        return await self._api.get("ShowPodMetricStatistic", path, Metrics, query, deadline=part.deadline, **options)
