@@ -84,11 +84,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_job_requested_memory_bytes": [f"{_JOBS}.spec.resource"],
         "trainfleet_job_requested_nodes": [f"{_JOBS}.spec.resource.node_count"],
         "trainfleet_job_requested_accelerators": [f"{_JOBS}.spec.resource", _V1],
-        "trainfleet_pod_info": [
-            f"{_JOBS}.status.tasks",
-            "with the collector nodes, status.task_ips[] of searches by host_ips",
-            "ModelArts v1 log/file-names",
-        ],
+        "trainfleet_pod_info": [f"{_JOBS}.status.tasks, task_ips[] if nodes is on", "ModelArts v1 log/file-names"],
         "trainfleet_pool_info": [f"{_POOLS}.metadata.labels, spec.type, status.parent"],
         "trainfleet_pool_status": [f"{_POOLS}.status.phase"],
         "trainfleet_pool_nodes": [f"{_POOLS}.status.resources"],

@@ -160,18 +160,6 @@ def test_an_answer_that_is_no_vector_is_an_error_of_its_kind(run: Run, answer: h
     run(check)
 
 
-def test_lists_of_names_that_are_not_served_are_done_without(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.jobs = [job("a")]
-        cloud.aom = {CPU: [series("a", 50)]}
-        missing = httpx.Response(404, json={"error_code": "APIGW.0101", "error_msg": "no such API"})
-        cloud.answer = lambda path, request: missing if path.endswith("/values") else None
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
-
-    run(check)
-
-
 def test_a_region_without_metrics_of_jobs_is_no_error(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs = [new_job("a", 3600)]
