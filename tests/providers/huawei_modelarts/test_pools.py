@@ -396,16 +396,6 @@ def test_readings_of_the_monitor_that_are_not_shown(run: Run, item: Row, dropped
     run(check)
 
 
-@pytest.mark.parametrize("answer", [{"metrics": {}}, {}])
-def test_a_monitor_without_a_list_is_a_bad_answer(run: Run, answer: Row) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.answer = lambda path, request: httpx.Response(200, json=answer) if path.endswith("/monitor") else None
-        await fleet.exporter.poll_once()
-        assert fleet.own("collector_errors_total", collector="pool_usage", reason="bad_answer") == 1
-
-    run(check)
-
-
 def test_conditions_of_nodes_that_are_no_lists_are_unknown(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         nodes = {"available": {"count": 3}, "abnormal": [{"count": "x"}], "creating": 3, "deleting": [{"count": 2}]}

@@ -154,14 +154,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert pages == [0, 1, 2]
 
 
-@trap("8.4.11 a failed poll is no zeros")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.answer = lambda path, request: httpx.Response(502, html="<html>")
-    assert not await fleet.exporter.poll_once()
-    assert await fleet.lines("jobs", "pool_", "job_") == []
-    assert fleet.exporter.telemetry.registry.get_sample_value("trainfleet_provider_up", {"provider": "p"}) == 0
-
-
 @trap("8.5 a region without workspaces has the default one")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     refusal = httpx.Response(404, json={"error_code": "APIGW.0101", "error_msg": "The API does not exist"})
