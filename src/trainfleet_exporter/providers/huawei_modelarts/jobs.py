@@ -469,8 +469,10 @@ async def _search(
 
 # The collectors.
 
-_AT_ONCE = 10
-"""The number of values in one filter, and of nodes in one search."""
+_BY_ID_AT_ONCE = 10
+"""The number of values in one filter."""
+NODES_AT_ONCE = 10
+"""The number of nodes in one search."""
 _LONGEST_WINDOW = 30 * 86400.0
 """Seconds. A search by creation time spans 31 days at most."""
 _QUOTA = "quota"
@@ -524,8 +526,8 @@ class Jobs:
         await self._read(read, "phase", LIVE, read.part.deadline)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
-        for start in range(0, len(read.pending), _AT_ONCE):
-            asked = read.pending[start : start + _AT_ONCE]
+        for start in range(0, len(read.pending), _BY_ID_AT_ONCE):
+            asked = read.pending[start : start + _BY_ID_AT_ONCE]
             try:
                 await self._read(read, "id", asked, read.until)
             except CloudError as error:
@@ -559,8 +561,8 @@ class Jobs:
         found: dict[str, tuple[int, dict[str, tuple[str, str]]]] = {}
         pool_id, workspace_id = pair
         addresses, live = list(nodes), [("phase", "in", LIVE)]
-        for start in range(0, len(addresses), _AT_ONCE):
-            hosts = addresses[start : start + _AT_ONCE]
+        for start in range(0, len(addresses), NODES_AT_ONCE):
+            hosts = addresses[start : start + NODES_AT_ONCE]
             listing = await search_jobs(self._api, workspace_id, live, deadline=part.deadline, host_ips=hosts)
             part.dropped("malformed", listing.malformed)
             for job_id, row in listing.rows.items():
@@ -568,6 +570,10 @@ class Jobs:
                 if known is not None and known.pool_id == pool_id:  # nodes of two pools may share an address
                     found.setdefault(job_id, (tasks(row).runs, {}))[1].update(places(row, nodes))
         self._places[pair] = found
+
+    def forget_places(self, pair: tuple[str, str]) -> None:
+        """Show no nodes of these tasks any more."""
+        self._places.pop(pair, None)
 
     def keep_places(self, pairs: Collection[tuple[str, str]]) -> None:
         """Forget where the tasks of all other pools and workspaces run."""

@@ -3,7 +3,7 @@
 Cost of a poll: one call for each workspace and one for the amounts of all pools; and for each pool one for its
 workloads, one for each 500 that are queued, one for each 500 that run (`pool_users`), one for each 500 nodes, one for
 its usage. Nodes of tasks: one for each ten nodes of a pool, and workspace with jobs
-in it. Announced work on nodes: one for each workspace and 100 events, ended ones included.
+in it, about 100 at most. Announced work on nodes: one for each workspace and 100 events, ended ones included.
 
 Every field may be absent or null. Amounts are Kubernetes quantities under keys such as `cpu`, `memory` or
 `huawei.com/ascend-1980`; those of workloads have units: `2 Cores`, `6.52 GiB`, `8`.
@@ -48,7 +48,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.huawei_modelarts.client import NO_ROWS, Api, Rows, rows_of, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.jobs import Jobs, accelerator_kind
+from trainfleet_exporter.providers.huawei_modelarts.jobs import NODES_AT_ONCE, Jobs, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
 from trainfleet_exporter.providers.jobs.history import checked_code
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list, with_unread
@@ -539,6 +539,8 @@ _QUEUE = "queue of "
 """The prefix of the part of a pool's queue; the part of its counts is its id."""
 _TASKS = "tasks on {} of workspace {}"
 """The part that finds the nodes of tasks."""
+_MOST_SEARCHES = 100
+"""For the nodes of tasks, in one poll. More are made in turn: jobs stay on their nodes unless they start again."""
 
 
 class Owned:
@@ -702,22 +704,29 @@ class Pools:
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
-        """A part for each pool; then one for each pool and workspace, to find out on which nodes its tasks run."""
+        """A part for each pool; then one for each pool and workspace that has jobs in it, to find the nodes of its
+        tasks."""
         pool_ids = list(await self.listed.get())
-        if self._has_jobs:
-            await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        self._placed = {_TASKS.format(*pair): pair for pair in self._jobs.pairs() if pair[0] in pool_ids}
-        self._jobs.keep_places(self._placed.values())
         poll.keep_only([*pool_ids, *self._placed])
         self._nodes = {pool_id: nodes for pool_id, nodes in self._nodes.items() if pool_id in pool_ids}
         await self._read_each(poll, "nodes", pool_ids, unless_deleted(self._read_nodes))
-        await self._read_each(poll, "tasks", self._placed, self._read_tasks)
+        if self._has_jobs:
+            await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
+        pairs = {_TASKS.format(*pair): pair for pair in self._jobs.pairs() if pair[0] in self._nodes}
+        self._jobs.keep_places(pairs.values())
+        turns, calls, self._placed = self._turns["tasks"], 0.0, {}
+        for key in turns.order(pairs):
+            calls += len(self._nodes[pairs[key][0]]) / NODES_AT_ONCE
+            if calls <= _MOST_SEARCHES or not self._placed:
+                self._placed[key] = pairs[key]
+        poll.keep_only([*pool_ids, *self._placed])
+        turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
 
     def nodes_expired(self, key: str) -> None:
         """Addresses may be those of other nodes by now, and tasks may run elsewhere."""
         self._nodes.pop(key, None)
-        self._placed.pop(key, None)
-        self._jobs.keep_places(self._placed.values())
+        if key in self._placed:
+            self._jobs.forget_places(self._placed[key])
 
     async def _read_nodes(self, part: Part) -> None:
         operation, path = "ListPoolNodes", f"pools/{segment(part.key)}/nodes"
@@ -735,7 +744,7 @@ class Pools:
 
     async def _read_tasks(self, part: Part) -> None:
         pair = self._placed[part.key]
-        await self._jobs.find_places(part, pair, self._nodes.get(pair[0], {}))
+        await self._jobs.find_places(part, pair, self._nodes[pair[0]])
         await part.publish([])
 
     @collector("maintenance")
