@@ -683,25 +683,6 @@ class Pools:
         part.dropped("malformed", listing.malformed)
         return listing
 
-    @collector("pool_usage")
-    async def pool_usage(self, poll: Poll) -> None:
-        """A part for each pool: one-minute means. Without `statistics` they would be maxima.
-
-        The series are those of a pool's cluster: a logical pool shows the usage of the whole physical pool.
-        """
-        age, clock = self._fleet.max_data_age, self._fleet.clock
-
-        async def read(part: Part) -> None:
-            query = {"time_range": f"-1.-1.{_MINUTES}", "statistics": "average", "period": "60"}
-            path = f"pools/{segment(part.key)}/monitor"
-            answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
-            dropped, begun = Counter[str](), {part.key: 0.0}
-            columns = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max(age, 2 * part.interval))
-            count(part, dropped)
-            await publish_fresh(part, columns, Subjects().readings, begun=lambda: begun, max_data_age=age, clock=clock)
-
-        await self._read_each_pool(poll, "pool_usage", read)
-
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
         """A part for each pool; then one for each pool and workspace that has jobs in it, to find the nodes of its
@@ -775,6 +756,25 @@ class Pools:
         found, _ = distinct(part, works, attrgetter("event_id"), self._events.elsewhere(part.key))
         self._events.own(part.key, found)
         await part.publish(list(found.values()))
+
+    @collector("pool_usage")
+    async def pool_usage(self, poll: Poll) -> None:
+        """A part for each pool: one-minute means. Without `statistics` they would be maxima.
+
+        The series are those of a pool's cluster: a logical pool shows the usage of the whole physical pool.
+        """
+        age, clock = self._fleet.max_data_age, self._fleet.clock
+
+        async def read(part: Part) -> None:
+            query = {"time_range": f"-1.-1.{_MINUTES}", "statistics": "average", "period": "60"}
+            path = f"pools/{segment(part.key)}/monitor"
+            answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
+            dropped, begun = Counter[str](), {part.key: 0.0}
+            columns = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max(age, 2 * part.interval))
+            count(part, dropped)
+            await publish_fresh(part, columns, Subjects().readings, begun=lambda: begun, max_data_age=age, clock=clock)
+
+        await self._read_each_pool(poll, "pool_usage", read)
 
     async def _read_each_pool(self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]]) -> None:
         pool_ids = list(await self.listed.get())
