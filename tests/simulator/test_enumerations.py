@@ -53,7 +53,6 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
     ),
     "job.kind": (lambda: modelarts("job_response", "kind"), {}),
     "job.status.phase": (lambda: modelarts("status", "phase"), {}),
-    "job.status.secondary_phase": (lambda: modelarts("status", "secondary_phase"), {}),
     "job.spec.resource.policy": (lambda: modelarts("resource", "policy"), {}),
     "job.spec.resource.flavor_detail.flavor_type": (lambda: modelarts("flavor_detail", "flavor_type"), {}),
     f"{_RECORD}.start_type": (lambda: modelarts("running_record", "start_type"), {}),

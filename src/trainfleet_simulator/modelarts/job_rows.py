@@ -6,7 +6,7 @@ from typing import Any
 
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
-from trainfleet_simulator.modelarts.phases import phase, secondary_phase
+from trainfleet_simulator.modelarts.phases import phase
 from trainfleet_simulator.world.jobs import Job, Loss, Role
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
@@ -34,7 +34,6 @@ def job_row(job: Job, now: int) -> dict[str, Any]:
         "metadata": {
             "id": job.job_id,
             "name": draft.name,
-            "description": "",
             "create_time": job.created * 1000,
             "workspace_id": draft.workspace_id,
             "user_name": draft.user.name,
@@ -57,7 +56,6 @@ def job_row(job: Job, now: int) -> dict[str, Any]:
 def _status(job: Job, now: int) -> dict[str, Any]:
     status: dict[str, Any] = {
         "phase": phase(job),
-        "secondary_phase": secondary_phase(job),
         "duration": job.duration(now) * 1000,
         "start_time": (job.running or 0) * 1000,
     }

@@ -49,13 +49,6 @@ def phase(job: Job) -> str:
     return "Abnormal" if _lost(job) else _PHASE[job.status]
 
 
-def secondary_phase(job: Job) -> str:
-    """Return the second, unstable word, which also exists for a queued job."""
-    if job.status == "EnvPreparing":
-        return "Creating"
-    return {"Pending": "Queuing", "Abnormal": "Lost"}.get(phase(job), phase(job))
-
-
 def workload_status(job: Job) -> str:
     """Return the status of a job as a workload of its pool. A queued job has a different word there."""
     return "Queue" if job.status == "Queuing" else phase(job)

@@ -60,7 +60,7 @@ class Cloud:
         self.nodes: dict[str, list[Row]] = {}
         self.events: dict[str, list[Row]] = {}
         """By workspace, the announced work on nodes."""
-        self.places: dict[str, list[Row]] = {}
+        self.places: dict[str, list[Any]] = {}
         """By job, where its tasks run."""
         self.quotas: list[Row] = [{"resource": "job-num", "quota": 100, "used": 3}]
         self.aom: dict[str, list[tuple[Row, object]]] | None = None
@@ -211,7 +211,7 @@ def new_answer(*samples: tuple[Row, object]) -> list[Row]:
     return [{"metric": labels, "value": [ms(0) // MS, value]} for labels, value in samples]
 
 
-def _placed(row: Row, tasks: list[Row]) -> Row:
+def _placed(row: Row, tasks: list[Any]) -> Row:
     return {**row, "status": {**row["status"], "task_ips": tasks}}
 
 

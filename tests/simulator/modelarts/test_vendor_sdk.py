@@ -68,12 +68,11 @@ def _search(sdk: Any, **body: Any) -> Any:
     return sdk.ListTrainingJobsRequest(body=sdk.JobSearches(**body))
 
 
-def _running(endpoint: str, name: str) -> Any:
+def _running(endpoint: str, name: str, phase: str = "Running") -> Any:
     client, sdk = _client(endpoint)
-    phase = sdk.Filter(key="phase", operator="in", value=["Running"])
-    named = sdk.Filter(key="name", operator="like", value=[name])
-    (found,) = client.list_training_jobs(_search(sdk, limit=50, offset=0, filters=[phase, named])).items
-    return found
+    wanted = sdk.Filter(key="phase", operator="in", value=[phase])
+    rows = client.list_training_jobs(_search(sdk, limit=50, offset=0, filters=[wanted])).items
+    return next(row for row in rows if row.metadata.name == name)
 
 
 def test_list_training_jobs(endpoint: str) -> None:
@@ -103,8 +102,7 @@ def test_show_training_job_metrics(endpoint: str) -> None:
 
 def test_metrics_before_a_job_runs_are_an_empty_answer(endpoint: str) -> None:
     client, sdk = _client(endpoint)
-    waits = sdk.Filter(key="name", operator="like", value=["waits-for-room"])
-    (job,) = client.list_training_jobs(_search(sdk, limit=1, filters=[waits])).items
+    job = _running(endpoint, "waits-for-room", "Pending")
     request = sdk.ShowTrainingJobMetricsRequest(training_job_id=job.metadata.id, task_id="worker-0")
     answer = client.show_training_job_metrics(request)
     assert (answer.status_code, answer.metrics) == (204, None)

@@ -296,8 +296,9 @@ def places(row: JobRow, nodes: Mapping[str, str]) -> Places:
     """Where the tasks of a job run. `nodes` are the names of its pool's nodes by address."""
     found = {}
     for each in readable((row.status or NO_STATUS).task_ips):
-        if each.task and each.host_ip in nodes:
-            found[each.task] = nodes[each.host_ip], each.ip or ""
+        name = nodes.get(each.host_ip or "")
+        if each.task and name:
+            found[each.task] = name, each.ip or ""
     return found
 
 
