@@ -217,17 +217,6 @@ def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None
     run(check)
 
 
-def test_nodes_that_never_end_are_a_bad_answer(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        again = httpx.Response(200, json={"metadata": {"continue": "same"}, "items": []})
-        cloud.answer = lambda path, request: again if path.endswith("/nodes") else None
-        assert not await fleet.exporter.poll_once()
-        assert len(cloud.called("/nodes")) == 2
-        assert fleet.own("collector_errors_total", collector="nodes", reason="bad_answer") == 1
-
-    run(check, NODES)
-
-
 def test_the_quota_of_jobs(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         cloud.workspaces += [{"id": "w" * 32, "name": "team"}]
