@@ -141,7 +141,6 @@ class Reloader:
             self._exporter.page_store.build()
         except Exception:
             log.critical(_HALF_WAY, exc_info=True)
-            self._stopped = True
             self._exporter.telemetry.reloaded(success=False)
             self._end()
             return ReloadOutcome(success=False, text=f"{_HALF_WAY}\n")
