@@ -300,6 +300,7 @@ BROKEN = {
     "aws_secret_access_key": (Env(credentials="[default]\naws_access_key_id = AKIAHALF\n"), "credentials"),
     "aws_access_key_id": (Env(credentials="[default]\naws_access_key_id = AKIAHALF\n"), "credentials"),
     "mfa_serial": (Env(f"[default]\n{ROLE_OF.format('a', 'b')}mfa_serial = 1\n", "[b]\n" + KEYS.format("B")), "config"),
+    "the token file cannot be used": (Env("[default]\n" + WEB_PROFILE.replace("/token", "/none")), "config"),
     "it has no keys": (Env("[profile p]\nregion = us-east-1\n", env={"AWS_PROFILE": "p"}), "config"),
 }
 
@@ -413,12 +414,8 @@ def test_no_proxy_gets_a_call_to_metadata(
     name: str, home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrange(METADATA[name], home, services, monkeypatch)
-    for variable in ("NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(variable, raising=False)
     with aws_services() as proxy:
-        for variable in ("HTTP_PROXY", "http_proxy"):
-            monkeypatch.setenv(variable, proxy.url)
-        assert ours(home).key
+        assert ours(home, f"null, http: {{proxy_url: '{proxy.url}'}}").key
     assert {"imds", "container"} & set(services.asked)
     assert not [path for path in proxy.paths if path.startswith(("/latest", f"{services.url}/latest"))]
     assert not [path for path in proxy.paths if path.endswith("/container")]
