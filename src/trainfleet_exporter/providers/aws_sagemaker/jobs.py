@@ -25,8 +25,8 @@ from trainfleet_exporter.fleet.past import life_of
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import FINISHED, Cause, Job, JobCount, Phase, Pod, Status, Workspace
 from trainfleet_exporter.polling import Poll
-from trainfleet_exporter.providers.aws_sagemaker import instances
-from trainfleet_exporter.providers.aws_sagemaker.api import PAGE_SIZE, Answer, Calls, State, page_of
+from trainfleet_exporter.providers.aws_sagemaker import api, instances
+from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State, page_of
 from trainfleet_exporter.providers.aws_sagemaker.config import WORKSPACE_ID, AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.history import Life, Spell
@@ -308,11 +308,11 @@ _LONGEST_WARM_POOL = 21_600.0
 
 
 async def search(
-    api: Calls, filters: Sequence[Filter], *, deadline: float, kind: str = ""
+    calls: Calls, filters: Sequence[Filter], *, deadline: float, kind: str = ""
 ) -> AsyncIterator[TrainingJob | None]:
     """Yield the rows of all pages of Search, oldest job first; None for those that are no jobs. `kind` as in Call."""
-    asked = {**_asked(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": PAGE_SIZE}
-    async for rows in api.pages("Search", asked, SearchPage, deadline=deadline, kind=kind):
+    asked = {**_asked(filters), "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": api.PAGE_SIZE}
+    async for rows in calls.pages("Search", asked, SearchPage, deadline=deadline, kind=kind):
         for row in rows:
             yield None if row is None else row.training_job
         del rows  # to free memory before the next call
