@@ -21,7 +21,7 @@ from trainfleet_exporter.config.kinds import MAX_DURATION, format_duration, pars
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
-from trainfleet_exporter.fleet.usage import NewestReadings, Subjects
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
 from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
@@ -215,13 +215,12 @@ def alibaba_pai(data: bytes) -> None:
         metrics = decode(data, usage.JobMetrics)
         newest = NewestReadings("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
         usage.take(metrics, newest, "dlc1", _NOW)
-        _show(Subjects().readings(usage.job_columns(dict.fromkeys(_METRIC_TYPES, newest))))
+        _show(page_readings(Subjects().columns(usage.job_columns(dict.fromkeys(_METRIC_TYPES, newest)))))
         points = payload.get("Datapoints")
         if isinstance(points, list):
             cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, now=_NOW, max_age=300)
-            for reading in usage.readings(_CARDS, points, usage.job_of):
-                cards.put(*reading)
-            _show(Subjects().readings(cards.of_families(_CARDS.targets, period=0)))
+            cards.take(usage.readings(_CARDS, points, usage.job_of))
+            _show(page_readings(Subjects().columns(cards.of_families(_CARDS.targets, period=0))))
 
 
 def _usage_of(answer: task_metrics.Metrics) -> object:
@@ -237,7 +236,8 @@ def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAns
         if isinstance(answer, modelarts_pools.StatisticsAnswer):
             found += modelarts_pools.workloads("pool", answer)[0]
         else:
-            found += Subjects().readings(modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300))
+            columns = modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300)
+            found += page_readings(Subjects().columns(columns))
     return found
 
 

@@ -114,20 +114,14 @@ def utc_time(value: str | None) -> float | None:
     """Unix seconds of an ISO 8601 time with its zone, such as `2026-01-01T00:00:10Z`. None if it is not set."""
     if value is None:
         return None
-    unix = _unix_of(value)
-    if unix is None:
+    try:
+        time = convert(value, datetime)
+    except ValidationError:
+        time = None
+    if time is None or time.tzinfo is None or value[10] != "T":
         unusable(value, "malformed")
         return None
-    return _if_set(unix)
-
-
-def _unix_of(text: str) -> float | None:
-    """Unix seconds of an ISO 8601 time with its zone; None for any other text."""
-    try:
-        time = convert(text, datetime)
-    except ValidationError:
-        return None
-    return None if time.tzinfo is None or text[10] != "T" else time.timestamp()
+    return _if_set(time.timestamp())
 
 
 def unix_time(value: float | None, *, per_second: int = 1) -> float | None:

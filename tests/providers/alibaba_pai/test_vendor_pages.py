@@ -15,7 +15,7 @@ from tests.support.exposition import lines
 from tests.support.golden import check_golden
 from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, usage_sources
+from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings, usage_sources
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, JobMetrics, job_columns, take
 
@@ -47,7 +47,8 @@ def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[st
         take(metrics, found[metric.name], job_id, now)
     columns = job_columns(found)
     dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
-    return [*Subjects().readings(columns), *usage_sources(columns, "job_metrics")], dropped
+    kept = Subjects().columns(columns)
+    return [*page_readings(kept), *usage_sources(kept, "job_metrics")], dropped
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
+    Column,
     FamilyReadings,
     Key,
     NewestReadings,
@@ -41,6 +42,7 @@ from trainfleet_exporter.fleet.usage import (
     Subjects,
     count,
     of_jobs,
+    page_readings,
     publish_fresh,
     usage_sources,
 )
@@ -260,7 +262,7 @@ class Space:
         self.namespace = namespace
         self.catalogue = KeptList[MetricMeta](f"catalogue of {namespace}", _DAY, needed=True)
         self.feeds: Mapping[str, Feed] = {}
-        self.columns: dict[str, Sequence[FamilyReadings]] = {}
+        self.columns: dict[str, Sequence[Column]] = {}
         """By feed, what its last good answer showed."""
         self.subjects = Subjects()
         self.served: Mapping[str, float] | None = None
@@ -375,16 +377,17 @@ class Usage:
             await self._ask(feed, space, newest, part.deadline)
             space.points += newest.points
             part.dropped("no_data", 0 if newest.points else 1)
-        space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period or 0)
+        found = newest.of_families(feed.targets, period=feed.metric.period or 0)
+        columns = space.columns[part.key] = space.subjects.columns(found)
         count(part, newest.dropped)
-        await self._publish(part, space, space.columns[part.key], space.subjects.readings)
+        await self._publish(part, space, columns)
 
     async def _publish(
         self,
         part: Part,
         space: Space,
-        columns: Sequence[FamilyReadings],
-        shown: Callable[[Sequence[FamilyReadings]], Sequence[object]],
+        columns: Sequence[Column],
+        shown: Callable[[Sequence[Column]], Sequence[object]] = page_readings,
     ) -> None:
         def begun() -> Mapping[str, float]:
             return dict.fromkeys(self._fleet.live, 0.0) if space is self._jobs else _begun(self._quotas.value)
@@ -572,15 +575,11 @@ def collector_of_job_metrics(
             take(payload, newest, part.key, now)
             if not newest.found and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        columns, subjects = job_columns(found), Subjects()
         for newest in found.values():
             count(part, newest.dropped)
-
-        def shown(fresh: Sequence[FamilyReadings]) -> Sequence[object]:
-            return [*subjects.readings(fresh), *usage_sources(fresh, JOB_METRICS)]
-
-        age, clock = fleet.max_data_age, fleet.clock
-        await publish_fresh(part, columns, shown, begun=lambda: begun, max_data_age=age, clock=clock)
+        columns = Subjects().columns(job_columns(found))
+        publish = partial(publish_fresh, begun=lambda: begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
+        await publish(part, columns, lambda fresh: [*page_readings(fresh), *usage_sources(fresh, JOB_METRICS)])
 
     return EachJob(
         JOB_METRICS,

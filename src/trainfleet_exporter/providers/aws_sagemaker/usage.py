@@ -25,7 +25,7 @@ from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage
 from trainfleet_exporter.fleet.usage import (
-    FamilyReadings,
+    Column,
     NewestReadings,
     Reading,
     Subjects,
@@ -197,7 +197,7 @@ class Usage:
         }
         self._subjects = Subjects()
         self._publish = partial(publish_fresh, begun=self._begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
-        self._shown: dict[str, Sequence[FamilyReadings]] = {}
+        self._shown: dict[str, Sequence[Column]] = {}
         """By metric: the values of its last good response."""
 
     @collector("usage")
@@ -218,9 +218,9 @@ class Usage:
                     raise failed[metric]
                 newest = found[metric]
                 part.dropped("no_data", 0 if newest.found or newest.dropped else 1)
-                self._shown[metric.key] = newest.of_families(targets, period=_PERIOD)
+                self._shown[metric.key] = self._subjects.columns(newest.of_families(targets, period=_PERIOD))
                 count(part, newest.dropped)
-                await self._publish(part, self._shown[metric.key], self._subjects.readings)
+                await self._publish(part, self._shown[metric.key])
         async with poll.part(_SOURCES) as part:
             columns = [each for columns in self._shown.values() for each in columns]
             await self._publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))

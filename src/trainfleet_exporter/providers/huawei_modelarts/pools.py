@@ -770,9 +770,9 @@ class Pools:
             path = f"pools/{segment(part.key)}/monitor"
             answer = await self._api.get("ShowPoolMonitor", path, PoolMonitor, query, deadline=part.deadline)
             dropped, begun = Counter[str](), {part.key: 0.0}
-            columns = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max(age, 2 * part.interval))
+            found = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max(age, 2 * part.interval))
             count(part, dropped)
-            await publish_fresh(part, columns, Subjects().readings, begun=lambda: begun, max_data_age=age, clock=clock)
+            await publish_fresh(part, Subjects().columns(found), begun=lambda: begun, max_data_age=age, clock=clock)
 
         await self._read_each_pool(poll, "pool_usage", read)
 

@@ -21,7 +21,7 @@ from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import MEASURES, Family, Level
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import FamilyReadings, Key, Subjects, count, of_jobs
+from trainfleet_exporter.fleet.usage import FamilyReadings, Key, Subjects, count, of_jobs, page_readings
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, UsageSource
 from trainfleet_exporter.polling import Part
@@ -132,7 +132,7 @@ class JobReadings:
         spoiled = () if has_all_pods else [column.family.path for column in of_pods]
         wholes = [column for column in of_jobs(of_pods, self._pods, spoiled=spoiled) if column.rows]
         named = [UsageSource(self._job_id, source, None)] if of_pods else []
-        return [*Subjects().readings([*wholes, *columns]), *named]
+        return [*page_readings(Subjects().columns([*wholes, *columns])), *named]
 
     def _put(self, name: str, level: Level, rest: Key, item: MetricValues, answer: Metrics) -> bool:
         """Take over the present value of one metric; return whether there is one."""

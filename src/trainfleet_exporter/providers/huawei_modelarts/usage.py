@@ -30,7 +30,7 @@ from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotF
 from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import UNDATED, FamilyReadings, Key, Subjects, count, publish_fresh
+from trainfleet_exporter.fleet.usage import UNDATED, Column, FamilyReadings, Key, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Poll
@@ -566,7 +566,7 @@ class Usage:
         new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}
         before = [job_ids for key, job_ids in self._shown.items() if key in (*answers, _SOURCES)]
         self._sources.hold(_union([*before, *new.values()]))
-        used: list[FamilyReadings] = []
+        used: list[Column] = []
         age, clock = self._fleet.max_data_age, self._fleet.clock
 
         def begun() -> Mapping[str, float]:
@@ -577,8 +577,8 @@ class Usage:
                 if isinstance(answer, CloudError):
                     raise answer
                 count(part, answer.dropped)
-                used += (columns := answer.columns(new[key]))
-                await publish_fresh(part, columns, self._subjects.readings, begun=begun, max_data_age=age, clock=clock)
+                used += (columns := self._subjects.columns(answer.columns(new[key])))
+                await publish_fresh(part, columns, begun=begun, max_data_age=age, clock=clock)
         self._subjects.keep_only(used)
         now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired
         job_ids = _union(now_shown.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from operator import attrgetter
 
 from trainfleet_exporter.config import JobFilter, JobsScope
 from trainfleet_exporter.config.kinds import compile_pattern
@@ -17,27 +16,17 @@ def job_filter(scope: JobsScope) -> Callable[[Job], bool]:
     A key matches when one entry of its list does; names are regular expressions that match as a whole.
     """
     include, exclude = list(_criteria(scope.include)), list(_criteria(scope.exclude))
-    if not include and not exclude:
-        return lambda job: True
-
-    def wanted(job: Job) -> bool:
-        return all(matches(job) for matches in include) and not any(matches(job) for matches in exclude)
-
-    return wanted
+    return lambda job: all(matches(job) for matches in include) and not any(matches(job) for matches in exclude)
 
 
 def _criteria(given: JobFilter) -> Iterator[Callable[[Job], bool]]:
     if given.name:
         patterns = [compile_pattern(name) for name in given.name]
         yield lambda job: any(matches(job.name) for matches in patterns)
-    for read, allowed in (
-        (attrgetter("user_id"), given.user_id),
-        (attrgetter("job_type"), given.job_type),
-        (attrgetter("pool_id"), given.pool_id),
-    ):
-        if allowed:
-            yield partial(_is_one_of, read, frozenset(allowed))
+    for key in ("user_id", "job_type", "pool_id"):
+        if allowed := frozenset(getattr(given, key)):
+            yield partial(_is_one_of, key, allowed)
 
 
-def _is_one_of(read: Callable[[Job], str], allowed: frozenset[str], job: Job) -> bool:
-    return read(job) in allowed
+def _is_one_of(key: str, allowed: frozenset[str], job: Job) -> bool:
+    return getattr(job, key) in allowed

@@ -46,9 +46,7 @@ class HeldTimes:
         if seen is None or seen == now_seen:
             return
         least = 0.0 if now_seen[0] < seen[0] else -math.inf  # a late report may move time between phases
-        count = 0.0
-        for accelerators in job.accelerators:
-            count += accelerators.count
+        count = math.fsum([each.count for each in job.accelerators])
         hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
         hour[0] += count * max(held - seen[1], least)
         hour[1] += count * max(running - seen[2], least)
