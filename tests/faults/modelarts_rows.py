@@ -144,6 +144,8 @@ MODELARTS = (
         collectors=("jobs", "pools", "nodes"),
         fails=("nodes",),
         loses=("node_*",),
+        recovers=2,
+        slow="the poll of jobs after that of nodes shows where tasks run",
         unlike=GONE,
     ),
     Row(

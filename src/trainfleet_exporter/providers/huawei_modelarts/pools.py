@@ -704,8 +704,7 @@ class Pools:
         turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
 
     def nodes_expired(self, key: str) -> None:
-        """Addresses may be those of other nodes by now, and tasks may run elsewhere."""
-        self._nodes.pop(key, None)
+        """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
         if key in self._placed:
             self._jobs.forget_places(self._placed[key])
 
