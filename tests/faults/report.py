@@ -107,12 +107,13 @@ def _counted(column: Column) -> str:
 
 
 def _losses() -> list[str]:
-    """Each operation, and the families and collectors that fail without it."""
-    lines = ["| operation | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
+    """The families and collectors that fail without an operation, with all operations for which they are the same."""
+    titles: dict[tuple[str, str], list[str]] = {}
     for row in ROWS:
         families = ", ".join(f"`{family}`" for family in row.loses) or "none"
-        lines.append(f"| {row.title} | {families} | {', '.join(f'`{name}`' for name in row.fails) or 'none'} |")
-    return lines
+        titles.setdefault((families, ", ".join(f"`{name}`" for name in row.fails) or "none"), []).append(row.title)
+    lines = ["| operations | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
+    return lines + [f"| {_listed(found)} | {families} | {fails} |" for (families, fails), found in titles.items()]
 
 
 def _unlike() -> list[str]:
