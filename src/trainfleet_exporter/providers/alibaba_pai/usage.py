@@ -575,9 +575,9 @@ def collector_of_job_metrics(
             take(payload, newest, part.key, now)
             if not newest.found and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
+        columns = Subjects().columns(job_columns(found))  # which counts what is out of range
         for newest in found.values():
             count(part, newest.dropped)
-        columns = Subjects().columns(job_columns(found))
         publish = partial(publish_fresh, begun=lambda: begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
         await publish(part, columns, lambda fresh: [*page_readings(fresh), *usage_sources(fresh, JOB_METRICS)])
 
