@@ -1,4 +1,4 @@
-"""Lists, read page by page until they are complete (a list that lacks a page is an error), and their rows by id."""
+"""Lists with a token for the next page, read until they are complete, and rows by id. A missing page is an error."""
 
 from __future__ import annotations
 

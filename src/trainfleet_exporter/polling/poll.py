@@ -1,4 +1,4 @@
-"""One poll: the parts that it reads. Each part succeeds or fails separately."""
+"""One poll and its parts. One that fails keeps its lines; the failure is counted, and logged once."""
 
 from __future__ import annotations
 

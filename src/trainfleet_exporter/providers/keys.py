@@ -1,4 +1,4 @@
-"""Credentials of every cloud: keeps keys fresh and secret. How to find them is in `api.py` of each cloud.
+"""Credentials of every cloud: keeps keys fresh and secret. How to find them is in `credentials.py` of each cloud.
 
     load(section, environ, http) ──► Keys ──► FetchedKeys: fetched again before they expire, and after a refusal
     keys of the config ─────────────────────► GivenKeys: files are read again when they change

@@ -1,1 +1,1 @@
-"""Jobs of any cloud: lists that are whole, the registry of live and finished jobs, filters, statuses."""
+"""Jobs of any cloud: lists by number, filters, histories and held time. `fleet.jobs` has the live and ended jobs."""

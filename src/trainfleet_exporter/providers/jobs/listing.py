@@ -1,4 +1,4 @@
-"""Lists, read page by page until they are complete: a list that lacks a page is an error."""
+"""Lists whose pages have numbers, read until they are complete. A missing page is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readings count: units, and which values can be true. Everything the engine shows is in base units."""
+"""What readings count: units, and which values can be true. Everything that is shown is in base units."""
 
 from __future__ import annotations
 
