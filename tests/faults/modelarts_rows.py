@@ -16,6 +16,7 @@ _MODELARTS_POOLS = {"api": "modelarts", "operation": "ListPools"}
 _EMPTY_HISTORY = "an empty response means that the pod has no history yet, for example because it has not started"
 _COUNTS_0 = "the API's documentation says that a missing type of workload counts 0"
 _OTHER_TYPE = "a workload with another type has another series"
+_PLACED = "the poll of jobs after that of nodes shows where tasks run"
 _NO_CARDS = "devices have no names there, only an order"
 _LOOKED_UP = (
     "states are numbers there; the exporter looks up a job with an unknown state, and finds that the job has ended"
@@ -96,6 +97,8 @@ MODELARTS = (
         collectors=("jobs", "pools", "pool_workloads", "pool_usage", "nodes"),
         fails=("pools",),
         loses=("pool_info", "pool_status", "pool_nodes"),
+        recovers=2,
+        slow=_PLACED,
         one_workspace={"workspaceId": TEAM_WORKSPACE},
     ),
     Row(
@@ -145,7 +148,7 @@ MODELARTS = (
         fails=("nodes",),
         loses=("node_*",),
         recovers=2,
-        slow="the poll of jobs after that of nodes shows where tasks run",
+        slow=_PLACED,
         unlike=GONE,
     ),
     Row(

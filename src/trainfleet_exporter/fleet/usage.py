@@ -98,8 +98,8 @@ class NewestReadings:
     def spoil(self, owner: str) -> None:
         """Note an unusable reading of a job (or pool) whose time or part is unknown."""
         self.dropped["malformed"] += 1
-        if owner in self._begun or not self._is_known(owner):
-            self.spoiled.add(owner if owner in self._begun else "")
+        if owner in self._begun or not owner:
+            self.spoiled.add(owner)
 
     def of_families(self, targets: Mapping[Family, float], *, period: float) -> list[FamilyReadings]:
         """Return the readings of each family. `targets` has how many base units a value counts. `period` is the time

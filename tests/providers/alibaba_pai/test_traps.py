@@ -204,7 +204,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.quotas = [{"QuotaId": "quota1", "GPUType": "GU8T", "QuotaDetails": {"ActualMinQuota": {"GPU": "144"}}}]
     spec = {"Type": "Worker", "PodCount": 2, "ResourceConfig": {"GPU": "4", "GPUType": "PPU-1"}}
-    cloud.jobs = [job("a", RequestGPU="16"), job("b", JobSpecs=[spec])]
+    master = {"Type": "Master", "PodCount": 1, "ResourceConfig": {"CPU": "4"}}  # without GPUs
+    cloud.jobs = [job("a", RequestGPU="16"), job("b", JobSpecs=[spec, master])]
     await fleet.exporter.poll_once()
     await fleet.exporter.poll_once()  # by now the pools are known to the jobs
     label = 'accelerator="gpu",accelerator_model'

@@ -184,7 +184,8 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 @trap("8 ListEcsSpecs: every SortBy is refused; its types say what jobs on public resources hold")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Memory": 92, "Gpu": 1, "GpuType": "NVIDIA V100"}]
-    specs = [{"Type": "Worker", "PodCount": 4, "EcsSpec": "ecs.gn6"}]
+    nothing = {"CPU": "", "GPU": "", "Memory": ""}
+    specs = [{"Type": "Worker", "PodCount": 4, "EcsSpec": "ecs.gn6", "ResourceConfig": nothing}]
     cloud.jobs = [
         job("a", ResourceId="", JobSpecs=specs),
         job("b", ResourceId="", JobSpecs=[*specs, {"Type": "PS", "PodCount": 1, "EcsSpec": "ecs.unheard.of"}]),

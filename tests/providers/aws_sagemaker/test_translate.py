@@ -102,6 +102,7 @@ _TRAINED = ("Starting", "Downloading", "Training")
         ([*_TRAINED, "Interrupted"], START, False),
         ([*_TRAINED, "Interrupted", "Starting"], START, False),
         ([*_TRAINED, "Interrupted", "Pending", "LaunchingMLInstances"], START, False),
+        ([*_TRAINED, "Interrupted", "Restarting", "Starting"], START, False),
         ([*_TRAINED, "Interrupted", "Starting", "Downloading"], START, True),
     ],
 )

@@ -182,6 +182,7 @@ def test_an_id_that_is_used_again_is_a_new_job(run: Run) -> None:
         await asyncio.sleep(60)
         await fleet.runner("jobs").tick()
         assert await fleet.value('jobs_finished_total{workspace_id="0",status="succeeded"}') == 1
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') is None  # the last run has no end
         cloud.jobs = [job("a", resource=POOL, running_records=[{"start_at": ms(150) // 1000}])]
         cloud.jobs[0]["metadata"]["create_time"] = ms(140)
         await asyncio.sleep(60)

@@ -169,10 +169,3 @@ def test_an_unknown_job_is_told_as_such(endpoint: str) -> None:
     with pytest.raises(exceptions.ClientException) as missing:
         client.get_job("dlcnosuch", models.GetJobRequest())
     assert (missing.value.status_code, missing.value.code) == (404, "NotFound")
-
-
-def test_the_asynchronous_client_too(endpoint: str) -> None:
-    """It sends an unsigned Content-Type, which the service tolerates."""
-    client, models = _client(DLC, endpoint)
-    answer = asyncio.run(client.list_jobs_async(models.ListJobsRequest(status="Running", page_size=1)))
-    assert answer.body.total_count > 0

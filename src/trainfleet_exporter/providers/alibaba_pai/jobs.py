@@ -218,7 +218,6 @@ class Size(Struct, frozen=True, gc=False):
 
 
 NO_SIZE: Final = Size()
-NO_CONFIG: Final = ResourceConfig()
 NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -230,7 +229,7 @@ def ecs_size(row: EcsSpec) -> Size:
 def needs_sizes(row: JobRow) -> bool:
     """Return whether only its machine types say what a job asked for."""
     specs = [spec for spec in row.job_specs or () if spec is not None and spec.ecs_spec]
-    return any(spec.resource_config is None or spec.resource_config == NO_CONFIG for spec in specs)
+    return any(not (each := spec.resource_config) or not any((each.cpu, each.memory, each.gpu)) for spec in specs)
 
 
 def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
@@ -240,9 +239,9 @@ def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
         unusable({}, "malformed")
         return NO_SIZE
     config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", NO_SIZE)
-    if config is not None and config != NO_CONFIG:
+    if config is not None and any((config.cpu, config.memory, config.gpu)):
         model = config.gpu_type or each.gpu_model
-        each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu), model)
+        each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu or 0.0), model)
     count = whole(spec.pod_count)
     if count is None:
         return Size(gpu_model=each.gpu_model)
@@ -430,10 +429,11 @@ async def list_workspaces(api: Api, *, deadline: float) -> Listing[WorkspaceRow]
     return await api.list_all(WORKSPACES, "/api/v1/workspaces", deadline=deadline)
 
 
-async def list_machines(api: Api, *, deadline: float) -> Listing[EcsSpec]:
-    """DLC ListEcsSpecs. SortBy is left out: the service refuses every documented value of it. So is ResourceType: spot
-    jobs run on machine types of ECS and of Lingjun."""
-    return await api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
+async def list_machines(api: Api, *, deadline: float) -> Listing[Size]:
+    """DLC ListEcsSpecs: what each machine type has. SortBy is left out: the service refuses every documented value.
+    So is ResourceType: spot jobs run on machine types of ECS and of Lingjun."""
+    found = await api.list_all(ECS_SPECS, "/api/v1/ecsspecs", deadline=deadline)
+    return Listing({name: ecs_size(row) for name, row in found.rows.items()}, found.malformed)
 
 
 class Jobs:
@@ -442,8 +442,7 @@ class Jobs:
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, models: Callable[[], Mapping[str, str]]):
         self._api, self._config, self._fleet, self._models = api, config, fleet, models
         self._count_turns = FairQueue()
-        self._machines = KeptList[EcsSpec]("machine types", 6 * 3600.0, needed=False)
-        self._sizes: Mapping[str, Size] = {}
+        self._machines = KeptList[Size]("machine types", 6 * 3600.0, needed=False)
         self._reading_sizes = asyncio.Lock()
 
     @collector("workspaces")
@@ -523,7 +522,7 @@ class Jobs:
             await self._have_sizes(read.part)
         models = self._models()
         for row in rows:
-            each = job(row, workspace_id=read.part.key, models=models, sizes=self._sizes)
+            each = job(row, workspace_id=read.part.key, models=models, sizes=self._machines.rows)
             if each is not None:
                 found[each.job_id] = each, records_of(row.status_history)
         return found
@@ -552,8 +551,7 @@ class Jobs:
     async def _have_sizes(self, part: Part) -> None:
         """Read the machine types if they are due. Without them, jobs are shown without their requested resources."""
         async with self._reading_sizes:
-            if await self._machines.refresh(part, lambda deadline: list_machines(self._api, deadline=deadline)):
-                self._sizes = {name: ecs_size(row) for name, row in self._machines.rows.items()}
+            await self._machines.refresh(part, lambda deadline: list_machines(self._api, deadline=deadline))
 
     @collector("job_counts")
     async def job_counts(self, poll: Poll) -> None:

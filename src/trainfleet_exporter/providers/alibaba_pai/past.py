@@ -102,8 +102,7 @@ class PaiPast(Past):
         except CloudError as error:
             _may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
         try:
-            machines = (await jobs.list_machines(self._api, deadline=deadline)).rows
-            self._sizes = {name: jobs.ecs_size(row) for name, row in machines.items()}
+            self._sizes = (await jobs.list_machines(self._api, deadline=deadline)).rows
         except CloudError as error:
             _may_lack("machine types: some jobs lack what they asked for", error)
         has_pools = self._config.collectors.pools.enabled and not self.job_id

@@ -211,10 +211,11 @@ def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | 
         return None
     if status in FINISHED:
         return row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
-    for word in (row.secondary_status or "", *(word for word, _, _ in reversed(stages))):
-        if word in _HOLDS or word in _WAITS:
+    words = (row.secondary_status or "", *(word for word, _, _ in reversed(stages)))
+    for word in words:
+        if (word in _HOLDS and word != "Restarting") or word in _WAITS:  # which may follow an interruption
             return word in _HOLDS
-    return unix_time(row.training_start_time) is not None
+    return "Restarting" in words or unix_time(row.training_start_time) is not None
 
 
 def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
@@ -255,12 +256,12 @@ def _records(stages: Sequence[Stage]) -> Records:
     interrupted, before = False, ""
     began: float | None = None
     for word, start, end in stages:
-        interrupted = word == "Interrupted" or (interrupted and word not in _HOLDS)
+        interrupted = word == "Interrupted" or (interrupted and word not in _HOLDS - {"Restarting"})
         if word in PROGRESS:
             phase = "queued" if interrupted and word in _STARTS else PROGRESS[word][1]
             intervals.append(Interval(phase, start, end))
         if word in CAUSES:
-            if before not in CAUSES:
+            if before not in CAUSES or (word == "Interrupted" and word != before):
                 faults.append(JobFault(start, CAUSES[word], word))
             began = start if began is None else began
         elif began is not None and (word == "Training" or word in STOPPED):
@@ -288,8 +289,7 @@ def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
         if until is None or until > start:
             spells.append(Spell(start, until, then.status, then.platform_status, then.holds_resources))
     if now.finished is not None:
-        # Nothing says until when a warm pool held the instances.
-        holds = now.holds_resources if row.warm_pool_status is None else None
+        holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
     running = replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")
     life = life_of(job_of(running, stages), now, spells, shown_tags)

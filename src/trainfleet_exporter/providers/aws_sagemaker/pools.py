@@ -184,12 +184,12 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
         empty_nodes=whole(row.available_instance_count),
     )
     capacity = [(kind, whole(row.total_instance_count))] if row.status == "Active" else []
-    amounts = PoolAmounts(
+    return pool, PoolAmounts(
         pool_id=pool.pool_id,
+        capacity_cpu_cores=instances.total_of(capacity, instances.cpu_cores),
         capacity_accelerators=instances.accelerators_of(capacity),
         allocated_accelerators=instances.accelerators_of([(kind, in_use)]),
     )
-    return pool, amounts
 
 
 def cluster_node(cluster: str, row: ClusterNode, ends: Mapping[str, float | None]) -> Node | None:

@@ -170,6 +170,7 @@ class Identity:
 _CODES: Sequence[tuple[re.Pattern[str], type[CloudError]]] = (
     (re.compile(r".*\.0308"), Throttled),
     (re.compile(r"ModelArts\.2775"), NotFound),  # a job
+    (re.compile(r"ModelArts\.2786"), AccessDenied),  # to the project of another identity
 )
 """What codes mean, whatever the HTTP status."""
 _OF_KEYS = re.compile(r".*\.0307|ModelArts\.(0203|2784)")

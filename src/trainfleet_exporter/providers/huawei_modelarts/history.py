@@ -99,8 +99,6 @@ DOWNGRADED = "downgrade"
 RESULTS = ("success", "failed", DOWNGRADED, "terminated", "quotaExceeded")
 """Words of recover_result of an attempt that has ended."""
 _WAITING = ("Creating", "Pending")
-_GOING_ON = (*_WAITING, "Running")
-"""Phases in which a job whose latest run has ended waits for the next one."""
 _ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 
 
@@ -118,7 +116,7 @@ def records(state: JobStatus, created: float | None) -> Records:
     attempts = _attempts(given)
     return Records(
         intervals=_intervals(state, created, runs),
-        faults=tuple(_faults(attempts, runs)),
+        faults=None if state.running_records is None else tuple(_faults(attempts, runs)),
         recoveries=tuple(_recoveries(attempts)),
         recovery_intervals=tuple(_recovery_intervals(attempts, runs)),
         exit_codes=tuple(_exit_codes(state)),
@@ -143,7 +141,7 @@ def _intervals(state: JobStatus, created: float | None, runs: Sequence[Run]) -> 
         found += _run(record, start, next_start if end is None else end)
         if end is None:
             continue
-        if end < next_start if next_start is not None else state.phase in _GOING_ON:
+        if end < next_start if next_start is not None else state.phase in (*_WAITING, "Running"):
             found.append(Interval("recovering", end, next_start))
     return tuple(found)
 

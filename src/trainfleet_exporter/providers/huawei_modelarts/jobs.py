@@ -15,7 +15,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Final, TypeAlias
 
@@ -265,7 +265,8 @@ def seconds(milliseconds: float | None) -> float | None:
 
 def last_end(runs: Iterable[RunningRecord | None] | None) -> float | None:
     """The end of the last run (Unix seconds); jobs have no field for their own end."""
-    return max((end for run in runs or () if run is not None and (end := unix_time(run.end_at))), default=None)
+    dated = [(unix_time(run.start_at) or 0.0, unix_time(run.end_at)) for run in runs or () if run is not None]
+    return max(dated, key=itemgetter(0), default=(0.0, None))[1]
 
 
 class JobTasks(Struct, frozen=True, gc=False):
@@ -474,7 +475,7 @@ _BY_ID_AT_ONCE = 10
 """The number of values in one filter."""
 NODES_AT_ONCE = 10
 """The number of nodes in one search."""
-_LONGEST_WINDOW = 30 * 86400.0
+LONGEST_WINDOW = 30 * 86400.0
 """Seconds. A search by creation time spans 31 days at most."""
 _QUOTA = "quota"
 """The part of the project's quota; the other parts of the counts are workspaces."""
@@ -489,7 +490,7 @@ class Jobs:
         """Those of each live job by its latest row."""
         self._places: dict[tuple[str, str], Mapping[str, tuple[int, Places]]] = {}
         """By pool, workspace and job, the number of its runs when its tasks were found on nodes, and where."""
-        self._window = min(config.job_window, _LONGEST_WINDOW)
+        self._window = min(config.job_window, LONGEST_WINDOW)
         self._count_turns = FairQueue()
         self._served: set[str] = set()
         """Operations that regions may lack and that were answered here."""

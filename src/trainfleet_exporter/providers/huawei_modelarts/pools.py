@@ -488,7 +488,7 @@ def maintenance(row: EventRow) -> NodeMaintenance | None:
         event_id=row.id,
         kind=checked_code(row.type),
         state=MAINTENANCE_STATE.get(row.state or "", MaintenanceState.UNKNOWN),
-        begins=utc_time(row.not_before or row.start_time or row.publish_time),
+        begins=next(filter(None, map(utc_time, (row.not_before, row.start_time, row.publish_time))), None),
     )
 
 

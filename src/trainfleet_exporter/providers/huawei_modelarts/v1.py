@@ -24,7 +24,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
-from trainfleet_exporter.providers.huawei_modelarts.jobs import DeviceInfo, accelerator_kind, seconds
+from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, DeviceInfo, accelerator_kind, seconds
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobReadings, Metrics
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
@@ -220,7 +220,7 @@ class JobsV1(PerObjectCollector):
 
     def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
         super().__init__("jobs_v1", interval, workers=fleet.at_once)
-        self._api, self._fleet, self._window = api, fleet, config.job_window
+        self._api, self._fleet, self._window = api, fleet, min(config.job_window, LONGEST_WINDOW)
         self._lists: dict[str, list[JobRow]] = {}
         self._live: dict[str, tuple[str, JobRow]] = {}
         self._unread: dict[str, CloudError] = {}

@@ -54,7 +54,7 @@ _WHILE: Mapping[Phase, Collection[Status]] = {
     "preparing": (Status.STARTING,),
     "checking": (Status.STARTING,),
     "running": (Status.RUNNING, Status.RESTARTING, Status.STOPPING),
-    "finishing": (Status.RUNNING,),
+    "finishing": (Status.RUNNING, Status.STOPPING),
     "recovering": (Status.RUNNING, Status.RESTARTING, Status.QUEUED, Status.CREATING, Status.STARTING),
 }
 """The statuses of a job in which a phase continues. In any other, the history is older than the status."""

@@ -192,6 +192,7 @@ def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
         point("c", 1, pod="c-0"),
         point("c", -1, pod="c-1"),
         point("b", 1),  # of which pod?
+        {**point("of another region", 1, pod="d-0"), "timestamp": None},
     ]
 
     async def steps(fleet: Fleet) -> None:
@@ -203,7 +204,7 @@ def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
         assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 3000
         assert await fleet.value('job_disk_read_bytes_per_second{job_id="c"}') is None  # one pod of it is not known
         assert await fleet.value('pod_disk_read_bytes_per_second{job_id="c",pod_id="c-0"}') == 1000
-        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
+        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 2
 
     run(cloud, steps)
 
