@@ -239,15 +239,15 @@ def role_size(spec: JobSpec | None, sizes: Mapping[str, Size]) -> Size:
         unusable({}, "malformed")
         return NO_SIZE
     config, each = spec.resource_config, sizes.get(spec.ecs_spec or "", NO_SIZE)
+    model = (config and config.gpu_type) or each.gpu_model
     if config is not None and any((config.cpu, config.memory, config.gpu)):
-        model = config.gpu_type or each.gpu_model
-        each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu or 0.0), model)
+        each = Size(quantity(config.cpu), quantity(config.memory), quantity(config.gpu or 0.0))
     count = whole(spec.pod_count)
     if count is None:
-        return Size(gpu_model=each.gpu_model)
+        return Size(gpu_model=model)
     amounts = (each.cpu_cores, each.memory_bytes, each.gpus)
     cpu_cores, memory_bytes, cards = (None if found is None else found * count for found in amounts)
-    return Size(cpu_cores, memory_bytes, cards, each.gpu_model)
+    return Size(cpu_cores, memory_bytes, cards, model)
 
 
 def job(
