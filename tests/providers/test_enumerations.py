@@ -172,23 +172,6 @@ ENUMERATIONS = (
         huawei_history.CAUSES,
     ),
     Enumeration(
-        "ModelArts running_records[].recover_records[].recover",
-        lambda: modelarts("recover_record", "recover"),
-        huawei_history.STRATEGIES,
-        only_ours={"gpu_proc_restart": "a word of end_recover"},
-    ),
-    Enumeration(
-        "ModelArts running_records[].end_recover",
-        lambda: modelarts("running_record", "end_recover"),
-        huawei_history.STRATEGIES,
-        only_ours={"npu_step_retry": "a run does not end by it; a word of recover"},
-    ),
-    Enumeration(
-        "ModelArts running_records[].recover_records[].recover_result",
-        lambda: modelarts("recover_record", "recover_result"),
-        (*huawei_history.RESULTS, huawei_history.UNDER_WAY),
-    ),
-    Enumeration(
         "DLC GetJob, StatusHistory[].Status, by phase",
         lambda: alibaba(DLC, "_get_job_response_body", "GetJobResponseBody", "status"),
         pai_history.PHASES,
@@ -419,8 +402,7 @@ def test_simulated_clouds_have_words_that_we_know() -> None:
                     recovered.setdefault(name, set()).add(attempt[name])
     known = {
         "fault_scenario": set(huawei_history.CAUSES),
-        "recover": set(huawei_history.STRATEGIES),
-        "recover_result": {*huawei_history.RESULTS, huawei_history.UNDER_WAY},
+        **{name: set(modelarts("recover_record", name)) for name in ("recover", "recover_result")},
     }
     assert recovered.keys() == known.keys()
     assert {name: words - known[name] for name, words in recovered.items() if words - known[name]} == {}

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
 from trainfleet_exporter.providers.huawei_modelarts import history, jobs
@@ -142,16 +144,23 @@ def test_two_faults_of_two_tasks_after_a_quota_was_exceeded() -> None:
     assert found.phases == {"queued": 0, "running": 190, "recovering": 15}
 
 
-def test_gap_without_a_recovery_record_is_recovering_not_a_fault() -> None:
+def test_gap_without_a_recovery_record_is_a_wait_not_a_fault() -> None:
     """A preempted job waits to be scheduled again: ModelArts has no word for that."""
     found = _poll(_row("Running", _run(50, 200), _run(260)), 300)
-    assert found.phases == {"queued": 50, "running": 190, "recovering": 60}
+    assert found.phases == {"queued": 50 + 60, "running": 190}
     assert found.faults == {}
 
 
-def test_job_that_waits_for_its_next_run() -> None:
-    row = _row("Pending", _run(50, 200))
-    assert _poll(row, 300).phases == {"queued": 50, "running": 150, "recovering": 100}
+@pytest.mark.parametrize(("recovered", "recovering"), [(None, 0), (240, 40)])
+def test_job_that_waits_for_its_next_run(recovered: float | None, recovering: float) -> None:
+    """It holds nothing: waiting for capacity is `queued`, also after a fault."""
+    moved = _attempt(200, recovered, "job_reschedule", "node_fault", "success", "worker-0")
+    waiting = _poll(_row("Pending", _run(50, 200, end_recover="job_reschedule", recover_records=[moved])), 300)
+    assert waiting.phases == {"queued": 50 + 100 - recovering, "running": 150} | (
+        {"recovering": recovering} if recovered else {}
+    )
+    later = _poll(_row("Running", _run(50, 200, recover_records=[moved]), _run(300)), 310)
+    assert later.phases["recovering"] == (recovering or 100)  # the whole gap if no attempt says when it ended
 
 
 def test_recovery_under_way_is_counted_when_it_has_ended() -> None:
@@ -209,9 +218,8 @@ def test_job_without_records_that_has_started_has_no_phases() -> None:
 
 def test_run_without_an_end_lasts_until_the_next_one() -> None:
     assert _poll(_row("Running", _run(0), _run(100, 150), _run(160)), 200).phases == {
-        "queued": 0,
+        "queued": 10,
         "running": 190,
-        "recovering": 10,
     }
 
 
@@ -240,7 +248,7 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
         found = _poll(_row("Completed", _run(0, 50), _run(90, 60), 7, _run(100, 160, recover_records=[late])), 200)
     finally:
         UNUSABLE.reset(token)
-    assert found.phases == {"queued": 0, "running": 110, "recovering": 40}
+    assert found.phases == {"queued": 40, "running": 110}
     assert (found.faults, found.recovery_seconds) == ({("process", "job_failed"): 1}, 0)
     assert lost == {"out_of_range": 2, "malformed": 1}
 
@@ -254,7 +262,7 @@ def test_queue_time_is_unknown_if_the_first_run_is_unreadable() -> None:
 def test_run_that_is_yet_to_start_changes_nothing() -> None:
     """A record without any time stands for the next run."""
     found = _poll(_row("Pending", _run(50, 200), _run(None)), 300)
-    assert found.phases == {"queued": 50, "running": 150, "recovering": 100}
+    assert found.phases == {"queued": 150, "running": 150}
 
 
 def test_hang_under_way_in_place() -> None:

@@ -1,8 +1,8 @@
 """The running records of a ModelArts job: what its time was spent on, its faults and recoveries.
 
-    created ──queued──► start_at ──preparing──► xpu_start_at ──running──► end_at ──recovering──► start_at of the next
+    created ──queued──► start_at ──preparing──► xpu_start_at ──running──► end_at ──recovering, queued──► next start_at
 
-Within that, an attempt to recover is `recovering` from its start to its end. A job without records has waited since it
+Within a run, an attempt to recover is `recovering` from its start to its end. A job without records has waited since it
 was created. All times of records are Unix seconds.
 """
 
@@ -82,24 +82,11 @@ CAUSES: Mapping[str, Cause] = {
     "error_in_log": "other",
 }
 """By fault_scenario. A word that is not here is `other`."""
-STRATEGIES = (
-    "npu_step_retry",
-    "npu_proc_restart",
-    "gpu_proc_restart",
-    "proc_restart",
-    "pod_reschedule",
-    "job_reschedule",
-    "job_reschedule_with_taint",
-)
-"""Words of recover and end_recover. They are shown as they are; so are other codes."""
 UNDER_WAY = "recovering"
 """The recover_result of an attempt in progress."""
 DOWNGRADED = "downgrade"
 """The recover_result of an attempt that another strategy follows, for the same fault."""
-RESULTS = ("success", "failed", DOWNGRADED, "terminated", "quotaExceeded")
-"""Words of recover_result of an attempt that has ended."""
 _WAITING = ("Creating", "Pending")
-_ENDED = ("Completed", "Failed", "Terminated", "Abnormal")
 
 
 Run: TypeAlias = tuple[RunningRecord, float]
@@ -142,8 +129,21 @@ def _intervals(state: JobStatus, created: float | None, runs: Sequence[Run]) -> 
         if end is None:
             continue
         if end < next_start if next_start is not None else state.phase in (*_WAITING, "Running"):
-            found.append(Interval("recovering", end, next_start))
+            found += _gap(record, end, next_start, waits=next_start is None and state.phase in _WAITING)
     return tuple(found)
+
+
+def _gap(record: RunningRecord, end: float, next_start: float | None, *, waits: bool) -> Iterator[Interval]:
+    """The time after a run: recovery until the last attempt ends, then a wait for capacity. A job `waits` by its phase,
+    or because it was preempted: nothing recovers it."""
+    attempts = [attempt for attempt in record.recover_records or () if attempt is not None]
+    recovered = max([at for attempt in attempts if (at := unix_time(attempt.recover_end_at)) is not None], default=None)
+    waits = waits or recovered is not None or not (attempts or record.end_recover or next_start is None)
+    wait = max(end, recovered or end) if waits else next_start
+    if wait != end:
+        yield Interval("recovering", end, wait)
+    if wait is not None and (next_start is None or wait < next_start):
+        yield Interval("queued", wait, next_start)
 
 
 def _lacks_first_run(state: JobStatus) -> bool:
@@ -228,5 +228,5 @@ def _exit_codes(state: JobStatus) -> Iterator[tuple[str, int]]:
             unusable(found.exit_code, "malformed")
             continue
         seen.add(found.task)
-        if found.exit_code or state.phase in _ENDED:
+        if found.exit_code or state.phase in ("Completed", "Failed", "Terminated", "Abnormal"):
             yield found.task, int(found.exit_code)

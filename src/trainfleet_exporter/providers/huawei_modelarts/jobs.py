@@ -40,7 +40,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, RunningRecord, records
-from trainfleet_exporter.providers.jobs.history import readable
+from trainfleet_exporter.providers.jobs.history import code, readable
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole
 from trainfleet_exporter.transport import PAGE
@@ -240,7 +240,7 @@ def job(row: JobRow, workspace_id: str = "") -> Job | None:
         payment_type=resource.policy or "",
         status=status,
         platform_status=phase,
-        reason=(last.end_reason or "") if runs and (last := runs[-1]) is not None else "",
+        reason=code(last.end_reason) if runs and (last := runs[-1]) is not None else "",
         holds_resources=None if status is Status.UNKNOWN else status in HOLDING,
         priority=whole(spec.schedule_policy.priority) if spec.schedule_policy else None,
         created=unix_time(metadata.create_time, per_second=1000),
