@@ -204,10 +204,11 @@ def test_preemption_with_a_record_is_one_fault() -> None:
         assert sum(_poll("Running", history, 600, restarts=[record]).faults.values()) == 1
 
 
-def test_details_of_a_fault_that_come_late_make_no_second_fault() -> None:
+@pytest.mark.parametrize("trigger", ["trigger-1", None])
+def test_details_of_a_fault_that_come_late_make_no_second_fault(trigger: str | None) -> None:
     histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95)]
-    record = _restart(200, None, "Restarting", TriggerID="trigger-1", JobRestartCount=1)
+    record = _restart(200, None, "Restarting", TriggerID=trigger, JobRestartCount=1)
     _poll("Running", history, 210, restarts=[record], histories=histories)
     detailed = record | {"DetailErrorInfoList": [_error("NodeNotReady", "lingjun-7", "j-worker-3")]}
     found = _poll("Running", history, 220, restarts=[detailed], histories=histories)

@@ -135,7 +135,7 @@ def _fault(record: RestartRecord, at: float) -> JobFault:
         at,
         cause(main.error_code, main.error_source, record.reason),
         code(main.error_code) or code(record.reason),
-        record.trigger_id or main.pod or main.node or "",  # details may come later than the record
+        record.trigger_id or "",  # not what details say, which may come later than the record
         tuple(nodes.items()),
     )
 

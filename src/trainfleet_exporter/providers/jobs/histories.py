@@ -102,7 +102,7 @@ class _Known:
     counts_faults: bool = False
     """Whether any answer says what faults there were."""
     faults: dict[tuple[float, str], JobFault] = field(default_factory=dict)
-    recoveries: dict[tuple[float, str, str], Recovery] = field(default_factory=dict)
+    recoveries: dict[tuple[float, str], Recovery] = field(default_factory=dict)
     constant: tuple[object, ...] = ()
     """Its objects that do not change with time."""
 
@@ -274,8 +274,8 @@ def _recovering(answers: Iterable[Records]) -> list[Interval]:
     return [found for records in answers for found in records.recovery_intervals]
 
 
-def _key(recovery: Recovery) -> tuple[float, str, str]:
-    return recovery.start, recovery.strategy, recovery.part
+def _key(recovery: Recovery) -> tuple[float, str]:
+    return recovery.start, recovery.part  # its strategy may come later
 
 
 def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:
