@@ -1,4 +1,4 @@
-"""The jobs of one provider: which live, which ended and which endings were counted; and what is shown of them.
+"""The jobs of a workspace: which live, which ended, and which endings were counted.
 
     found ──► live ──► missing ──look-up──► ended ──retention──► gone
                           └──failed──► lost: looked up again
@@ -10,19 +10,13 @@ is used again is a new job, and nothing of the earlier one is shown with it. Tim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.model import FINISHED, FinishedCount, Job, JobCount, Status
-from trainfleet_exporter.polling import Topic
-from trainfleet_exporter.providers.jobs.filters import job_filter
-from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.judging import ServerClock
-from trainfleet_exporter.providers.registry import BuildContext
 
 OVERLAP = 600.0
 """Seconds that each list of ended jobs reaches back behind the last one: an end may be listed late."""
@@ -167,57 +161,3 @@ class JobTracker:
         if key in self._ending:  # with the accelerators of when it was live: platforms leave them out afterwards
             held = job.accelerators or (before.accelerators if before else ()) or self._ending[key].accelerators
             self._ending[key] = replace(job, accelerators=held)
-
-
-class LiveJobs:
-    """The jobs of a provider as they are shown: the live ones, which other collectors need, and histories.
-
-    `listed` is published by each poll that could list the live jobs.
-    """
-
-    def __init__(self, config: ProviderConfig, context: BuildContext, listed: Topic[Any]) -> None:
-        self.listed = listed
-        self.histories = JobHistories(context.clock)
-        self.live: Mapping[str, Job] = {}
-        """The live jobs that have series: those that the config does not leave out."""
-        self.wanted = job_filter(config.jobs)
-        """Returns whether a job has series."""
-        self._record_end = context.record_end
-
-    def live_jobs(self) -> Collection[Job]:
-        """Return the live jobs that have series. Raises NotReady if the latest poll of jobs read none."""
-        if not self.listed.is_known:
-            raise self.listed.not_ready()
-        return self.live.values()
-
-    def shown(
-        self,
-        tracker: JobTracker,
-        found: Found,
-        now: float,
-        *,
-        states: Collection[tuple[Status, str]],
-        details: Callable[[Job], Iterable[object]],
-    ) -> list[object]:
-        """Return what is shown after an update: counts, jobs, their histories, and `details` of live jobs."""
-        shown = tracker.counts(states)
-        for job in tracker.jobs():
-            self._note(tracker, job, found, now)
-            if self.wanted(job):
-                shown += [job, *self.histories.objects(job, now)]
-                if job.job_id in tracker.live:
-                    shown += details(job)
-        return shown
-
-    def record_ends(self, tracker: JobTracker, found: Found, now: float) -> None:
-        """Report each job that ended to the ledger, once."""
-        for job in tracker.take_ended():
-            self._note(tracker, job, found, now)
-            if self.wanted(job):
-                self._record_end(self.histories.end(job, now))
-
-    def _note(self, tracker: JobTracker, job: Job, found: Found, now: float) -> None:
-        _, records = found.get(job.job_id, (job, None))
-        if records is not None:
-            self.histories.note(job.job_id, records, job.created)
-        self.histories.count(job, since=tracker.first_read or now)

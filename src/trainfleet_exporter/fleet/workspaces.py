@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import DeadlineExceeded, NotFound
-from trainfleet_exporter.fleet.jobs import Found, JobTracker, LiveJobs
+from trainfleet_exporter.fleet.jobs import Found, JobTracker
 from trainfleet_exporter.model import FINISHED, Job, Status, Workspace
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
+from trainfleet_exporter.providers.jobs.filters import job_filter
+from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 from trainfleet_exporter.providers.registry import BuildContext
 
@@ -53,8 +55,8 @@ class WorkspaceRead:
         return f"ended jobs of {self.part.key}"
 
 
-class Workspaces(LiveJobs):
-    """The workspaces and their jobs. `listed` has the workspaces whose jobs the latest poll could read.
+class Workspaces:
+    """The workspaces and their jobs.
 
     `states` are the status and platform status of live jobs; each has a count from the start, 0 included. `only` is the
     workspace of a cloud that has no others.
@@ -67,7 +69,13 @@ class Workspaces(LiveJobs):
         states: Collection[tuple[Status, str]],
         only: Workspace | None = None,
     ) -> None:
-        super().__init__(config, context, Topic("jobs", frozenset()))
+        self.listed: Topic[frozenset[str]] = Topic("jobs", frozenset())
+        """The workspaces whose live jobs the latest poll could list."""
+        self.histories = JobHistories(context.clock)
+        self.live: Mapping[str, Job] = {}
+        """The live jobs that have series: those that the config does not leave out."""
+        self.wanted = job_filter(config.jobs)
+        """Returns whether a job has series."""
         self.clock = context.clock
         """The time of the cloud."""
         self.max_data_age = context.settings.max_data_age
@@ -77,7 +85,7 @@ class Workspaces(LiveJobs):
         """The workspaces to poll."""
         self.watchers: list[Callable[[], None]] = []
         """Called whenever the live jobs have changed."""
-        self._states = states
+        self._record_end, self._states = context.record_end, states
         self._retention = context.settings.finished_job_retention
         self._configured = None if config.workspaces == "all" else tuple(dict.fromkeys(config.workspaces))
         self._chosen = self._configured
@@ -91,6 +99,12 @@ class Workspaces(LiveJobs):
         self._only = () if only is None else (only,)
         if only is not None:
             self.ids.publish((only.workspace_id,))
+
+    def live_jobs(self) -> Collection[Job]:
+        """Return the live jobs that have series. Raises NotReady if the latest poll of jobs read none."""
+        if not self.listed.is_known:
+            raise self.listed.not_ready()
+        return self.live.values()
 
     async def read_list(
         self, poll: Poll, read: Callable[[float], Awaitable[Listing[Row]]], translate: Callable[[Row], Workspace | None]
@@ -155,7 +169,10 @@ class Workspaces(LiveJobs):
                 await self._publish(read, details)
             if is_complete:
                 read.tracker.ends_until = read.now  # after the ends since the last such list are counted
-            self.record_ends(read.tracker, read.found, read.now)
+            for job in read.tracker.take_ended():
+                self._note(read, job)
+                if self.wanted(job):
+                    self._record_end(self.histories.end(job, read.now))
 
         with self.listed.polling():
             ids = await self.ids.get()
@@ -201,11 +218,22 @@ class Workspaces(LiveJobs):
         self, read: WorkspaceRead, details: Callable[[Job], Iterable[object]], *, pending: Sequence[str] = ()
     ) -> None:
         self._drop_taken(read)
-        tracker, now = read.tracker, read.now
-        tracker.update(self._not_forgotten(read), now, lost=read.lost, pending=pending)
+        read.tracker.update(self._not_forgotten(read), read.now, lost=read.lost, pending=pending)
         self._changed()
-        shown = self.shown(tracker, read.found, now, states=self._states, details=details)
-        await read.part.publish([*self._only, *shown])
+        shown = [*self._only, *read.tracker.counts(self._states)]
+        for job in read.tracker.jobs():
+            self._note(read, job)
+            if self.wanted(job):
+                shown += [job, *self.histories.objects(job, read.now)]
+                if job.job_id in read.tracker.live:
+                    shown += details(job)
+        await read.part.publish(shown)
+
+    def _note(self, read: WorkspaceRead, job: Job) -> None:
+        _, records = read.found.get(job.job_id, (job, None))
+        if records is not None:
+            self.histories.note(job.job_id, records, job.created)
+        self.histories.count(job, since=read.tracker.first_read or read.now)
 
     def _not_forgotten(self, read: WorkspaceRead) -> dict[str, Job]:
         """An unknown state may be an end: after the retention, such a job is not looked up any more."""
