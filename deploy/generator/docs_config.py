@@ -21,6 +21,7 @@ from trainfleet_exporter.config import (
 from trainfleet_exporter.config import kinds as kind
 from trainfleet_exporter.config.kinds import format_duration
 from trainfleet_exporter.config.schema import Section, is_secret, meanings
+from trainfleet_exporter.families.usage import QUANTITIES
 from trainfleet_exporter.providers.alibaba_pai import config as pai
 from trainfleet_exporter.providers.alibaba_pai import credentials as pai_keys
 from trainfleet_exporter.providers.alibaba_pai import metrics as cloudmonitor
@@ -28,7 +29,6 @@ from trainfleet_exporter.providers.aws_sagemaker import config as sagemaker
 from trainfleet_exporter.providers.aws_sagemaker import credentials as sagemaker_keys
 from trainfleet_exporter.providers.huawei_modelarts import config as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import credentials as modelarts_keys
-from trainfleet_exporter.providers.huawei_modelarts import metrics as aom
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _KINDS: tuple[tuple[Any, str], ...] = (
@@ -58,6 +58,17 @@ _KINDS: tuple[tuple[Any, str], ...] = (
     (pai_keys.RamRole, "`true`, or a role's name"),
 )
 _LISTS = {"text": "texts", "pattern": "patterns", "regular expression": "regular expressions"}
+_CLOUDMONITOR = """\
+### `collectors.usage.metrics` (alibaba_pai)
+
+A key is the name of a family of [usage](metrics.md#usage) without `trainfleet_`. Its value replaces the defaults:
+`name` is the metric in CloudMonitor, with its `unit` and `statistic`. `name` is required without a default.
+The families of [profiling](collectors.md#profiling) also need their name in `usage.profiling`."""
+_AOM = """\
+### `collectors.usage.metrics` (huawei_modelarts)
+
+A key is the name of a family of jobs, pods or devices that AOM feeds, without `trainfleet_`. Its value needs `promql`,
+a query whose result has the labels of AOM's series, and `unit`. A unit with `bit/s` is an error."""
 _HEADS = ("key", "kind", "default", "meaning")
 
 
@@ -76,14 +87,15 @@ def reference() -> str:
             + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
             *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, pai_keys.Oidc),
-            _cloudmonitor_metrics(),
+            _CLOUDMONITOR,
             *_platform(
                 "aws_sagemaker", sagemaker.AwsSageMakerConfig, sagemaker_keys.Credentials, sagemaker_keys.WebIdentity
             ),
             *_platform(
                 "huawei_modelarts", modelarts.HuaweiModelArtsConfig, modelarts_keys.Credentials, modelarts_keys.Oidc
             ),
-            _aom_metrics(),
+            _AOM,
+            _units(),
         )
     )
 
@@ -112,7 +124,6 @@ def _endpoints(config: type[ProviderConfig], endpoints: type[Section]) -> str:
     """Return the table of endpoints. Their defaults contain the region."""
     example: Any = config.model_construct(region="REGION", endpoints=endpoints())
     said = meanings(endpoints)
-    assert said.keys() >= endpoints.model_fields.keys()
     return table(
         ("key", "default", "meaning"),
         ((code(key), code(example.endpoint(key)), said[key]) for key in endpoints.model_fields),
@@ -204,33 +215,7 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _cloudmonitor_metrics() -> str:
-    by_quantity: dict[str, list[str]] = {}
-    for suffix, family in cloudmonitor.FAMILIES.items():
-        by_quantity.setdefault(family.quantity, []).append(suffix + ("" if family.names else " (no default)"))
-    rows: dict[str, list[str]] = {}
-    for quantity, suffixes in by_quantity.items():
-        allowed = cloudmonitor.UNITS[quantity]  # type: ignore[index]  # the keys are quantities
-        rows.setdefault(", ".join(map(code, allowed)), []).extend(suffixes)
-    return (
-        "### `collectors.usage.metrics` (alibaba_pai)\n\nA key is a family's name without `trainfleet_`. Its value has "
-        "three keys, which replace the defaults:\n\n- `name`: the metric in CloudMonitor, required if "
-        "there is no default\n- `unit`\n- `statistic`\n\nThe families of [profiling](collectors.md#profiling) also "
-        "need their name in `usage.profiling`.\n\n"
-        + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
-    )
-
-
-def _aom_metrics() -> str:
-    rows: dict[str, list[str]] = {}
-    for suffix, allowed in aom.UNITS.items():
-        rows.setdefault(", ".join(map(code, allowed)), []).append(suffix)
-    return (
-        "### `collectors.usage.metrics` (huawei_modelarts)\n\nA key is a family's name without `trainfleet_`. Its "
-        "value has two required keys:\n\n- `promql`: a query whose result has the labels of AOM's series\n- `unit`\n\n"
-        + table(("units", "keys"), ((units, _keys(keys)) for units, keys in rows.items()))
-    )
-
-
-def _keys(keys: list[str]) -> str:
-    return ", ".join(code(key.removesuffix(" (no default)")) + (" (no default)" if " " in key else "") for key in keys)
+def _units() -> str:
+    """Return the units that `usage.metrics` allows. Those of PAI are all units."""
+    units = ((code(end), ", ".join(map(code, cloudmonitor.UNITS[of]))) for end, of in QUANTITIES.items())
+    return "## Units in `collectors.usage.metrics`\n\n" + table(("end of the family's name", "units"), units)

@@ -11,59 +11,75 @@ from deploy.generator.docs_tables import code, table
 from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES
 from trainfleet_exporter.families import KEYS, MetricFamily
 from trainfleet_exporter.families import table as rows
-from trainfleet_exporter.families.usage import USAGE_FAMILIES
+from trainfleet_exporter.families.usage import MEASURES, PROFILING, USAGE_FAMILIES, Level
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
-_GROUPS: Sequence[tuple[str, tuple[MetricFamily, ...]]] = (
-    ("Providers, workspaces, counts of jobs", (*rows.FLEET_FAMILIES, *rows.QUOTA_FAMILIES)),
-    ("Jobs", rows.JOB_FAMILIES),
-    ("Time and faults", rows.HISTORY_FAMILIES),
-    ("Pods", rows.POD_FAMILIES),
-    ("Pools", rows.POOL_FAMILIES),
-    ("Nodes", rows.NODE_FAMILIES),
-    *(
-        (title, tuple(family for family in USAGE_FAMILIES if family.name.startswith(f"trainfleet_{level}_")))
-        for title, level in (
-            ("Usage of jobs", "job"),
-            ("Usage of pods", "pod"),
-            ("Usage of pools", "pool"),
-            ("Usage of accelerators", "device"),
-        )
-    ),
-)
+_LEVELS: Sequence[Level] = ("job", "pod", "pool", "device")
+_BY_NAME = {family.name: family for family in USAGE_FAMILIES}
+_MEASURES = [
+    [_BY_NAME.pop(f"trainfleet_{family.suffix}") for level in _LEVELS if (family := measure.at(level))]
+    for measure in (*MEASURES.values(), *PROFILING.values())
+]
+_GROUPS: Mapping[str, Sequence[MetricFamily]] = {
+    "Providers, workspaces, counts of jobs": (*rows.FLEET_FAMILIES, *rows.QUOTA_FAMILIES),
+    "Jobs": rows.JOB_FAMILIES,
+    "Time and faults": rows.HISTORY_FAMILIES,
+    "Pods": rows.POD_FAMILIES,
+    "Pools": rows.POOL_FAMILIES,
+    "Nodes": rows.NODE_FAMILIES,
+    "Disks of pools, and sources of usage": (*_BY_NAME.values(),),
+}
+_USAGE = """\
+## Usage
+
+Each row has one measure at several levels, and describes the first one. `job` has the labels `job_id` and the further
+ones, `pod` the same and `pod_id`. `pool` has `pool_id` and the further ones. `device`, one accelerator, has `job_id`,
+`pod_id`, `device` and `accelerator`: on ModelArts from the same metrics by card, or with `statistic_type=each` of v1.
+
+"""
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")
 _CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker", "huawei_modelarts": "ModelArts"}
 """Short names of the platforms. The sources of a family begin with them."""
-_SAID_ABOVE = re.compile(" (Absent without a recent reading|(Mean|Sum) of its pods if the source reports pods only)[.]")
+_SAID_ABOVE = re.compile(
+    " (Absent without a recent reading|(Mean|Sum) of its pods if the source reports pods only"
+    "|Absent if the platform (reports none|does not report (it|them)))[.]"
+)
 """Sentences of HELP that the page says once, in its rules."""
-_USUAL = "name and unit at the source unproven"
+_USUAL = "name or unit at the source unproven"
 """What is unproven where a row with **E** says no more."""
 
 
 def reference() -> str:
     """Return all tables of the page."""
-    groups = [f"## {title}\n\n{table(_HEADS, map(_row, families))}" for title, families in _GROUPS]
-    return "\n\n".join((*groups, "## The exporter about itself\n\n" + _own()))
+    groups = [
+        f"## {title}\n\n{table(_HEADS, (_row([family], KEYS[family.of][0]) for family in families))}"
+        for title, families in _GROUPS.items()
+    ]
+    usage = _USAGE + table(("metrics", "further labels", _HEADS[2]), (_row(families) for families in _MEASURES))
+    return "\n\n".join((*groups, usage, "## The exporter about itself\n\n" + _own()))
 
 
-def _row(family: MetricFamily) -> tuple[str, ...]:
-    unproven = dict.fromkeys(note for each in _CLOUDS if (note := EXPERIMENTAL[each].get(family.name)))
-    mark = "" if family.kind == "gauge" else f" ({family.kind})"
-    name = code(family.name) + mark + (" **E**" if unproven else "")
-    keys, _ = KEYS[family.of]
-    labels = [code(label) for label in (*keys, *(family.labels or ()))]
-    if family.labels is None:
+def _row(families: Sequence[MetricFamily], keys: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the row of the families of one measure. `keys` are labels besides those of the first family."""
+    first = families[0]
+    unproven = [note for family in families for each in _CLOUDS if (note := EXPERIMENTAL[each].get(family.name))]
+    mark = ("" if first.kind == "gauge" else f" ({first.kind})") + (" **E**" if unproven else "")
+    labels = [code(label) for label in (*keys, *(first.labels or ()))]
+    if first.labels is None:
         labels.append("`label_TAG` for each tag")
-    notes = [note for note in unproven if note != _USUAL]
-    meaning = _SAID_ABOVE.sub("", family.help) + (f" E: {'; '.join(notes)}." if notes else "")
-    sources = [found for cloud in _CLOUDS if (found := _sources(cloud, family))]
-    return name, ", ".join(labels), "<br>".join((meaning, *sources))
+    notes = [note for note in dict.fromkeys(unproven) if note != _USUAL]
+    meaning = _SAID_ABOVE.sub("", first.help) + (f" E: {'; '.join(notes)}." if notes else "")
+    sources = [found for cloud in _CLOUDS if (found := _sources(cloud, families))]
+    names = "<br>".join(code(family.name) for family in families)
+    return names + mark, ", ".join(labels), "<br>".join((meaning, *sources))
 
 
-def _sources(platform: str, family: MetricFamily) -> str:
-    cloud = _CLOUDS[platform]
-    sources = [source.removeprefix(cloud).lstrip(" -") for source in SOURCES[platform].get(family.name, ())]
-    return f"*{cloud}*: {'; '.join(sources)}" if sources else ""
+def _sources(platform: str, families: Sequence[MetricFamily]) -> str:
+    cloud, fields = _CLOUDS[platform], dict[str, dict[str, None]]()
+    for source in (found for family in families for found in SOURCES[platform].get(family.name, ())):
+        api, *rest = source.removeprefix(cloud).lstrip(" -").split(", ", 1)
+        fields.setdefault(api, {}).update(dict.fromkeys(rest))
+    return f"*{cloud}*: {'; '.join(', '.join((api, *found)) for api, found in fields.items())}" if fields else ""
 
 
 def _own() -> str:

@@ -25,11 +25,9 @@ PEAK_MEANING = "Peak FLOP/s of one accelerator of the model, with its readable n
 PEAK_LABELS = ("accelerator_model", "accelerator_name")
 
 _MEANINGS = {
-    "held": "Accelerators that jobs hold. This includes jobs that start or stop, and finished jobs whose accelerators "
-    "the cloud still reserves.",
+    "held": "Accelerators that jobs hold, also if they start or stop, and if the cloud reserves them after the end.",
     "used": "Held accelerators times their utilization, of measured jobs.",
-    "idle": "Accelerators of jobs whose utilization is below `idle_ratio`. 0 if there are none, absent if no job is "
-    "measured.",
+    "idle": "Accelerators of jobs whose utilization is below `idle_ratio`. Absent if no job is measured.",
     "wasted": "Held minus used accelerators, of measured jobs.",
     "unmeasured": "Accelerators of jobs without a known utilization.",
 }
@@ -87,7 +85,7 @@ def _ratio(level: str) -> Record:
     return Record(
         f"{level}:trainfleet_accelerator_utilization:ratio",
         f"{used}\n/ ({used} + {wasted})",
-        "Utilization of the accelerators of measured jobs, weighted by the accelerators that each job holds.",
+        "Used accelerators as a share of the held ones, of measured jobs.",
         (*LEVELS[level], *KIND),
     )
 
@@ -96,7 +94,7 @@ def _cost(level: str, what: str) -> Record:
     return Record(
         f"{level}:trainfleet_{what}_cost:per_hour",
         f"{level}:trainfleet_{what}_accelerators:sum\n* on (accelerator_model) group_left (currency)\n{PRICE}",
-        f"Cost of the {what} accelerators for an hour. Models without a price do not count.",
+        f"Cost of the {what} accelerators for an hour.",
         (*LEVELS[level], *KIND, "currency"),
     )
 
@@ -105,7 +103,7 @@ _UNPRICED = Record(
     "provider:trainfleet_unpriced_accelerators:sum",
     "1 * (\n  provider:trainfleet_held_accelerators:sum\n  unless on (accelerator_model)\n"
     f"  {PRICE}\n)\nor\n0 * provider:trainfleet_held_accelerators:sum",
-    "Held accelerators of models without a price. No cost includes them.",
+    "Held accelerators of models without a price.",
     ("provider", *KIND),
 )
 

@@ -127,7 +127,7 @@ _JOB_RATIOS = (
         f"sum by ({JOB}, cause) (\n"
         + indented(_counted(f"{JOB}, cause, platform_cause", "trainfleet_job_faults_total", _JOB_KNOWN))
         + "\n)",
-        "Faults of a job in the last minute. Absent without faults.",
+        "Faults of a job in the last minute.",
         (*_JOB, "cause"),
     ),
     Record(
@@ -163,13 +163,13 @@ clamp_max(
   <checkpoint_seconds> / 2
 )""",
         "Work in seconds that the faults of the last minute undid, by cause: half of `checkpoint_seconds`, but at most "
-        "the run since the fault before. Faults of one minute share it. Absent without faults.",
+        "the run since the fault before. Faults of one minute share it.",
         (*_JOB, "cause"),
     ),
     _of_life(
         "lost_work:seconds",
         f"sum by ({JOB}) ({_window(_LOST_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
-        "Work in seconds that faults undid within `fault_window`. Absent without faults.",
+        "Work in seconds that faults undid within `fault_window`.",
     ),
     _of_life(
         "productive:seconds",
@@ -252,7 +252,7 @@ sum by (provider) (
 {indented(_ACCELERATORS)}
 )""",
         "Accelerators times the minutes of work that faults of the last minute undid, without work before the job was "
-        "first shown. Absent without faults.",
+        "first shown.",
         ("provider",),
     ),
     _fleet_ratio(
@@ -287,7 +287,7 @@ _RELIABILITY = (
         f"sum by (provider, cause, accelerator, accelerator_model) (\n  {_FAULT_GAIN}\n"
         f"  * {_ON} group_left (accelerator, accelerator_model)\n  (\n    topk by ({JOB}) (\n      1,\n"
         f"      {_REQUESTED}\n    ) > bool 0\n  )\n)",
-        "Faults of jobs in the last minute, by the model of most accelerators of the job. Absent without faults.",
+        "Faults of jobs in the last minute, by the model of most accelerators of the job.",
         ("provider", "cause", *_KIND),
     ),
     Record(
@@ -295,7 +295,7 @@ _RELIABILITY = (
         f"60 * {_window('provider:trainfleet_held_accelerators:sum', 'fault_window')}\n"
         f"/ (sum {_BY_KIND} ({_window(_MODEL_FAULTS, 'fault_window', _HARDWARE)}) > 0)",
         "Mean time to failure of one accelerator of a model: the time held within `fault_window`, divided by the "
-        "faults of `hardware_causes`. Absent without such faults.",
+        "faults of `hardware_causes`.",
         ("provider", *_KIND),
     ),
     Record(
@@ -303,20 +303,20 @@ _RELIABILITY = (
         "sum by (provider, strategy, result) (\n"
         + indented(_counted(f"{JOB}, strategy, result", "trainfleet_job_recoveries_total", _JOB_KNOWN))
         + "\n)",
-        "Recoveries of jobs in the last minute. Absent without recoveries.",
+        "Recoveries of jobs in the last minute.",
         ("provider", "strategy", "result"),
     ),
     Record(
         _RECOVERY_SECONDS,
         "sum by (provider) (\n" + indented(_counted(JOB, "trainfleet_job_recovery_seconds_total", _JOB_KNOWN)) + "\n)",
-        "Seconds of recoveries that ended in the last minute. Absent without recoveries.",
+        "Seconds of recoveries that ended in the last minute.",
         ("provider",),
     ),
     Record(
         "provider:trainfleet_mttr:seconds",
         f"sum by (provider) ({_window(_RECOVERY_SECONDS, 'fault_window')})\n"
         f"/ (sum by (provider) ({_window(_RECOVERIES, 'fault_window')}) > 0)",
-        "Mean time to recovery within `fault_window`, including failed recoveries. Absent without recoveries.",
+        "Mean time to recovery within `fault_window`, including failed recoveries.",
         ("provider",),
     ),
     Record(
@@ -324,7 +324,7 @@ _RELIABILITY = (
         "sum by (provider, pool_id, node_name, cause) (\n"
         + indented(_counted("provider, pool_id, node_name, cause", "trainfleet_node_faults_total", _NODE_KNOWN))
         + "\n)",
-        "Faults of a node in the last minute. Absent without faults.",
+        "Faults of a node in the last minute.",
         (*_NODE, "cause"),
     ),
     Record(
@@ -376,8 +376,7 @@ sum by ({JOB}, cause) (
             f"sum by (provider, cause, currency) (\n  {_BADPUT} / 60\n  * {_ON} group_left (currency)\n"
             f"{indented(_JOB_PRICE)}\n)"
         ),
-        "Cost for an hour of the accelerators without useful work, by cause. At least 0. Models without a price do not "
-        "count.",
+        "Cost for an hour of the accelerators without useful work, by cause. At least 0.",
         ("provider", "cause", "currency"),
     ),
 )

@@ -21,7 +21,14 @@ _HEAD = """\
 - To compute records of the past, run `promtool tsdb create-blocks-from rules` {depth} times with the same
   `--start` and `--end`. Records build on records, and a run does not see its own output.
 
-A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
+These sentences hold for many records:
+
+- A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
+- Costs leave out accelerators of models without a price. `provider:trainfleet_unpriced_accelerators:sum` counts them.
+- A pool includes its nested pools. A provider counts nested pools once.
+- Power, network and busiest pod of a job, and `_fresh`, have samples only while the reading is new enough for alerts.
+- Medians, `_low` and `_usual` are absent until `baseline_readings` readings, ten minutes apart, are known.
+- Records of faults and recoveries are absent if there were none.
 
 ## Records
 
@@ -50,7 +57,8 @@ _READ = """
 ## What the rules read
 
 A family is absent if `global.metrics.deny` contains it, if its collector is off, or on some clouds. Most alerts that
-read it then do not fire. Records, here without level and prefix, are absent or less exact.
+read it then do not fire, also if they read it through records. The records, here without level and prefix, are absent or
+less exact. So are records that read these.
 
 | family | alerts | records |
 |---|---|---|
@@ -86,27 +94,31 @@ def _levels(records: Sequence[Record]) -> dict[str, tuple[str, ...]]:
 
 
 def _records(records: Sequence[Record]) -> Iterator[str]:
-    """Yield a row for all records of one meaning that differ from the usual labels in the same way."""
-    levels, rows = _levels(records), defaultdict[tuple[str, str], list[str]](list)
+    """Yield a row for all records of one meaning. Levels that differ from their usual labels are listed in it."""
+    levels, rows = _levels(records), defaultdict[str, tuple[list[str], dict[str, list[str]]]](lambda: ([], {}))
     for record in records:
-        usual = levels[record.name.partition(":")[0]]
+        level = record.name.partition(":")[0]
+        usual, (names, others) = levels[level], rows[record.meaning]
         more, less = (", ".join(sorted(set(a) - set(b))) for a, b in ((record.labels, usual), (usual, record.labels)))
-        other = " ".join(filter(None, (more and f"also `{more}`", less and f"not `{less}`")))
-        rows[other, record.meaning].append(f"`{record.name}`")
-    for (other, meaning), names in rows.items():
-        yield f"| {'<br>'.join(names)} | {other} | {meaning} |\n"
+        names.append(f"`{record.name}`")
+        if other := " ".join(filter(None, (more and f"also `{more}`", less and f"not `{less}`"))):
+            others.setdefault(other, []).append(level)
+    for meaning, (names, others) in rows.items():
+        notes = (other if len(found) == len(names) else f"{found[0]}: {other}" for other, found in others.items())
+        yield f"| {'<br>'.join(names)} | {'<br>'.join(notes)} | {meaning} |\n"
 
 
 def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str]:
-    """Yield a row for each family of the exporter: the alerts and records that read it, directly or through records."""
+    """Yield a row for each family of the exporter: alerts that read it, also through records, and its records."""
     expressions = {record.name: record.expr for record in records}
 
     def families(expr: str) -> set[str]:
-        named = set(_NAMED.findall(expr))
-        below = (families(expressions[name]) for name in named & set(expressions))
-        return {name for name in named if ":" not in name and not name.startswith(_OWN)}.union(*below)
+        return {name for name in _NAMED.findall(expr) if ":" not in name and not name.startswith(_OWN)}
 
-    by_alert = {alert.link: families(alert.expr) for alert in alerts}
+    def below(expr: str) -> set[str]:
+        return families(expr).union(*(below(expressions[name]) for name in _NAMED.findall(expr) if ":" in name))
+
+    by_alert = {alert.link: below(alert.expr) for alert in alerts}
     by_record: dict[str, set[str]] = defaultdict(set)
     for record in records:
         by_record[f"`{record.name.partition(':')[2].removeprefix('trainfleet_')}`"] |= families(record.expr)

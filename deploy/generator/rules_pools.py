@@ -19,7 +19,7 @@ def _pool(what: str, labels: tuple[str, ...], meaning: str) -> Record:
     return Record(
         f"pool:trainfleet_{what}_accelerators:sum",
         f"max {_by(labels)} (trainfleet_pool_{what}_accelerators)",
-        f"{meaning} A parent's figures include its children's.",
+        meaning,
         labels,
     )
 
@@ -29,7 +29,7 @@ def _provider(name: str, labels: tuple[str, ...], meaning: str) -> Record:
     return Record(
         f"provider:{name}",
         f"sum {_by(kept)} (\n  pool:{name} and on (provider, pool_id) {_TOP}\n)",
-        f"{meaning} Nested pools are counted once.",
+        meaning,
         kept,
     )
 

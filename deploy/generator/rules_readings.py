@@ -50,7 +50,7 @@ clamp_max(
         Record(
             FRESH_USE,
             f"max by ({JOB}, accelerator) ({_USE})\n{OLD}",
-            "Utilization of the accelerators of a job, only while its reading is new enough for alerts.",
+            "Utilization of the accelerators of a job.",
             ("provider", "job_id", "accelerator"),
         ),
     ),

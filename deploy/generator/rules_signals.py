@@ -40,8 +40,7 @@ def _quantile(name: str, share: float, of: str, meaning: str, window: str = "bas
     return Record(
         name,
         f"quantile_over_time({share}, {known})\nand\ncount_over_time({known}) >= <baseline_readings>",
-        f"{meaning} of a job within `{window}`. Absent until `baseline_readings` readings, ten minutes apart, "
-        "are known.",
+        f"{meaning} of a job within `{window}`.",
         _JOB,
     )
 
@@ -160,30 +159,28 @@ SIGNAL_RECORDS = Group(
   (2 * count by ({JOB}) ({_DEVICES}) >= sum by ({JOB}) ({_HELD}))
 )
 {OLD}""",
-            "Power of the accelerators of a job, only while its reading is new enough for alerts. If the "
-            "cloud reports only the power of devices, it is their mean times the held accelerators. At least half of "
-            "them must report.",
+            "Power of the accelerators of a job. If the cloud reports only the power of devices, it is their mean "
+            "times the held accelerators. At least half of them must report.",
             _JOB,
         ),
         Record(
             NETWORK,
             "\n+ ".join(f"max by ({JOB}) (trainfleet_job_network_{way}_bytes_per_second)" for way in _RATES)
             + f"\n{OLD}",
-            "Rate at which a job receives and transmits, only while its reading is new enough for alerts.",
+            "Rate at which a job receives and transmits.",
             _JOB,
         ),
         Record(
             CPU,
             f"(\n  max by ({JOB}) (trainfleet_pod_cpu_utilization_ratio)\n  or\n"
             f"  max by ({JOB}) (trainfleet_job_cpu_utilization_ratio)\n)\n{OLD}",
-            "CPU utilization of the busiest pod of a job, only while its reading is new enough for alerts.",
+            "CPU utilization of the busiest pod of a job.",
             _JOB,
         ),
         Record(
             BUSIEST,
             f"max by ({JOB}) (trainfleet_pod_accelerator_utilization_ratio)\n{OLD}",
-            "Utilization of the accelerators of the busiest pod of a job, only while its reading is new enough for "
-            "alerts.",
+            "Utilization of the accelerators of the busiest pod of a job.",
             _JOB,
         ),
         Record(

@@ -39,9 +39,9 @@ def _usage_sources(family: Family) -> list[str]:
         if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
-    name = family.names[0] if family.names else "only if usage.metrics of the config names a metric"
+    name = family.names[0] if family.names else f"a metric of {family.level}s that usage.metrics names"
     if family.profile:
-        name += f"{' if' if family.names else ' and'} usage.profiling names {family.profile}"
+        name += f" if usage.profiling names {family.profile}"
     return [*found, f"{catalogue}, {name}"]
 
 
@@ -138,11 +138,7 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
         "trainfleet_job_recoveries_total": "the platform does not document its codes of restarts",
         "trainfleet_node_faults_total": "the platform does not document its codes of restarts",
         **{
-            f"trainfleet_{suffix}": (
-                "unit at the source unproven"
-                if family.quantity == "bytes_per_second" and not family.profile
-                else "name and unit at the source unproven"
-            )
+            f"trainfleet_{suffix}": "name or unit at the source unproven"
             for suffix, family in FAMILIES.items()
             if not family.is_ratio or family.profile
         },

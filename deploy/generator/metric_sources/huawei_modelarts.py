@@ -40,9 +40,9 @@ def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
         yield f"{_TASKS}, {', '.join(ratios)}"
     profile = reading.measure.profile
     named = f" if usage.profiling names {profile}" if profile else ""
-    yield f"{_AOM}, {of_aom}" + (" by card" if level == "device" else "") + named
+    yield f"{_AOM}, {of_aom}{named}"
     if of_v1:
-        yield f"{_V1_METRICS}, {of_v1}" + (" with statistic_type=each" if level == "device" else "")
+        yield f"{_V1_METRICS}, {of_v1}"
 
 
 def _pool_sources() -> Iterator[tuple[str, list[str]]]:
@@ -139,11 +139,7 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
         "trainfleet_pool_user_accelerators": "unproven whether the amounts of all users add up to the allocated ones",
         "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
         **{
-            f"trainfleet_{family.suffix}": (
-                "unit at the source unproven"
-                if family.quantity == "bytes_per_second"
-                else "name and unit at the source unproven"
-            )
+            f"trainfleet_{family.suffix}": "name or unit at the source unproven"
             for reading in READINGS
             for family in reading.families
             if not family.is_ratio

@@ -30,7 +30,7 @@ Profile: TypeAlias = Literal["sm", "tensor", "dram", "flops", "nvlink", "pcie", 
 """What is read of accelerators only if the config names it: mostly what profilers measure."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 _KINDS_OF_RATIOS = frozenset({"values.accelerator_utilization", "values.accelerator_memory"})
-_QUANTITIES: Mapping[str, Quantity] = {
+QUANTITIES: Mapping[str, Quantity] = {
     "_ratio": "bounded_ratio",
     "_bytes_per_second": "bytes_per_second",
     "_flops_per_second": "flops_per_second",
@@ -44,7 +44,7 @@ _QUANTITIES: Mapping[str, Quantity] = {
 
 
 def _quantity(suffix: str) -> Quantity:
-    return next(quantity for end, quantity in _QUANTITIES.items() if suffix.endswith(end))
+    return next(quantity for end, quantity in QUANTITIES.items() if suffix.endswith(end))
 
 
 @dataclass(frozen=True, slots=True)
