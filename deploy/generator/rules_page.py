@@ -26,8 +26,8 @@ These sentences hold for many records:
 - A job without a known utilization is unmeasured: it counts as held, but not as used, wasted or idle.
 - Costs leave out accelerators of models without a price. `provider:trainfleet_unpriced_accelerators:sum` counts them.
 - A pool includes its nested pools. A provider counts nested pools once.
-- Power, network and busiest pod of a job, and `_fresh`, have samples only while the reading is new enough for alerts.
-- Medians, `_low` and `_usual` are absent until `baseline_readings` readings, ten minutes apart, are known.
+- `_fresh` and the power, network and busiest pod of a job need a reading that is new enough for alerts.
+- `_median`, `_low` and `_usual` are absent until `baseline_readings` readings with gaps of ten minutes are known.
 - Records of faults and recoveries are absent if there were none.
 
 ## Records
@@ -57,8 +57,8 @@ _READ = """
 ## What the rules read
 
 A family is absent if `global.metrics.deny` contains it, if its collector is off, or on some clouds. Most alerts that
-read it then do not fire, also if they read it through records. The records, here without level and prefix, are absent or
-less exact. So are records that read these.
+read it then do not fire, also if they read it through records. Records, here without level and prefix, are
+absent or less exact. So are records that read these.
 
 | family | alerts | records |
 |---|---|---|
