@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.faults.columns import COLUMNS, ENDS, GROUPS, Column
 from tests.faults.matrix import RowResult
 from tests.faults.operations import ROWS
 from tests.faults.row import Row
+from tests.faults.row_parts import POOL_USAGE, USAGE
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "faults.md"
 _SIGNS = {"kept": "K", "same": "=", "reported": "!", "less": "−", "other": "~", "void": "·"}
 _EXCLUDED = "_"
+_NEXT = "/"
+_JOINED: Mapping[str, Sequence[str]] = {
+    "*usage of jobs*": USAGE,
+    "*usage of pools*": POOL_USAGE,
+    **{
+        f"*credentials of {cloud}*": [row.title for row in ROWS if row.used_by and row.cloud == name]
+        for cloud, name in (("Alibaba", "pai"), ("AWS", "sagemaker"), ("Huawei", "modelarts"))
+    },
+}
+"""Names that stand for several families or operations."""
 _HEAD = """\
 # Every operation under every fault
 
-`make faults` writes this page, and the tests check it. In each cell, one operation of a simulated cloud fails in one
-way. An exporter polls two providers over loopback HTTP on a stepped clock. The test reads all pages before the fault,
-twice during the fault, and after it.
+`make faults` writes this page, and the tests check it. In each cell, an operation of a simulated cloud fails in one
+way. An exporter polls two providers over loopback HTTP on a stepped clock.
 """
 _CHECKS = """\
-The test checks the following in each cell. [Exceptions](#exceptions) lists the cells in which it skips a check.
+The test checks the following in each cell, except in those of [Exceptions](#exceptions):
 
 - `/metrics` responds with 200 and is well-formed in both formats. All other pages respond as before.
-- Every collector that does not need the operation keeps polling. The other provider is not affected.
+- Collectors that do not need the operation, and the other provider, keep polling.
 - Nothing on the page is false: no zero for a missing value, no duplicate, no partial list shown as a whole.
-- Values on the page during the fault are the last good ones. Only families that the operation feeds are missing.
+- Values on the page are the last good ones. Only families that the operation feeds are missing.
 - The exporter counts the calls with the outcome of the fault. The log has a few lines, not one for each poll.
 - The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
-- One interval after the fault, everything is as before, with the same number of parts.
-  [Slower to recover](#slower-to-recover) lists the exceptions.
-- Only running collectors and kept connections use tasks and open files. After the exporter stops, no task and no open
-  file is left.
-- No planted secret is in any page or log line. Secrets are keys, tokens, passwords and private data in jobs.
+- One interval after the fault, everything is as before, except in [Slower to recover](#slower-to-recover).
+- No task, connection or open file is left over.
+- No planted secret is in any page or log line: keys, tokens, passwords and private data in jobs.
 """
 
 
@@ -72,15 +80,13 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
         *(f"- `{_SIGNS[end]}` ({ends[end]:,} cells): {meaning}" for end, meaning in ENDS.items()),
         f"- `{_EXCLUDED}` ({excluded}): excluded\n",
     ]
-    parts += ["## Faults\n", "The signs of an operation are in the order of these lists.\n"]
+    parts += ["## Faults\n", f"The signs of an operation are in this order. `{_NEXT}` begins the next list.\n"]
     for group in GROUPS:
         columns = [column for column in COLUMNS if column.group == group]
         parts += [f"**{group}**\n"]
-        parts += [
-            f"{at}. {column.name}: {column.meaning}{_counted(column)}" for at, column in enumerate(columns, 1)
-        ] + [""]
-    parts += ["## Operations\n", f"| operation | {' | '.join(GROUPS)} |\n|---|{'---|' * len(GROUPS)}"]
-    parts += [*(row_line(row, results[row.name]) for row in ROWS), ""]
+        parts += [f"{at}. {column.name}{_counted(column)}: {column.meaning}" for at, column in enumerate(columns, 1)]
+        parts += [""]
+    parts += ["## Operations\n", "```text", *(row_line(row, results[row.name]) for row in ROWS), "```\n"]
     parts += ["## What is missing while an operation fails\n", *_losses(), ""]
     parts += ["## Exceptions\n", *_unlike(), ""]
     parts += ["## Slower to recover\n", *_slow(), ""]
@@ -94,25 +100,26 @@ def words() -> list[str]:
 
 
 def row_line(row: Row, result: RowResult) -> str:
-    """The row of an operation: for each group, one sign for each fault."""
+    """The line of an operation: for each group, one sign for each fault."""
     signs = {name: _SIGNS[cell.end] for name, cell in result.cells.items()}
     found = [
         "".join(signs.get(column.name, _EXCLUDED) for column in COLUMNS if column.group == group) for group in GROUPS
     ]
-    return f"| {row.title} | {' | '.join(f'`{text}`' for text in found)} |"
+    return f"{_NEXT.join(found)} {row.title}"
 
 
 def _counted(column: Column) -> str:
-    return f" (counted as `{column.outcomes[0]}`)" if column.ends == ("kept",) else ""
+    return f" (`{column.outcomes[0]}`)" if column.ends == ("kept",) else ""
 
 
 def _losses() -> list[str]:
     """The families and collectors that fail without an operation, with all operations for which they are the same."""
     titles: dict[tuple[str, str], list[str]] = {}
     for row in ROWS:
-        families = ", ".join(f"`{family}`" for family in row.loses) or "none"
+        families = ", ".join(_code(name) for name in _short(row.loses))
         titles.setdefault((families, ", ".join(f"`{name}`" for name in row.fails) or "none"), []).append(row.title)
-    lines = ["| operations | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
+    lines = [f"- {name}: {', '.join(map(_code, names))}" for name, names in _JOINED.items()]
+    lines += ["", "| operations | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
     return lines + [f"| {_listed(found)} | {families} | {fails} |" for (families, fails), found in titles.items()]
 
 
@@ -163,4 +170,17 @@ def _exclusions() -> list[str]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return "<br>".join(names)
+    return "<br>".join(_short(names))
+
+
+def _code(name: str) -> str:
+    return name if name in _JOINED else f"`{name}`"
+
+
+def _short(names: Iterable[str]) -> list[str]:
+    """Replace all names of a group by the name of the group."""
+    found = list(names)
+    for name, group in _JOINED.items():
+        if set(group) <= set(found):
+            found = [name, *(each for each in found if each not in group)]
+    return found

@@ -19,7 +19,7 @@ def test_an_operation_under_every_fault(row: Row, tmp_path: Path) -> None:
     assert result.complaints == []
     written = DOCUMENT.read_text(encoding="utf-8")
     line = row_line(row, result)
-    assert line in written, f"docs/evidence/faults.md does not say so (`make faults`): {line}"
+    assert f"\n{line}\n" in written, f"docs/evidence/faults.md does not say so (`make faults`): {line}"
 
 
 def test_what_the_document_says_beside_the_cells() -> None:
