@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.commands import NOT_HERE, Command, commands
+from tests.docs.commands import Command, commands
 from tests.docs.pages import PAGES, ROOT, Block, all_blocks, name_of
 from tests.docs.session import compare, session
 
@@ -29,12 +29,6 @@ def test_a_reader_who_types_what_the_page_says(page: Path, tmp_path: Path) -> No
     with session(tmp_path) as reader:
         for command in commands(page):
             reader.type(command)
-
-
-@pytest.mark.parametrize("program", NOT_HERE)
-def test_what_is_not_typed_has_a_reason(program: str) -> None:
-    assert _command(f"{program} run it").kind == "not here"
-    assert len(NOT_HERE[program]) > 15
 
 
 def test_what_a_page_shows_is_compared_but_for_figures() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import replace
 
 import pytest
@@ -35,29 +33,6 @@ def test_the_smallest_world_is_documented_as_it_is_measured(cloud: Cloud) -> Non
     assert [(name, cells[:2]) for name, cells in documented.items()] == [
         (name, cells[:2]) for name, cells in measured.items()
     ]
-
-
-@pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.name)
-def test_large_fleets_cost_the_calls_of_small_ones_and_pages(cloud: Cloud) -> None:
-    text = _documented(cloud)
-    of_pai = cloud.name == "pai"
-    # PAI has 27 metrics of pods and cards, about one card for each pod. AWS has four metrics of each instance.
-    usage = {"pai": 27 * 2 / 1440, "modelarts": 0, "sagemaker": 4 / 500}
-    live = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) live jobs", text)]
-    pods = [int(number.replace(",", "")) for number in re.findall(r"with ([\d,]+) pods", text)]
-    assert len(live) == len(pods) == len(SIZES)
-    for name, cells in _rows(text).items():
-        small, *large = [float(cell.replace(",", "")) for cell in cells[1 : 1 + len(SIZES)]]
-        for calls, jobs, many in zip(large, live[1:], pods[1:], strict=True):
-            # One job in 400 ends in a minute. ModelArts needs a call for ten of them, and PAI one for each history.
-            pages = {
-                "`jobs`": math.ceil(jobs / cloud.page) + math.ceil(jobs / 4000) + 1 + (jobs / 400 if of_pai else 0),
-                "`pods`": 500.0,
-                # The simulated pools grow with the jobs. ModelArts searches for the nodes of tasks, 100 times at most.
-                "`nodes`": jobs / 50 + (100 if cloud.name == "modelarts" else 0),
-                "`usage`": usage[cloud.name] * many,
-            }
-            assert calls <= small + pages.get(name, 0), (name, calls, small)
 
 
 @pytest.mark.long

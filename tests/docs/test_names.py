@@ -76,17 +76,6 @@ def test_alerts(page: Path) -> None:
     assert _unknown(named, ALERTS, page) == []
 
 
-def test_the_examples_of_a_severity_have_it() -> None:
-    rows = re.findall(r"^\| `(critical|warning|info)` .*", prose(ROOT / "docs" / "alerts.md"), re.MULTILINE)
-    assert sorted(rows) == ["critical", "info", "warning"]
-    severity = {rule["alert"]: rule["labels"]["severity"] for rule in _RULES if "alert" in rule}
-    for line in prose(ROOT / "docs" / "alerts.md").splitlines():
-        if match := re.match(r"\| `(critical|warning|info)` ", line):
-            examples = re.findall(r"Trainfleet\w+", line)
-            assert examples
-            assert {severity[alert] for alert in examples} == {match[1]}
-
-
 def _help(main: Callable[[list[str]], object], *arguments: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
         main([*arguments, "--help"])
@@ -180,11 +169,6 @@ def test_every_page_is_in_the_index(folder: str) -> None:
     index = (ROOT / folder / "index.md").read_text(encoding="utf-8")
     for page in (ROOT / folder).glob("*.md"):
         assert page.name == "index.md" or f"({page.name})" in index, page.name
-
-
-def test_the_index_of_users_links_to_evidence_once() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert re.findall(r"\(evidence/[^)]*\)", index) == ["(evidence/index.md)"]
 
 
 def test_removed_names_are_gone() -> None:
