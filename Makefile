@@ -47,8 +47,8 @@ fuzz: $(VENV)/.fuzz ## fuzz every parser of untrusted input for ten minutes each
 soak: $(VENV)/.dev ## run a simulated week with faults, reloads and scrapes, and check that nothing leaks (DAYS=7)
 	$(BIN)/python -m tests.soak $(if $(DAYS),--days $(DAYS))
 
-bench: $(VENV)/.dev ## run all benchmarks for docs/evidence/benchmarks.md (most of an hour; nothing passes or fails)
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.dev ## measure docs/evidence/benchmarks.md again (25 minutes; OLD=PATH also measures another checkout)
+	$(BIN)/python -m benchmarks $(if $(OLD),--old $(OLD))
 
 cost: $(VENV)/.dev ## count the calls of polls at 10 to 10,000 jobs again, for docs/evidence/calls.md (ten minutes)
 	$(BIN)/python -m benchmarks.cost

@@ -1,11 +1,7 @@
-"""Compare this checkout with an older one, for a change without visible effect: pages and CPU of polls.
+"""`python -m benchmarks.compare pages OLD NEW`: compare two folders of pages (see benchmarks.hour) line by line.
 
-`pages OLD NEW` compares two folders of pages (see benchmarks.hour) line by line. Lines about the process and Python are
-left out. The exporter's own times and durations may differ by a millisecond, because floats are summed in another
-order. The exit code is 1 if pages differ.
-
-`versions --old PATH` compares the CPU of a poll: in turns, in one run, with the same cloud. Each checkout runs its own
-`benchmarks.driven`, which must know the commands `sweep` and `sweep jobs`. The exit code is 1 above a limit.
+Lines about the process and Python are left out. The exporter's own times and durations may differ by a millisecond,
+because floats are summed in another order. The exit code is 1 if pages differ.
 """
 
 from __future__ import annotations
@@ -15,10 +11,6 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-
-from benchmarks import polls
-from benchmarks.report import Check, markdown, notes
-from benchmarks.rig import ROOT
 
 _UNEQUAL = re.compile(r"(?:# \w+ )?(process_|python_)")
 """Ignored lines, which depend on the machine and the moment."""
@@ -93,32 +85,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(required=True)
-    pages = commands.add_parser("pages", help="compare two folders of pages")
-    pages.add_argument("old", type=Path)
-    pages.add_argument("new", type=Path)
-    pages.set_defaults(run=_pages)
-    versions = commands.add_parser("versions", help="compare the CPU of a poll")
-    versions.add_argument("--old", type=Path, required=True, help="checkout to compare with")
-    versions.add_argument("--new", type=Path, default=ROOT, help="checkout to measure (default: this one)")
-    versions.add_argument("--sizes", type=int, nargs="+", default=polls.SIZES[1:], metavar="JOBS")
-    versions.add_argument("--rounds", type=int, default=polls.ROUNDS)
-    versions.set_defaults(run=_versions)
+    parser.add_argument("what", choices=("pages",))
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
     asked = parser.parse_args()
-    code: int = asked.run(asked)
-    return code
-
-
-def _pages(asked: argparse.Namespace) -> int:
     found = Difference(asked.old, asked.new)
     print(found)
     return int(bool(found.unequal or found.missing or found.moved or not found.pages))
-
-
-def _versions(asked: argparse.Namespace) -> int:
-    found = list(polls.cost(asked.sizes, asked.rounds, asked.old.resolve(), asked.new.resolve()))
-    print(*map(markdown, found), notes(found), sep="\n")
-    return int(any(isinstance(one, Check) and not one.kept for one in found))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 The exporter, its poll thread and its web server are those of the daemon; only the schedule is not. Each line of its
 input is a command, answered by a line of JSON when it is done: the CPU seconds that the process has used.
 
-* `poll`: poll every bulk collector once; from then on the per-object collectors poll by themselves.
-* `sweep [NAME...]`: poll these bulk collectors (default: all), and wait until their page is ready to be sent.
+* `sweep`: poll every bulk collector once, and wait until their page is ready to be sent.
 * `on`, `off`: start and stop polling every bulk collector without a pause; the poll under way goes on to its end.
 """
 
@@ -13,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from time import process_time
 
@@ -45,7 +43,7 @@ async def _main(config_path: Path) -> None:
     polls, driver = PollThread(lambda: sys.exit("the poll thread died")), _Driver(exporter)
     await polls.call(driver.begin())
     while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
-        await polls.call(driver.do(*command.split()))
+        await polls.call(driver.do(command))
         print(json.dumps({"cpu": process_time()}), flush=True)
     await server.stop()
     await polls.call(exporter.aclose())
@@ -58,24 +56,18 @@ class _Driver:
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
         self._wanted = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._building: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Build pages from now on."""
-        self._tasks.append(asyncio.create_task(self._exporter.page_store.keep_built()))
+        self._building = asyncio.create_task(self._exporter.page_store.keep_built())
 
-    async def do(self, command: str, *names: str) -> None:
+    async def do(self, command: str) -> None:
         """Carry out one command."""
         match command:
-            case "poll":
-                await _poll(self._exporter)
-                if len(self._tasks) == 1:
-                    runners = self._exporter.runners
-                    alone = [runner for runner in runners if isinstance(runner.collector, PerObjectCollector)]
-                    self._tasks += [asyncio.create_task(_poll_alone(runner)) for runner in alone]
             case "sweep":
-                await _poll(self._exporter, names)
+                await _poll(self._exporter)
                 self._exporter.page_store.build()
             case "on":
                 self._wanted.set()
@@ -85,12 +77,8 @@ class _Driver:
                 await self._polling
 
 
-async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:
-    bulk = [
-        runner
-        for runner in exporter.runners
-        if not isinstance(runner.collector, PerObjectCollector) and (not names or runner.state.collector in names)
-    ]
+async def _poll(exporter: Exporter) -> None:
+    bulk = [runner for runner in exporter.runners if not isinstance(runner.collector, PerObjectCollector)]
     # The exporter keeps readings of new jobs only when it knows these jobs.
     first = [runner for runner in bulk if runner.state.collector in _FIRST]
     await asyncio.gather(*(runner.tick() for runner in first))
@@ -103,11 +91,6 @@ async def _poll(exporter: Exporter, names: Collection[str] = ()) -> None:
 async def _poll_on(exporter: Exporter, wanted: asyncio.Event) -> None:
     while wanted.is_set():
         await _poll(exporter)
-
-
-async def _poll_alone(runner: object) -> None:
-    while True:
-        await runner.tick()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

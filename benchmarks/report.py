@@ -1,4 +1,5 @@
-"""The output of benchmarks: tables, checks of promises, figures, and the machine."""
+"""The output of benchmarks: sections with tables and goals, in docs/evidence/benchmarks.md, and how figures are
+written."""
 
 from __future__ import annotations
 
@@ -11,29 +12,27 @@ import statistics
 import subprocess
 import textwrap
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
+DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
 _WIDTH = 120
 _VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
-_TOP = """\
+_HEAD = """\
 # Benchmarks
 
-`make bench` measures everything on this page in an hour on two cores, without network. Compared figures are of the same
-run. On other machines, times differ more than ratios. [scale.md](../scale.md) has the figures that users need.
+`make bench` writes this page in at most 25 minutes on two cores, without network. Compared figures are of the same run.
+On other machines, times differ more than ratios. [scale.md](../scale.md) has the figures that users need.
 
 {machine}
 {versions}
-
-## Promises
 """
+_SECTION = re.compile(r"^## (.+)\n(?s:.*?)(?=^## |\Z)", re.MULTILINE)
 _BEGIN, _END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
-_PACKAGES = (
-    *("trainfleet-exporter", "uvicorn", "httptools", "starlette", "msgspec", "aiohttp", "httpx", "prometheus-client"),
-    "alibabacloud-pai-dlc20201203",
-)
+_PACKAGES = ("trainfleet-exporter", "uvicorn", "msgspec", "aiohttp", "prometheus-client")
 _PROGRAMS = {"nginx": "-v", "prometheus-pushgateway": "--version"}
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
 _VERSION_SECONDS = 30.0
@@ -41,49 +40,61 @@ _VERSION_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Table:
-    """One measurement, as printed and as in docs/evidence/benchmarks.md."""
+    """Measured figures."""
 
-    title: str
     columns: Sequence[str]
     rows: list[Sequence[str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """The method and its limits: how servers were compared, and what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One promise: the limit, the measured value, and whether it is within the limit (None: not measured)."""
+class Goal:
+    """A limit, the measured value, and whether it is within the limit (None: not measured)."""
 
-    promise: str
+    limit: str
     measured: str
     kept: bool | None
 
 
-Found = Table | Check
+@dataclass(slots=True)
+class Section:
+    """A part of the page: how it was measured, tables by title, and goals."""
+
+    title: str
+    method: Sequence[str]
+    tables: dict[str, Table] = field(default_factory=dict)
+    goals: list[Goal] = field(default_factory=list)
+    failure: str = ""
+    """Why it was not measured to its end."""
+
+    def __str__(self) -> str:
+        """Return the section as Markdown, without its heading."""
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        failed = f" **Not measured to its end: {self.failure}.**" if self.failure else ""
+        yield _item(f"Measured on {datetime.now(UTC):%Y-%m-%d}.{failed}")
+        yield from map(_item, self.method)
+        for title, table in self.tables.items():
+            yield from ("", f"### {title}", "", *_grid(table.columns, table.rows))
+        if self.goals:
+            rows = [(goal.limit, goal.measured, _VERDICTS[goal.kept]) for goal in self.goals]
+            yield from ("", *_grid(("goal", "measured", "result"), rows))
 
 
-def markdown(found: Found) -> str:
-    """Format a table as a section without its notes, or a check as a row of the table of checks."""
-    if isinstance(found, Check):
-        return f"| {found.promise} | {found.measured} | {_VERDICTS[found.kept]} |"
-    return "\n".join([f"### {found.title}", "", *_grid(found.columns, found.rows)])
+def begin() -> None:
+    """Write a page without sections."""
+    _write({})
 
 
-def notes(found: Iterable[Found]) -> str:
-    """Format the notes of several tables as a list, each once."""
-    texts = dict.fromkeys(note for one in found if isinstance(one, Table) for note in one.notes)
-    return "\n".join(["", *map(_item, texts)])
+def write(section: Section) -> None:
+    """Replace one section of the page, or append it."""
+    kept = {found[1]: found[0].rstrip("\n") for found in _SECTION.finditer(DOCUMENT.read_text(encoding="utf-8"))}
+    _write(kept | {section.title: f"## {section.title}\n\n{section}".rstrip("\n")})
 
 
-def document(sections: Mapping[str, Sequence[Found]]) -> str:
-    """Return the whole report: first the promises, then the tables and notes of each section."""
-    promised = [markdown(one) for found in sections.values() for one in found if isinstance(one, Check)]
-    parts = [_TOP.format(machine=_item(f"Machine: {machine()}."), versions=_item(f"Versions: {versions()}."))]
-    parts.append("\n".join([*_grid(("promise", "measured", "result")), *promised]) + "\n")
-    for title, found in sections.items():
-        parts.append(f"## {title}\n{notes(found)}\n")
-        parts += [f"{markdown(one)}\n" for one in found if isinstance(one, Table)]
-    return "\n".join(parts)
+def _write(sections: dict[str, str]) -> None:
+    head = _HEAD.format(machine=_item(f"Machine: {machine()}."), versions=_item(f"Versions: {versions()}."))
+    DOCUMENT.write_text("\n".join([head, *(f"{text}\n" for text in sections.values())]), encoding="utf-8")
 
 
 def write_measured(path: Path, text: str) -> None:
@@ -97,7 +108,7 @@ def _item(text: str) -> str:
     return textwrap.fill(f"- {text}", _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _grid(columns: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> list[str]:
+def _grid(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     rule = "|---" * len(columns) + "|"
     return [f"| {' | '.join(columns)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
 
@@ -115,20 +126,9 @@ def number(value: float) -> str:
     return f"{value:,.{places}f}"
 
 
-def spread(values: Sequence[float]) -> str:
-    """Format the median, and the 10th to 90th percentile."""
-    low, high = quantile(values, 0.1), quantile(values, 0.9)
-    return f"{number(statistics.median(values))} ({number(low)} to {number(high)})"
-
-
-def milliseconds(seconds: Sequence[float]) -> str:
-    """Format the median, and the 10th to 90th percentile, in milliseconds."""
-    return spread([one * 1e3 for one in seconds])
-
-
-def megabytes(size: float) -> str:
-    """Format bytes as MB (10^6)."""
-    return f"{number(size / 1e6)} MB"
+def median_and_range(values: Sequence[float]) -> str:
+    """Format the median, the least and the most."""
+    return f"{number(statistics.median(values))} ({number(min(values))} to {number(max(values))})"
 
 
 def machine() -> str:
@@ -145,11 +145,7 @@ def machine() -> str:
 def versions() -> str:
     """Return versions of Python, packages and the compared programs in one line."""
     found = [f"Python {platform.python_version()}", f"zlib {zlib.ZLIB_RUNTIME_VERSION}"]
-    for package in _PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            found.append(f"{package} (missing)")
+    found += [f"{package} {version(package)}" for package in _PACKAGES]
     found += [f"{program} {_program_version(program, option)}" for program, option in _PROGRAMS.items()]
     return ", ".join(found)
 

@@ -29,6 +29,7 @@ from trainfleet_exporter.providers.registry import installed_platforms
 
 ROOT = Path(__file__).parent.parent
 """This checkout."""
+_STARTED = perf_counter()
 _TICKS = os.sysconf("SC_CLK_TCK")
 _END_SECONDS = 10.0
 """Seconds for a process to end before it is killed."""
@@ -36,6 +37,11 @@ _ANSWER_SECONDS = 120.0
 _READ = 1 << 18
 _OWN_METRICS = b"# HELP trainfleet_provider_up "
 """The start of the exporter's own metrics on a page."""
+
+
+def progress(text: str) -> None:
+    """Print a line with the time since the start."""
+    print(f"{(perf_counter() - _STARTED) / 60:5.1f} min: {text}", flush=True)
 
 
 class Failed(Exception):
@@ -180,14 +186,11 @@ def two_cores() -> tuple[int | None, int | None]:
     return (cores[0], cores[1]) if len(cores) > 1 else (None, None)
 
 
-def cpu_seconds(pids: Sequence[int]) -> float:
-    """Return the CPU time of the processes, user and system, in the kernel's steps (usually 10 ms)."""
-    total = 0
-    for pid in pids:
-        # The name of a program may contain spaces and brackets.
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / _TICKS
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, user and system, in the kernel's steps (usually 10 ms)."""
+    # The name of a program may contain spaces and brackets.
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def resident(pids: Sequence[int]) -> float:
@@ -241,15 +244,6 @@ def page(port: int) -> Page:
         return Page(plain.read(), gzip.read())
 
 
-@dataclass(frozen=True, slots=True)
-class Scrape:
-    """Seconds from the request to the end of the response's head and to its last byte, and the bytes of its body."""
-
-    first: float
-    whole: float
-    size: int
-
-
 class Scraper:
     """Scrapes one server over a connection, which it keeps if the server does. It inflates and decodes nothing.
 
@@ -271,17 +265,18 @@ class Scraper:
         """Return the body of one scrape as it was sent. Raises Failed if it is not a 200."""
         return self._ask().read()
 
-    def scrape(self) -> Scrape:
-        """Send one request, and read the whole response. Raises Failed if it is not a 200 or ends early."""
+    def scrape(self) -> float:
+        """Send one request and read the whole response; return the seconds until its last byte.
+
+        Raises Failed if it is not a 200 or ends early.
+        """
         began = perf_counter()
         answer = self._ask()
-        first, size = perf_counter() - began, 0
-        while count := answer.readinto(self._buffer):
+        while answer.readinto(self._buffer):
             self._acknowledge_at_once()
-            size += count
         if answer.length:
             raise Failed(f"port {self._connection.port}: {answer.length} bytes are missing")
-        return Scrape(first, perf_counter() - began, size)
+        return perf_counter() - began
 
     def _ask(self) -> http.client.HTTPResponse:
         """Send the request; return the response, of which only the head is read."""
