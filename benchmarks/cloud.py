@@ -41,8 +41,8 @@ def config(url: str) -> str:
     here."""
     return f"""\
 global:
-  poll_interval: 60s
-  poll_timeout: 59s
+  poll_interval: 120s
+  poll_timeout: 119s
 providers:
   - name: bench
     platform: alibaba_pai

@@ -1,7 +1,7 @@
 """One client's connection with any bytes in any pieces: the target `http`.
 
-The pages, the application and the protocol are the real ones. The loop's time is stepped, and the socket is a transport
-that keeps the written bytes. The first byte of an input defines how the client sends the others (`_Manner`).
+The pages, the application and the protocol are the real ones, on a pair of sockets. The loop's time is stepped. The
+first byte of an input defines how the client sends the others (`_Manner`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator
+import socket
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from tests.support.clock import SteppedLoop
@@ -28,94 +29,18 @@ _PATIENCE = HEAD_SECONDS + ANSWER_SECONDS + IDLE_SECONDS + 30
 """Seconds after which the server has closed every silent connection."""
 
 
-class _Clock:
-    """Replaces the wall clock, which does not matter here."""
-
-    def shift(self, seconds: float) -> None:
-        """Move the clock forward."""
-
-
-class _Loop(SteppedLoop):
-    """A loop with a larger clock resolution. A run takes years of its time: asyncio's nanosecond is smaller than the
-    precision of such a float, so a timer would never be due."""
-
-    def __init__(self) -> None:
-        super().__init__(_Clock())
-        self._clock_resolution = 1e-6
-
-
 class _Manner:
     """How a client behaves: one byte."""
 
     def __init__(self, byte: int) -> None:
         self.size = 1 << (byte & 0b111) if byte & 0b1000 else 1 << 20
         """Size in bytes of the pieces that it sends."""
-        self.is_slow = bool(byte & 0b1_0000)
-        """Whether it waits two seconds between them."""
+        self.pause = 2.0 if byte & 0b1_0000 else 0.0
+        """Seconds between them."""
         self.reads = not byte & 0b10_0000
         """Whether it reads the responses."""
         self.leaves = bool(byte & 0b100_0000)
         """Whether it disconnects after it has sent everything."""
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Return the pieces in order."""
-        for at in range(0, len(data), self.size):
-            yield data[at : at + self.size]
-
-
-class _Transport(asyncio.Transport):
-    """The other side of a socket."""
-
-    def __init__(self, protocol: Connection, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__({"peername": ("192.0.2.1", 40000), "sockname": ("192.0.2.2", 10075)})
-        self._protocol = protocol
-        self._loop = loop
-        self._is_stuck = False
-        self._is_closing = False
-        self.is_lost = False
-        self.written = bytearray()
-
-    def stick(self) -> None:
-        """Accept no more bytes."""
-        self._is_stuck = True
-        self._protocol.pause_writing()
-
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        assert not self.is_lost, "written to nobody"
-        self.written += data
-
-    def get_write_buffer_size(self) -> int:
-        return int(self._is_stuck)
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def write_eof(self) -> None:
-        pass
-
-    def is_closing(self) -> bool:
-        return self._is_closing
-
-    def close(self) -> None:
-        if not self._is_closing:
-            self._is_closing = True
-            if not self._is_stuck:  # else there are bytes left to send
-                self._loop.call_soon(self._lose)
-
-    def abort(self) -> None:
-        self._is_closing = True
-        self._loop.call_soon(self._lose)
-
-    def _lose(self) -> None:
-        if not self.is_lost:
-            self.is_lost = True
-            self._protocol.connection_lost(None)
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
 
 class _Witness(logging.Handler):
@@ -125,16 +50,20 @@ class _Witness(logging.Handler):
         super().__init__(logging.ERROR)
         self.seen: list[str] = []
         self.setFormatter(logging.Formatter())
+        for name in ("", "uvicorn.error"):
+            logging.getLogger(name).addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.seen.append(self.format(record))
 
 
-class _Place:
-    """A server without a socket, with a page of each kind."""
+class _Server:
+    """A server with a page of each kind. The wall clock does not matter."""
 
     def __init__(self) -> None:
-        self.loop = _Loop()
+        self.loop = SteppedLoop(SimpleNamespace(shift=lambda seconds: None))
+        self.loop.set_exception_handler(lambda _, context: self.wrong.append(context))
+        self.wrong: list[dict[str, Any]] = []
         self.witness = _Witness()
         self.steps: dict[Connection, None] = {}
         self.state = ServerState()
@@ -147,54 +76,49 @@ class _Place:
         ]
         page_store.put("part", Renderer(RenderSettings()).render("p", objects).lines)
         telemetry.watch(CollectorState("p", "jobs", 60.0, success=True))
-        pages = Pages(page_store=page_store, telemetry=telemetry)
-        self.config = protocol_config(make_app(pages))
+        self.config = protocol_config(make_app(Pages(page_store=page_store, telemetry=telemetry)))
         self.config.load()
 
-    async def visit(self, manner: _Manner, data: bytes) -> _Transport:
-        """Serve one client, and check that no state of it is left."""
-        loop = asyncio.get_running_loop()
-        protocol = Connection(self.config, self.state, self.steps)
-        transport = _Transport(protocol, loop)
-        protocol.connection_made(transport)
+    async def visit(self, manner: _Manner, data: bytes) -> tuple[bytes, bool]:
+        """Serve one client. Return what it read, and whether the server has closed the connection."""
+        ours, theirs = socket.socketpair()
+        transport, _ = await self.loop.connect_accepted_socket(
+            lambda: Connection(self.config, self.state, self.steps), ours
+        )
+        reader, writer = await asyncio.open_connection(sock=theirs)
         if not manner.reads:
-            transport.stick()
-        for piece in manner.pieces(data):
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # that of a socket has it
+        for at in range(0, len(data), manner.size):
             if transport.is_closing():
                 break
-            protocol.data_received(piece)
-            await asyncio.sleep(2.0 if manner.is_slow else 0)
+            writer.write(data[at : at + manner.size])
+            await asyncio.sleep(manner.pause)
         if manner.leaves:
-            transport.abort()
+            writer.transport.abort()
         await asyncio.sleep(_PATIENCE)
-        return transport
+        is_closed = transport.is_closing()
+        writer.transport.abort()
+        await asyncio.sleep(0)
+        return bytes(reader._buffer), is_closed  # type: ignore[attr-defined]  # what it read, without waiting
 
 
 @cache
-def _place() -> _Place:
-    return _Place()
+def _server() -> _Server:
+    return _Server()
 
 
 def http(data: bytes) -> None:
     """Feed a client's bytes: the server responds or rejects them without internal errors, and disconnects."""
-    place = _place()
-    place.witness.seen.clear()
-    wrong: list[dict[str, Any]] = []
-    place.loop.set_exception_handler(lambda _, context: wrong.append(context))
-    asyncio.set_event_loop(place.loop)
-    logs = [logging.getLogger(), logging.getLogger("uvicorn.error")]
-    for log in logs:
-        log.addHandler(place.witness)
-    try:
-        transport = place.loop.run_until_complete(place.visit(_Manner(data[0] if data else 0), data[1:]))
-    finally:
-        for log in logs:
-            log.removeHandler(place.witness)
-    assert not wrong, wrong
-    assert not place.witness.seen, place.witness.seen
-    assert not transport.written or transport.written.startswith(b"HTTP/1.1 ")
-    assert all(int(status) < 500 for status in _STATUS.findall(transport.written)), transport.written
-    assert transport.is_lost
-    assert not place.steps
-    assert not place.state.connections
-    assert not place.state.tasks
+    server = _server()
+    server.witness.seen.clear()
+    server.wrong.clear()
+    server.loop._elapsed = 0.0  # with years of it, timers would be smaller than the precision of a float
+    read, is_closed = server.loop.run_until_complete(server.visit(_Manner(data[0] if data else 0), data[1:]))
+    assert not server.wrong, server.wrong
+    assert not server.witness.seen, server.witness.seen
+    assert not read or read.startswith(b"HTTP/1.1 ")
+    assert all(int(status) < 500 for status in _STATUS.findall(read)), read
+    assert is_closed
+    assert not server.steps
+    assert not server.state.connections
+    assert not server.state.tasks

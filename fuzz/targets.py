@@ -7,7 +7,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -146,7 +146,7 @@ def _rows(payload: object) -> Iterator[Row]:
 
 def _show(found: object) -> None:
     """Check that Prometheus can read the lines of a row."""
-    objects = [found] if not isinstance(found, list | tuple) else list(found)
+    objects = list(found) if isinstance(found, list | tuple) else [found]
     shown = [one for one in objects if type(one) in KEYS]
     for pieces in _RENDERER.render("p", shown).lines.values():
         text = b"".join(pieces).decode()
@@ -154,13 +154,16 @@ def _show(found: object) -> None:
             assert family.samples
 
 
-def _translate(payload: object, made: Iterable[Reader], tables: Iterable[Reader]) -> None:
+def _translate(payload: object, readers: Iterable[Reader]) -> None:
     """Translate every object of a response as a row of each kind. Show the objects that are made of it."""
     for row in _rows(payload):
-        for translate in made:
+        for translate in readers:
             _show(translate(row))
-        for read in tables:
-            read(row)
+
+
+def _decoding(*pages: type[object]) -> list[Reader]:
+    """Return functions that only decode rows."""
+    return [_reading(page, lambda found: found) for page in pages]
 
 
 def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
@@ -173,15 +176,6 @@ def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
     return read
 
 
-@contextmanager
-def _maybe_bad() -> Iterator[None]:
-    """Check that an error is one line."""
-    try:
-        yield
-    except BadAnswer as error:
-        assert str(error).isprintable()
-
-
 _MACHINE = pai.Size(cpu_cores=8.0, memory_bytes=2.0**36, gpus=1.0, gpu_model="T4")
 _OF_PAI: tuple[Reader, ...] = (
     _reading(pai.JobRow, pai.job),
@@ -191,8 +185,6 @@ _OF_PAI: tuple[Reader, ...] = (
     _reading(pai_pools.QuotaRow, pai_pools.quota),
     _reading(pai_pools.NodeRow, lambda row: pai_pools.node(row, "quota")),
     _reading(pai_pools.WorkloadRow, lambda row: pai_pools.queue([row, row], "quota")),
-)
-_PAI_TABLES: tuple[Reader, ...] = (
     _reading(pai.EcsSpec, pai.ecs_size),
     _reading(pai.JobRow, pai.needs_sizes),
     _reading(pai.JobRow, lambda row: pai.job(row, sizes={"ecs.gn7": _MACHINE}, models={"q": "A10"})),
@@ -210,7 +202,7 @@ _METRIC_TYPES = [metric.name for metric in usage.METRIC_TYPES]
 def alibaba_pai(data: bytes) -> None:
     """Translate a response of any operation of PAI: its rows become objects, or are dropped."""
     payload = decode_json(data)
-    _translate(payload, _OF_PAI, _PAI_TABLES)
+    _translate(payload, _OF_PAI)
     if isinstance(payload, dict):
         metrics = decode(data, usage.JobMetrics)
         newest = NewestReadings("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
@@ -231,14 +223,14 @@ def _usage_of(answer: task_metrics.Metrics) -> object:
 
 
 def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAnswer) -> object:
-    found: list[object] = []
-    with _maybe_bad():
+    try:
         if isinstance(answer, modelarts_pools.StatisticsAnswer):
-            found += modelarts_pools.workloads("pool", answer)[0]
-        else:
-            columns = modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300)
-            found += page_readings(Subjects().columns(columns))
-    return found
+            return modelarts_pools.workloads("pool", answer)[0]
+        columns = modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300)
+        return page_readings(Subjects().columns(columns))
+    except BadAnswer as error:
+        assert str(error).isprintable()
+        return None
 
 
 _OF_MODELARTS: tuple[Reader, ...] = (
@@ -259,28 +251,18 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),
     _reading(modelarts.Quotas, modelarts.quota),
-)
-_MODELARTS_PAGES: tuple[type[object], ...] = (
-    modelarts.WorkspacesPage,
-    modelarts.JobsPage,
-    modelarts_pools.PoolsAnswer,
-    modelarts_pools.RuntimeAnswer,
-    modelarts_pools.WorkloadsPage,
-    modelarts_pools.NodesPage,
-    v1.JobsPage,
-    v1.Versions,
-)
-_MODELARTS_TABLES: tuple[Reader, ...] = (
     _reading(modelarts.JobRow, lambda row: past.job_life(row, shown_tags=())),
     _reading(history.JobStatus, lambda state: history.records(state, _NOW)),
     _reading(v1.JobRow, v1.is_live),
-    *(_reading(page, lambda found: found) for page in _MODELARTS_PAGES),
+    *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, v1.JobsPage, v1.Versions),
+    *_decoding(modelarts_pools.PoolsAnswer, modelarts_pools.RuntimeAnswer),
+    *_decoding(modelarts_pools.WorkloadsPage, modelarts_pools.NodesPage),
 )
 
 
 def huawei_modelarts(data: bytes) -> None:
     """Translate a response of any operation of ModelArts or AOM."""
-    _translate(decode_json(data), _OF_MODELARTS, _MODELARTS_TABLES)
+    _translate(decode_json(data), _OF_MODELARTS)
     _aom(data)
 
 
@@ -299,20 +281,14 @@ _OF_SAGEMAKER: tuple[Reader, ...] = (
     _reading(sagemaker_pools.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
     _reading(sagemaker_pools.TrainingPlan, sagemaker_pools.plan_pool),
     _reading(sagemaker_pools.ClusterNode, lambda row: sagemaker_pools.cluster_node("cluster", row, {})),
+    *_decoding(sagemaker_jobs.SearchPage, sagemaker_usage.MetricData),
+    *_decoding(sagemaker_pools.Clusters, sagemaker_pools.ClusterNodes, sagemaker_pools.TrainingPlans),
 )
-_SAGEMAKER_PAGES: tuple[type[object], ...] = (
-    sagemaker_jobs.SearchPage,
-    sagemaker_pools.Clusters,
-    sagemaker_pools.ClusterNodes,
-    sagemaker_pools.TrainingPlans,
-    sagemaker_usage.MetricData,
-)
-_SAGEMAKER_TABLES: tuple[Reader, ...] = (*(_reading(page, lambda found: found) for page in _SAGEMAKER_PAGES),)
 
 
 def aws_sagemaker(data: bytes) -> None:
     """Translate a response of any operation of SageMaker or CloudWatch."""
-    _translate(decode_json(data), _OF_SAGEMAKER, _SAGEMAKER_TABLES)
+    _translate(decode_json(data), _OF_SAGEMAKER)
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
