@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from trainfleet_exporter.errors import ServerTrouble
 from trainfleet_exporter.polling import BulkCollector, FairQueue, Part, Poll
-
-
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 20))
-def test_no_part_waits_longer_than_all_parts_take(parts: int, fit: int, polls: int) -> None:
-    queue, read = FairQueue(), {str(number): 0 for number in range(parts)}
-    for poll in range(1, polls + 1):
-        now = queue.order(read)[:fit]
-        queue.was_read(now)
-        read |= dict.fromkeys(now, poll)
-        assert poll - min(read.values()) <= math.ceil(parts / fit)
 
 
 class _Slow(BulkCollector):

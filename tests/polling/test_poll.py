@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,9 +12,9 @@ from tests.polling.rig import Rig, count
 from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.support.logs import lines_of
-from trainfleet_exporter.errors import NotFound, ServerTrouble, Throttled
+from trainfleet_exporter.errors import NotFound, ServerTrouble
 from trainfleet_exporter.polling import Part, Poll
-from trainfleet_exporter.transport.json_fields import UNUSABLE, number
+from trainfleet_exporter.transport.json_fields import number
 
 
 class Polled:
@@ -105,25 +104,6 @@ def test_losses_of_an_earlier_poll_are_not_counted_again(caplog: pytest.LogCaptu
     ]
 
 
-def test_what_is_done_without_is_counted_and_no_failure() -> None:
-    async def lack(part: Part) -> None:
-        part.lacks("machine types", Throttled("slow down"))
-
-    async def lack_all(poll: Poll) -> None:
-        poll.lacks("machine types", Throttled("slow down"))
-
-    async def main() -> None:
-        polled = Polled()
-        await polled.part(lack)
-        await polled.poll(lack_all)
-        assert polled.rig.own("collector_errors_total", reason="throttled") == 2
-        assert polled.rig.own("collector_success") == 1
-        assert polled.rig.runner.state.error is not None
-        assert polled.rig.runner.state.error.part == "machine types"
-
-    run_stepped(main)
-
-
 def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:
     async def run(poll: Poll) -> None:
         for key in ("a", "b"):
@@ -164,48 +144,5 @@ def test_cancelled_part_has_failed_unless_the_exporter_stops(stops: bool) -> Non
             assert last is not None
             assert (last.part, last.text) == ("a", "not read before the poll's deadline")
         assert reached == ["a"]  # the poll is over
-
-    run_stepped(main)
-
-
-def test_what_is_read_outside_of_a_part_is_not_counted_for_it() -> None:
-    counted: list[object] = []
-
-    async def run(poll: Poll) -> None:
-        counted.append(poll.interval)
-        async with poll.part("a"):
-            counted.append(UNUSABLE.get())
-        counted.append(UNUSABLE.get())
-
-    async def main() -> None:
-        await Polled().poll(run)
-        assert counted == [60, Counter(), None]
-
-    run_stepped(main)
-
-
-def test_parts_are_read_concurrently_and_success_is_returned() -> None:
-    most = running = 0
-    succeeded: list[set[str]] = []
-
-    async def read(part: Part) -> None:
-        nonlocal most, running
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(1)
-        running -= 1
-        if part.key == "3":
-            raise ServerTrouble("down")
-        await part.publish(count(part.key))
-
-    async def run(poll: Poll) -> None:
-        succeeded.append(await poll.read_each(map(str, range(7)), read, at_once=3))
-
-    async def main() -> None:
-        polled = Polled()
-        await polled.poll(run)
-        assert succeeded == [{"0", "1", "2", "4", "5", "6"}]
-        assert await polled.rig.parts() == succeeded[0]
-        assert most == 3
 
     run_stepped(main)

@@ -414,6 +414,28 @@ def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
     run_stepped(main)
 
 
+def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+    async def run(poll: Poll) -> None:
+        for key in ("a", "b"):
+
+            async def rebuild(now: float, key: str = key) -> tuple[list[object], float | None]:
+                return count(key, 1 // (key != "a")), None
+
+            async with poll.part(key) as part:
+                await part.publish(count(key, 2), stale_at=time.time() + 10, rebuild=rebuild)
+
+    async def main() -> None:
+        rig = Rig(_sweep(run))
+        schedule = Schedule([rig.runner])
+        schedule.start()
+        await asyncio.sleep(20)
+        assert sorted((await rig.shown()).values()) == [1, 2]
+        await schedule.stop()
+
+    run_stepped(main)
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
     """What it describes may be gone by now, though no other collector says so while its polls fail."""
     listed = ["a", "b"]
