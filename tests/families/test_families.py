@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-import pytest
-
 from tests.page.examples import EXAMPLES
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
-from trainfleet_exporter.model import Accelerators, ClassicHistogram, HeldTime, Job, JobPods, PoolQueue, RoleCount
+from trainfleet_exporter.model import Accelerators, HeldTime, Job, JobPods, PoolQueue, RoleCount
 
 # The contract's table as far as it is made from the model: family -> labels after `provider`.
 CONTRACT = """
@@ -167,33 +163,6 @@ def labels_of(family: MetricFamily) -> list[str]:
 def test_names_and_labels_are_those_of_the_contract_in_its_order() -> None:
     table = [line.split() for line in CONTRACT.strip().splitlines()]
     assert [[family.name, *labels_of(family)] for family in FAMILIES] == table
-
-
-def test_names_are_unique_also_as_openmetrics_names_them() -> None:
-    names = [family.name for family in FAMILIES]
-    assert len({name.removesuffix("_total") for name in names}) == len(names)
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-class TestEachFamily:
-    def test_name_labels_and_kind_are_legal(self, family: MetricFamily) -> None:
-        assert re.fullmatch(r"trainfleet_[a-z]+(_[a-z]+)*", family.name)
-        assert (family.kind == "counter") == family.name.endswith("_total")
-        further = family.labels or ()
-        labels = ["provider", *KEYS[family.of][0], *further]
-        assert len(set(labels)) == len(labels)
-        assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", label) for label in labels)
-
-    def test_a_full_object_gives_samples_that_fit_the_labels(self, family: MetricFamily) -> None:
-        samples = list(family.read(FULL[family.of]))
-        assert samples
-        for values, value in samples:
-            assert isinstance(value, ClassicHistogram if family.kind == "histogram" else int | float)
-            if family.labels is None:
-                assert len(values) % 2 == 0
-            else:
-                assert len(values) == len(family.labels)
-        assert len({values for values, _ in samples}) == len(samples)
 
 
 def test_keys_cover_every_class_that_a_family_reads() -> None:

@@ -152,3 +152,33 @@ def test_without_a_task_each_reader_builds_its_page() -> None:
     for value in (b"1", b"2"):
         store.put("a", {ONE: [text_of(int(value), LARGE)]})
         assert shown(store.page()) == {value}
+
+
+def test_a_page_never_changes() -> None:
+    store = PageStore()
+    store.put("a", {ONE: [text_of(1)]})
+    old = store.current()
+    store.put("a", {ONE: [text_of(2)]})
+    store.put("b", {OTHER: [text_of(3)]})
+    store.drop("a")
+    assert (shown(old), shown(store.current())) == ({b"1"}, {b"3"})
+
+
+def test_page_is_held_once_with_its_gzip_and_released_with_its_parts() -> None:
+    store, size = PageStore(), 100 * LARGE
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for part in range(100):
+            store.put(part, {ONE: [text_of(part, LARGE)]})
+        store.build()
+        for fmt in Format:
+            store.page().body(fmt, b"", gzip=True)
+            store.page().body(fmt, b"", gzip=False)
+        assert tracemalloc.get_traced_memory()[0] - before < size * 1.2
+        for part in range(100):
+            store.drop(part)
+        store.build()
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()

@@ -149,8 +149,3 @@ def test_gzip(accept_encoding: str, accepted: bool) -> None:
 def test_no_header_is_an_error(header: str) -> None:
     assert choose(header) in Format
     assert accepts_gzip(header) in (True, False)
-
-
-def test_content_types() -> None:
-    assert Format.TEXT.content_type == "text/plain; version=0.0.4; charset=utf-8"
-    assert Format.OPENMETRICS.content_type == "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from trainfleet_conformance.page import samples
 from trainfleet_exporter.families import FAMILIES
@@ -12,25 +16,9 @@ from trainfleet_exporter.model import Job, JobCount, Pod, PodUsage, Readings, St
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 
-from .examples import EXAMPLES, JOB_LABELS
+from .examples import EXAMPLES
 
 ALL = [found for examples in EXAMPLES.values() for found in examples]
-
-
-def pods(count: int) -> list[Pod]:
-    return [Pod(job_id=f"dlc{n // 8}", pod_id=f"dlc{n // 8}-worker-{n % 8}", created=float(n)) for n in range(count)]
-
-
-def test_labels_are_in_order_provider_keys_others() -> None:
-    rendered = Renderer(RenderSettings()).render('a"b', [Pod(job_id="j", pod_id="p\n", status=Status.QUEUED)]).lines
-    assert rendered["trainfleet_pod_status"] == [
-        b'trainfleet_pod_status{provider="a\\"b",job_id="j",pod_id="p\\n",status="queued"} 1\n'
-    ]
-
-
-def test_what_the_platform_did_not_say_has_no_sample() -> None:
-    rendered = Renderer(RenderSettings(job_labels=JOB_LABELS)).render("p", [Job(job_id="j")]).lines
-    assert set(rendered) == {"trainfleet_job_info", "trainfleet_job_status"}
 
 
 def test_denied_families_are_not_rendered() -> None:
@@ -39,26 +27,43 @@ def test_denied_families_are_not_rendered() -> None:
     assert set(rendered) == expected - {"trainfleet_job_labels"}
 
 
-def test_job_labels_shows_the_named_tags_only() -> None:
-    job = Job(job_id="j", tags=(("team", "nlp"), ("owner", "x"), ("cost.center", "1"), ("cost-center", "2")))
-    renderer = Renderer(RenderSettings(job_labels=("team", "cost-center", "cost.center")))
-    (line,) = renderer.render("p", [job]).lines["trainfleet_job_labels"]
-    assert line == (
-        b'trainfleet_job_labels{provider="p",job_id="j",'
-        b'label_cost_center_conflict1="2",label_cost_center_conflict2="1",label_team="nlp"} 1\n'
+@given(st.text(st.sampled_from('\\"\n\r\t\0n{}=, #\x85\u2028\ud800😀é')))
+@example('"} 2\nother_gauge{a="')
+def test_any_label_text_is_read_back(text: str) -> None:
+    page = Renderer(RenderSettings()).render("p", [Job(job_id="j", name=text)]).lines["trainfleet_job_info"]
+    ((_, labels, _),) = samples(b"".join(page))
+    assert labels["job_name"] == text.replace("\ud800", "\ufffd")
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([-0.0, 9.9e-5, 1e15]), min_size=1))
+@example([5e-324, 1.7976931348623157e308])
+@example([9.9e-5, 1e-7])
+def test_any_finite_numbers_are_read_back(values: list[float]) -> None:
+    subjects = [Subject(("j", f"p{number}")) for number in range(len(values))]
+    jobs = [Job(job_id=str(number), duration=value) for number, value in enumerate(values)]
+    page = Renderer(RenderSettings()).render("p", [*jobs, Readings(PodUsage, "values.cpu_cores", subjects, values)])
+    for family in ("job_duration_seconds", "pod_cpu_usage_cores"):
+        lines = b"".join(page.lines[f"trainfleet_{family}"])
+        assert [value for *_, value in samples(lines)] == values
+
+
+@given(
+    st.dictionaries(
+        st.text(st.sampled_from("ab_.-1é"), min_size=1), st.text(st.sampled_from("xy"), min_size=1), min_size=1
     )
-    without = Renderer(RenderSettings(job_labels=("other",)))
-    assert "trainfleet_job_labels" not in without.render("p", [job]).lines
-
-
-def test_texts_end_with_a_line_and_are_few() -> None:
-    found = pods(30_000)
-    rendered = Renderer(RenderSettings(deny=("*_status",))).render("p", found)
-    texts = rendered.lines["trainfleet_pod_info"]
-    assert len(texts) == sum(map(len, texts)) // CHUNK_BYTES + 1
-    assert all(len(text) <= CHUNK_BYTES and text.endswith(b"\n") for text in texts)
-    names = [labels["pod_id"] for _, labels, _ in samples(b"".join(texts))]
-    assert names == [pod.pod_id for pod in found]
+)
+@example({"a.b": "x", "a-b": "y", "a_b_conflict1": "x", "c": "y"})
+def test_each_wanted_tag_has_a_label_of_its_own(tags: dict[str, str]) -> None:
+    renderer = Renderer(RenderSettings(job_labels=tuple(tags)))
+    page = renderer.render("p", [Job(job_id="j", tags=(*tags.items(), ("unwanted", "z")))]).lines
+    ((_, labels, _),) = samples(b"".join(page["trainfleet_job_labels"]))
+    shown = {name: text for name, text in labels.items() if name.startswith("label_")}
+    assert sorted(shown.values()) == sorted(tags.values())
+    assert all(re.fullmatch(r"label_[a-zA-Z0-9_]+", name) for name in shown)
+    taken = Counter(re.sub("[^a-zA-Z0-9_]", "_", f"label_{tag}") for tag in tags)
+    assert {name for name in shown if "_conflict" not in name} == {
+        name for name, count in taken.items() if count == 1 and "_conflict" not in name
+    }
 
 
 def test_long_lines_are_cut_at_their_ends_and_never_inside() -> None:
