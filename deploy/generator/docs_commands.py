@@ -14,9 +14,14 @@ def reference() -> str:
     """Return the table of commands, and the flags of each."""
     commands = [cli, *sorted(cli.commands.values(), key=lambda command: str(command.name))]
     parts = [table(("command", "what it does"), ((code(_called(each)), _summary(each)) for each in commands))]
+    ours = list(_rows(cli))
     for command in commands:
         name = "the exporter" if command is cli else code(str(command.name))
-        parts += [f"## Flags of {name}", table(("flag", "meaning", "default"), _rows(command))]
+        rows = list(_rows(command))
+        own = rows if command is cli else [row for row in rows if row not in ours]
+        parts += [f"## Flags of {name}", table(("flag", "meaning", "default"), own)]
+        if also := ", ".join(flag for flag, *_ in rows if flag not in [row[0] for row in own]):
+            parts.append(f"Also {also}, as of the exporter.")
     return "\n\n".join(parts)
 
 

@@ -86,14 +86,10 @@ def reference() -> str:
             + "\n\nBoth have these keys. `user_id`, `job_type` and `pool_id` are labels of `trainfleet_job_info`:\n\n"
             + _table(JobFilter),
             "### `providers[].limits`\n\n" + _table(Limits),
-            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, pai_keys.Oidc),
+            *_platform("alibaba_pai", pai.AlibabaPaiConfig, pai_keys.Credentials, "oidc"),
             _CLOUDMONITOR,
-            *_platform(
-                "aws_sagemaker", sagemaker.AwsSageMakerConfig, sagemaker_keys.Credentials, sagemaker_keys.WebIdentity
-            ),
-            *_platform(
-                "huawei_modelarts", modelarts.HuaweiModelArtsConfig, modelarts_keys.Credentials, modelarts_keys.Oidc
-            ),
+            *_platform("aws_sagemaker", sagemaker.AwsSageMakerConfig, sagemaker_keys.Credentials, "web_identity"),
+            *_platform("huawei_modelarts", modelarts.HuaweiModelArtsConfig, modelarts_keys.Credentials, "oidc"),
             _AOM,
             _units(),
         )
@@ -107,14 +103,12 @@ def _section_of(hint: Any) -> type[Section] | None:
     return None
 
 
-def _platform(
-    name: str, config: type[ProviderConfig], credentials: type[Section], oidc: type[Section]
-) -> Iterator[str]:
+def _platform(name: str, config: type[ProviderConfig], credentials: type[Section], nested: str) -> Iterator[str]:
     own = set(config.model_fields) - set(ProviderConfig.model_fields) - {"credentials", "endpoints", "collectors"}
     yield f"## Platform `{name}`\n\nThe APIs in `limits.monthly_calls` are {', '.join(map(code, config.apis))}."
     if own:
         yield _table(config, without=tuple(set(config.model_fields) - own))
-    yield f"### `credentials` ({name})\n\n" + _table(credentials, nested=oidc, without_default=True)
+    yield f"### `credentials` ({name})\n\n" + _credentials(credentials, nested)
     endpoints = config.model_fields["endpoints"].default
     yield f"### `endpoints` ({name})\n\n" + _endpoints(config, type(endpoints))
     yield f"### `collectors` ({name})\n\n" + _collectors(type(config.model_fields["collectors"].default))
@@ -148,21 +142,16 @@ def _interval(collector: Collector) -> str:
     return "`global.poll_interval`" if collector.interval is None else code(format_duration(collector.interval))
 
 
-def _table(
-    section: type[Section],
-    *,
-    without: tuple[str, ...] = (),
-    nested: type[Section] | None = None,
-    without_default: bool = False,
-) -> str:
-    rows = list(_rows(section, without=without))
-    if nested is not None:
-        for name, hint in get_type_hints(section, include_extras=True).items():
-            if name in section.model_fields and _section_of(hint) is nested:
-                rows += _rows(nested, prefix=f"{name}.")
-    if without_default:
-        return table(("key", "kind", "meaning"), ((key, words, said) for key, words, _, said in rows))
-    return table(_HEADS, rows)
+def _table(section: type[Section], *, without: tuple[str, ...] = ()) -> str:
+    return table(_HEADS, _rows(section, without=without))
+
+
+def _credentials(section: type[Section], nested: str) -> str:
+    """Return the table of credentials and of their section `nested`. No key has a default."""
+    inner = _section_of(get_type_hints(section)[nested])
+    assert inner is not None
+    rows = (*_rows(section), *_rows(inner, prefix=f"{nested}."))
+    return table(("key", "kind", "meaning"), ((key, words, said) for key, words, _, said in rows))
 
 
 def _rows(

@@ -272,7 +272,7 @@ cli = _Commands(
         flag("--config.check", "check the config file and the web config file, then exit", is_flag=True),
         *_web(":10075"),
         flag("--web.config.file", _WEB_FILE, metavar="FILE", default=""),
-        flag("--web.enable-lifecycle", "reload the config on SIGHUP, and on POST or PUT to /-/reload", is_flag=True),
+        flag("--web.enable-lifecycle", "reload the config also on POST or PUT to /-/reload", is_flag=True),
         flag("--web.max-connections", "limit of open connections", _CONNECTIONS, metavar="N", default=512),
         flag("--ledger", "append each finished job to this file, instead of global.ledger_file", _FILE, metavar="FILE"),
         flag("--lease", "poll only while this exporter holds the Lease of Kubernetes", click.Choice(["kubernetes"])),
