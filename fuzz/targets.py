@@ -278,7 +278,7 @@ def _aom(data: bytes) -> None:
 
 _OF_SAGEMAKER: tuple[Reader, ...] = (
     _reading(sagemaker_jobs.TrainingJob, lambda row: (sagemaker_jobs.translate(row) or ([],))[0]),
-    _reading(sagemaker_pools.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [], {})),
+    _reading(sagemaker_pools.ClusterGroup, lambda row: sagemaker_pools.group_pool("cluster", row, [])),
     _reading(sagemaker_pools.TrainingPlan, sagemaker_pools.plan_pool),
     _reading(sagemaker_pools.ClusterNode, lambda row: sagemaker_pools.cluster_node("cluster", row, {})),
     *_decoding(sagemaker_jobs.SearchPage, sagemaker_usage.MetricData),

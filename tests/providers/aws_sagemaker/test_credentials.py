@@ -570,20 +570,6 @@ def test_errors_of_botocore_bring_no_frames(home: Path, monkeypatch: pytest.Monk
     assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
 
 
-def test_sso_works_in_a_home_that_cannot_be_written(
-    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrange(ENVIRONMENTS["sso session, refreshed"], home, services, monkeypatch)
-
-    def full(*args: object, **given: object) -> None:
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr("botocore.utils.tempfile.mkstemp", full)
-    assert ours(home).key == "SSO"
-    assert ours(home).key == "SSO"
-    assert services.asked.count("sso-oidc") == 1  # the token was kept
-
-
 def test_unreadable_file_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices) -> None:
     arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
     read = files._read

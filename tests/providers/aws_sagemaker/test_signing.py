@@ -1,4 +1,4 @@
-"""Signature Version 4: AWS' own vectors, 1,000 random requests against botocore, errors, and a clock that is off."""
+"""Signature Version 4: 1,000 random requests against botocore, errors, and a clock that is off."""
 
 from __future__ import annotations
 
@@ -23,29 +23,6 @@ from trainfleet_exporter.providers.aws_sagemaker.api import judge, sign
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, HttpAnswer
 from trainfleet_exporter.transport.calls import NOT_JSON
-
-# The published test suite of Signature Version 4: its key, time, region and service.
-KEYS = Keys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
-NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC).timestamp()
-HOST = {"host": "example.amazonaws.com"}
-FORM = {"content-type": "application/x-www-form-urlencoded"}
-VECTORS: dict[str, tuple[str, dict[str, str], bytes, str]] = {
-    "get-vanilla": ("GET", HOST, b"", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
-    "post-vanilla": ("POST", HOST, b"", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
-    "post-x-www-form-urlencoded": (
-        "POST",
-        {**HOST, **FORM},
-        b"Param1=value1",
-        "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", VECTORS)
-def test_published_vectors(name: str) -> None:
-    method, headers, body, signature = VECTORS[name]
-    call = Call(operation="", path="/", method=method, body=body)
-    assert sign(KEYS, call, headers, region="us-east-1", service="service", now=NOW)[1][0] == signature
 
 
 def test_a_thousand_random_requests_are_signed_as_by_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,11 +99,6 @@ def test_a_refused_signature_quotes_nothing() -> None:
     assert "POST" not in error.message
 
 
-def test_good_answers_and_redirects_are_no_errors() -> None:
-    assert judge(_answer(200, {})) is None
-    assert judge(_answer(302, NOT_JSON)) is None
-
-
 @pytest.mark.parametrize(
     ("hours", "code"), [(-3, "RequestTimeTooSkewed"), (2, "InvalidSignatureException"), (2, "RequestExpired")]
 )
@@ -188,24 +160,5 @@ def test_a_wrong_secret_is_not_tried_again(run: Run) -> None:
         await fleet.runner("jobs").tick()
         assert len(cloud.calls) == 1
         await asyncio.sleep(60)
-
-    run(cloud, steps)
-
-
-def test_throttled_calls_are_repeated(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    times = iter(range(100))
-
-    async def steps(fleet: Fleet) -> None:
-        for _ in range(5):  # retries are a tenth of all calls
-            await fleet.runner("jobs").tick()
-        cloud.answer = lambda operation, asked: (
-            failed("ThrottlingException", "Rate exceeded") if next(times) == 0 else None
-        )
-        await fleet.runner("jobs").tick()
-        assert fleet.own("collector_success", collector="jobs") == 1
-        labels = {"api": "sagemaker", "operation": "Search"}
-        assert fleet.own("api_requests_total", outcome="throttled", **labels) == 1
 
     run(cloud, steps)

@@ -142,7 +142,7 @@ def test_a_metric_fails_alone_and_keeps_its_last_good_values(run: Run) -> None:
     run(cloud, steps)
 
 
-@pytest.mark.parametrize("status", ["InternalError", "Forbidden"])
+@pytest.mark.parametrize("status", ["InternalError", "Forbidden", "PartialData", "missing"])
 def test_a_result_without_its_points_fails_its_metric(run: Run, status: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
@@ -158,6 +158,7 @@ def test_a_result_without_its_points_fails_its_metric(run: Run, status: str) -> 
             metric = query["MetricStat"]["Metric"]
             if metric["MetricName"] == "MemoryUtilization" and metric["Dimensions"][0]["Value"] == "a/algo-2":
                 row |= {"Timestamps": [], "Values": [], "StatusCode": status}
+        found["MetricDataResults"] = [row for row in found["MetricDataResults"] if row["StatusCode"] != "missing"]
         return httpx.Response(200, json=found)
 
     async def steps(fleet: Fleet) -> None:
@@ -194,6 +195,45 @@ def test_a_result_that_a_later_page_completes_is_read_on(run: Run, first: str) -
         await _poll(fleet)
         assert fleet.own("collector_success", collector="usage") == 1
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("bad", [None, "odd", {"Id": 7, "StatusCode": "Complete"}])
+def test_an_unreadable_result_is_counted_and_lost_alone(run: Run, bad: object) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a"), job("b")]
+    for host in ("a/algo-1", "a/algo-2", "b/algo-1", "b/algo-2"):
+        _point(cloud, host, "MemoryUtilization", 50.0)
+
+    def spoil(operation: str, asked: Row) -> httpx.Response | None:
+        if operation != "GetMetricData":
+            return None
+        found = cloud._get_metric_data(asked)
+        found["MetricDataResults"][0] = bad  # the memory of a/algo-1
+        return httpx.Response(200, json=found)
+
+    cloud.answer = spoil
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert fleet.own("collector_success", collector="usage") == 1
+        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
+        assert await fleet.value('pod_memory_utilization_ratio{job_id="a",pod_id="algo-1"}') is None
+        assert len(await fleet.lines("pod_memory_utilization_ratio")) == 3
+        assert await fleet.value('job_memory_utilization_ratio{job_id="b"}') == 0.5
+
+    run(cloud, steps)
+
+
+def test_jobs_without_gpus_lack_no_data_of_gpus(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1})]
+    _point(cloud, "a/algo-1", "MemoryUtilization", 50.0)
+
+    async def steps(fleet: Fleet) -> None:
+        await _poll(fleet)
+        assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1  # of CPUs
 
     run(cloud, steps)
 

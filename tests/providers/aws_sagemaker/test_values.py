@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, job, plan_arn, stage
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, job, plan_arn, stage
 from tests.support.clock import START
 from tests.support.fleet import Fleet
 
@@ -236,6 +236,90 @@ def test_capacity_of_flexible_and_restricted_groups(run: Run) -> None:
     run(cloud, steps)
 
 
+def _plan(**fields: object) -> Row:
+    return {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", **fields}
+
+
+def test_a_plan_with_several_instance_types_has_capacity(run: Run) -> None:
+    cloud = Cloud()
+    parts = [("ml.p5.48xlarge", 3, "Active"), ("ml.trn2.48xlarge", 2, "Active"), ("ml.p5e.48xlarge", 4, "Scheduled")]
+    summaries = [
+        {
+            "ReservedCapacityArn": f"arn:aws:sagemaker:us-east-1:123456789012:reserved-capacity/{kind}",
+            "InstanceType": kind,
+            "TotalInstanceCount": count,
+            "Status": status,
+        }
+        for kind, count, status in parts
+    ]
+    cloud.plans = [_plan(TotalInstanceCount=9, InUseInstanceCount=1, ReservedCapacitySummaries=summaries)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("pools").tick()
+        capacity = [line.partition(",accelerator=")[2] for line in await fleet.lines("pool_capacity_accelerators")]
+        assert capacity == ['"gpu",accelerator_model="H100"} 24', '"npu",accelerator_model="Trainium2"} 32']
+        assert await fleet.value('pool_capacity_cpu_cores{pool_id="p"}') == 5 * 192
+        assert await fleet.lines("pool_allocated_accelerators") == []  # of which type the one is, nothing says
+
+    run(cloud, steps)
+
+
+def test_expired_plans_leave_no_end_of_nodes(run: Run) -> None:
+    cloud = Cloud()
+    node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
+    group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
+    cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
+    cloud.plans = [_plan(EndTime=START + 86400)]
+
+    async def steps(fleet: Fleet) -> None:
+        for minute in range(8):
+            await fleet.runner("pools").expire()
+            await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
+            parents = [line.split('parent_pool_id="')[1] for line in await fleet.lines("pool_info")]
+            assert parents == (['"} 1', 'p"} 1'] if minute < 4 else ['p"} 1'])  # its ARN names the plan
+            assert len(await fleet.lines("node_expiry_timestamp_seconds")) == (minute < 4)
+            cloud.answer = lambda operation, asked: failed("Oops") if operation == "ListTrainingPlans" else None
+            await asyncio.sleep(60)
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pool", "payment"), [("ml.p4d.24xlarge", "p", "TrainingPlan"), ("ml.p5.48xlarge", "", "OnDemand")]
+)
+def test_the_plan_of_the_chosen_type_is_the_pool(run: Run, chosen: str, pool: str, payment: str) -> None:
+    cloud = Cloud()
+    wanted = [
+        {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+        {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2, "TrainingPlanArns": [plan_arn("p")]},
+    ]
+    config = {"InstancePreferences": wanted, "SelectedInstanceType": chosen, "SelectedInstanceCount": 2}
+    cloud.jobs = [job("a", ResourceConfig={**config, "VolumeSizeInGB": 30})]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        (info,) = await fleet.lines("job_info")
+        assert f'pool_id="{pool}"' in info
+        assert f'resource_type="{chosen}",payment_type="{payment}"' in info
+
+    run(cloud, steps)
+
+
+def test_a_stage_ends_when_it_says_so(run: Run) -> None:
+    cloud = Cloud()
+    undated = {"Status": "Uploading", "EndTime": START - 50}
+    stages = [stage("Starting", -600, -500), stage("Training", -500, -90), undated, stage("Restarting", -50, None)]
+    cloud.jobs = [job("a", "Restarting", SecondaryStatusTransitions=stages)]
+    cloud.is_of_models = False
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        expected = {"preparing": 100, "running": 410, "recovering": 50}
+        assert _phases(await fleet.lines("job_phase_seconds")) == expected
+
+    run(cloud, steps)
+
+
 def test_unknown_instance_types_are_counted_and_logged_once(run: Run) -> None:
     cloud = Cloud()
     cloud.is_of_models = False
@@ -292,6 +376,10 @@ def test_a_job_with_an_unknown_status_has_its_series(run: Run, word: str) -> Non
             assert await fleet.value(series) == 1
             await asyncio.sleep(3000)
         assert cloud.called("DescribeTrainingJob") == []
+        cloud.jobs.clear()
+        await fleet.runner("jobs").tick()
+        gone = await fleet.value(series)
+        assert gone == (0 if word == "Deleting" else None)
 
     run(cloud, steps)
 

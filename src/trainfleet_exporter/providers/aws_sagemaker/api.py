@@ -47,7 +47,6 @@ def public_endpoint(api: str, region: str, *, fips: bool) -> str:
 
 @cache
 def partitions() -> list[dict[str, Any]]:
-    """What botocore knows of regions, by partition."""
     found: dict[str, Any] = json.loads(files("botocore").joinpath("data", "partitions.json").read_bytes())
     return list(found["partitions"])
 
@@ -126,7 +125,6 @@ class AwsDialect(SignedDialect[Keys]):
         self._headers = self._json_headers if headers is None else headers
 
     def sign(self, call: Call, host: str) -> SignedRequest:
-        """Sign one attempt."""
         keys = self.credential.current()
         keys.remember()
         headers = {"host": host, **self._headers(call)}
@@ -135,7 +133,6 @@ class AwsDialect(SignedDialect[Keys]):
         return SignedRequest(call.method, call.path, signed, call.body, keys.quotable(), proofs)
 
     def meaning(self, answer: HttpAnswer) -> CloudError | None:
-        """Return None for a good response, else its error."""
         return judge(answer)
 
     def _json_headers(self, call: Call) -> Mapping[str, str]:
@@ -239,6 +236,5 @@ class Calls:
         return pages_by_token(read, operation)
 
     async def whole_list(self, operation: str, into: Any, *, deadline: float, **asked: str) -> list[Any]:
-        """Return the rows of all pages."""
         pages = self.pages(operation, {**asked, "MaxResults": PAGE_SIZE}, into, deadline=deadline)
         return [row async for rows in pages for row in rows]

@@ -42,24 +42,11 @@ class Endpoints(Section):
 class Usage(Collector):
     """Utilization of jobs and their pods."""
 
-    foreign_keys = {  # noqa: RUF012 - a class variable of the base
-        "source": "CloudWatch is the only source on this cloud; leave it out",
-        "metrics": "the metrics of this cloud are fixed; leave it out",
-        "profiling": "CloudWatch has no such metrics of jobs; leave it out",
-    }
-
     interval: Duration | None = 120.0
 
 
 class Collectors(Section):
     """Which collectors run, and how often."""
-
-    foreign_keys = {  # noqa: RUF012 - a class variable of the base
-        "jobs_v1": "only Huawei Cloud has a v1 API of jobs; leave it out",
-        "pods": "jobs covers pods on this cloud; leave it out",
-        "pool_usage": "this cloud reports no usage of pools; leave it out",
-        "pool_workloads": "this cloud reports no queues of pools; leave it out",
-    }
 
     job_counts: SlowCollector = SlowCollector()
     """Finished jobs by status. `jobs` counts the live ones."""

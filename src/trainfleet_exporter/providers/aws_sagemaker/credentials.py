@@ -17,7 +17,6 @@ import os
 import re
 import signal
 import subprocess
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
@@ -245,7 +244,6 @@ class _Search(Executor):
             self._turn.set_result(said)
 
     def outcome(self) -> Keys | CloudError:
-        """The keys, or why there are none."""
         try:
             return self._keys()
         except Exception as error:  # noqa: BLE001 - botocore raises anything
@@ -294,7 +292,6 @@ class _Search(Executor):
         return Keys(*parts, None if end is None else end.timestamp(), self._origin)
 
     def _by_chain(self, session: Any, profile: str | None) -> Any:
-        """The first credentials of botocore's chain."""
         env = Environment(os.environ)
         for token in () if profile else ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"):
             env.keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", token)  # botocore passes over a part of a key
@@ -334,7 +331,6 @@ class _Search(Executor):
         raise AccessDenied(f"no credentials found in the environment or in {whose}, and EC2 metadata is switched off")
 
     def _beginning(self, method: str, whose: str, says: Sequence[str]) -> str:
-        """How the error of a link begins."""
         if method == "iam-role":
             return f"no credentials found in the environment or in {whose}, and EC2 metadata has none"
         if method in _FOUND:
@@ -390,9 +386,6 @@ class _Search(Executor):
                     link._popen = self._popen
                 case "assume-role-with-web-identity":
                     link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
-                case "sso":
-                    tokens = link._token_provider
-                    tokens._cache = tokens._token_loader._cache = _TokenCache(_UNWRITTEN, tokens._cache)
                 case "assume-role":  # makes links of its own for the source profile
                     builder = link._profile_provider_builder
                     builder._create_process_provider = partial(
@@ -401,12 +394,29 @@ class _Search(Executor):
         return links
 
     def _popen(self, command: Sequence[str], **_: Any) -> Any:
-        """The place of subprocess.Popen."""
+        """Run a program in the place of subprocess.Popen. It may take as long as a request.
+
+        https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
+        """
         self._http.asks(self._origin)
-        return _run(command, self._config.http.request_timeout)
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        try:  # the user's own profile names the program
+            process = subprocess.Popen(command, start_new_session=True, **given)  # noqa: S603
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
+            raise AccessDenied(f"the program of credential_process: {reason}") from None
+        seconds = self._config.http.request_timeout
+        with process:  # its end closes the pipe, which what the program started may keep open
+            try:
+                written, _errors = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # with its children
+                late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
+                raise RequestTimedOut(f"{late} and was killed") from None
+        return SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
 
     def _send(self, signer: GivenKeys | None, request: Any, event_name: str, **_: Any) -> Any:
-        """Answer a request of a client of botocore."""
         api, operation = event_name.split(".")[1:]
         return self._response(request, self._call(api, operation, request, signer))
 
@@ -503,46 +513,6 @@ def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[Profile
     # One that the environment names may be missing here: its profile may not be needed.
     found = {file: file._replace(is_named=False).read(parse, "an INI file") for file, parse in parsers.items()}
     return list(parsers), [file for file, profiles in found.items() if name in (profiles or ())]
-
-
-def _run(command: Sequence[str], seconds: float) -> Any:
-    """Run a program, and return it as botocore knows it. It may take as long as a request.
-
-    https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
-    """
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the user's own profile names it
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
-        raise AccessDenied(f"the program of credential_process: {reason}") from None
-    with process:  # its end closes the pipe, which what the program started may keep open
-        try:
-            written, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with its children
-            late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
-            raise RequestTimedOut(f"{late} and was killed") from None
-    return SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
-
-
-_UNWRITTEN: dict[str, Any] = {}
-"""SSO tokens that could not be written, for all sessions: each fetch has another."""
-
-
-class _TokenCache(ChainMap[str, Any]):
-    """The unwritten tokens, then the files of tokens."""
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        unwritten, files = self.maps
-        try:
-            files[key] = value
-            unwritten.pop(key, None)
-        except OSError:
-            end = value["expiresAt"]
-            unwritten[key] = value | {"expiresAt": end.isoformat() if isinstance(end, datetime) else end}
 
 
 @cache

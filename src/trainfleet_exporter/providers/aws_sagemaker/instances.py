@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from trainfleet_exporter.model import Accelerator, Accelerators
 from trainfleet_exporter.polling import Poll
 
-_SIZE = re.compile(r"ml\.[a-z0-9-]+\.(?:([0-9]{0,3})x)?large", re.ASCII)
+_SIZE = re.compile(r"ml\.[a-z0-9-]+\.(?:([0-9]{0,3})x)?(large|medium)", re.ASCII)
 _ODD_CPUS = {"ml.c4.8xlarge": 36.0, "ml.t3.medium": 2.0}
 _G = {"xlarge": 1, "2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "16xlarge": 1, "12xlarge": 4, "24xlarge": 4, "48xlarge": 8}
-_GPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
+_FAMILIES: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "p2": ("K80", {"xlarge": 1, "8xlarge": 8, "16xlarge": 16}),
     "p3": ("V100", {"2xlarge": 1, "8xlarge": 4, "16xlarge": 8}),
     "p3dn": ("V100", {"24xlarge": 8}),
@@ -34,22 +34,18 @@ _GPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "gr6": ("L4", {"4xlarge": 1, "8xlarge": 1}),
     "g6e": ("L40S", _G),
     "g7e": ("RTX-PRO-6000", {"2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "12xlarge": 2, "24xlarge": 4, "48xlarge": 8}),
-}
-"""By family: the model of its GPUs, and the number in each size."""
-_NPUS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "trn1": ("Trainium", {"2xlarge": 1, "32xlarge": 16}),
     "trn1n": ("Trainium", {"32xlarge": 16}),
     "trn2": ("Trainium2", {"3xlarge": 1, "48xlarge": 16}),
 }
-"""The same for chips of AWS."""
+"""By family: the model of its accelerators, and the number in each size."""
 _WITHOUT = re.compile(r"ml\.(m|c|r|t|i)[0-9][a-z]*(-flex)?\.[0-9a-z]+", re.ASCII)
 """General machine types without accelerators."""
 
 
 DEVICES: Mapping[str, Accelerators] = {
-    f"ml.{family}.{size}": Accelerators(kind, model, float(count))  # type: ignore[arg-type]
-    for kind, families in (("gpu", _GPUS), ("npu", _NPUS))
-    for family, (model, sizes) in families.items()
+    f"ml.{family}.{size}": Accelerators("npu" if family.startswith("trn") else "gpu", model, float(count))
+    for family, (model, sizes) in _FAMILIES.items()
     for size, count in sizes.items()
 }
 """Accelerators of one instance, by machine type."""
@@ -63,13 +59,16 @@ def accelerators(instance_type: str) -> tuple[Accelerators, ...] | None:
 
 
 def cpu_cores(instance_type: str) -> float | None:
-    """Return the vCPUs of one instance: four for each `xlarge` in its name, two for a `large`. None if unknown."""
+    """Return the vCPUs of one instance: four for each `xlarge` in its name, two for a `large`, one for a `medium`. None
+    if unknown."""
     if instance_type in _ODD_CPUS:
         return _ODD_CPUS[instance_type]
     match = _SIZE.fullmatch(instance_type)
     if match is None:
         return None
-    return 2.0 if match[1] is None else 4.0 * int(match[1] or 1)
+    if match[1] is None:
+        return 2.0 if match[2] == "large" else 1.0
+    return 4.0 * int(match[1] or 1)
 
 
 Group = tuple[str, float | None]
@@ -103,7 +102,6 @@ class UnknownTypes:
         self._logged: set[str] = set()
 
     def count(self, poll: Poll, used: Iterable[str]) -> None:
-        """Count the unknown types among those that jobs, groups or nodes have."""
         unknown = [each for each in used if each and accelerators(each) is None]
         poll.dropped("no_data", len(unknown))
         for instance_type in sorted({*unknown} - self._logged):

@@ -13,6 +13,7 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SecondaryStatusTra
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from itertools import zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -45,8 +46,14 @@ class InstanceGroup(Answer):
     instance_count: float | None = None
 
 
+class InstancePreference(Answer):
+    instance_type: str | None = None
+    training_plan_arns: list[str | None] | None = None
+
+
 class ResourceConfig(InstanceGroup):
     instance_groups: list[InstanceGroup | None] | None = None
+    instance_preferences: list[InstancePreference | None] | None = None
     selected_instance_type: str | None = None
     selected_instance_count: float | None = None
     training_plan_arn: str | None = None
@@ -106,8 +113,9 @@ JOB_STATUS: Mapping[str, Status] = {
     "Completed": Status.SUCCEEDED,
     "Failed": Status.FAILED,
     "Stopped": Status.STOPPED,
+    "Deleting": Status.UNKNOWN,
 }
-"""By TrainingJobStatus. For a job in progress, SecondaryStatus decides. All other words are unknown."""
+"""By TrainingJobStatus. For a job in progress, SecondaryStatus decides. All other words are unknown, too."""
 ENDED = tuple(word for word, status in JOB_STATUS.items() if status in FINISHED)
 PROGRESS: Mapping[str, tuple[Status, Phase]] = {
     "Pending": (Status.QUEUED, "queued"),
@@ -123,7 +131,8 @@ PROGRESS: Mapping[str, tuple[Status, Phase]] = {
     "Interrupted": (Status.RESTARTING, "queued"),
 }
 """By SecondaryStatus of a job in progress: its status, and its phase. A job that stops or has ended is in no phase."""
-STATES = (*((status, word) for word, (status, _) in PROGRESS.items()), (Status.STOPPING, "Stopping"))
+STATES = [(status, word) for word, (status, _) in PROGRESS.items()]
+STATES += [(status, word) for word, status in JOB_STATUS.items() if status not in FINISHED]
 _WAITS = frozenset({"Pending", "Interrupted"})
 """The job waits for capacity."""
 _STARTS = frozenset({"Starting", "LaunchingMLInstances", "PreparingTrainingStack"})
@@ -159,14 +168,13 @@ def hosts(nodes: float | None) -> list[str]:
 
 
 def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
-    """Return the job of a row with these stages so far."""
     name = row.training_job_name or ""
     primary, secondary = row.training_job_status or "", row.secondary_status or ""
     progress, _ = PROGRESS.get(secondary, (Status.UNKNOWN, ""))
     status = progress if primary == IN_PROGRESS else JOB_STATUS.get(primary, Status.UNKNOWN)
     ended, holds = status in FINISHED, _holds(row, status, stages)
     config = row.resource_config or ResourceConfig()
-    used = _instances(config)
+    used, plan = _instances(config), _plan(config)
     asked = () if ended and not holds else used
     parents = (
         ("HyperParameterTuningJob", row.tuning_job_arn),
@@ -183,9 +191,9 @@ def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
         name=name,
         job_type=next((word for word, arn in parents if arn), "TrainingJob"),
         workspace_id=WORKSPACE_ID,
-        pool_id=(config.training_plan_arn or "").rpartition("/")[2],  # the name of the plan
+        pool_id=plan.rpartition("/")[2],  # the name of the plan
         resource_type=",".join(dict.fromkeys(instance_type for instance_type, _ in used if instance_type)),
-        payment_type="TrainingPlan" if config.training_plan_arn else payment,
+        payment_type="TrainingPlan" if plan else payment,
         status=status,
         platform_status=secondary if primary == IN_PROGRESS else primary,
         reason=code(reason),
@@ -231,6 +239,14 @@ def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
     return () if kind is None and count is None else ((kind or "", amount(count)),)
 
 
+def _plan(config: ResourceConfig) -> str:
+    """Return the ARN of a job's training plan: its own, or that of the chosen instance type; empty without one."""
+    for each in readable(config.instance_preferences):
+        if each.training_plan_arns and each.instance_type == config.selected_instance_type:
+            return each.training_plan_arns[0] or ""
+    return config.training_plan_arn or ""
+
+
 def _restarts(row: TrainingJob) -> int | None:
     """Count the runs after the first: how often training began again after another status. None if one is unknown."""
     words = [item.status or "" for item in row.secondary_status_transitions or () if item is not None]
@@ -240,12 +256,15 @@ def _restarts(row: TrainingJob) -> int | None:
 
 
 def stages_of(row: TrainingJob) -> list[Stage]:
-    """Return the stages in order. Each lasts until the next one begins; the last one until its end, if it has one."""
+    """Return the stages in order. Each lasts until its end or the next one, whichever comes first."""
     given = readable(row.secondary_status_transitions)
     found = [(start, item) for item in given if (start := unix_time(item.start_time)) is not None]
     found.sort(key=itemgetter(0))
-    ends = [*(start for start, _ in found[1:]), *(unix_time(item.end_time) for _, item in found[-1:])]
-    return [(item.status or "", start, end) for (start, item), end in zip(found, ends, strict=True)]
+    stages: list[Stage] = []
+    for (start, item), after in zip_longest(found, [start for start, _ in found[1:]]):
+        known = [end for end in (unix_time(item.end_time), after) if end is not None and end >= start]
+        stages.append((item.status or "", start, min(known, default=None)))
+    return stages
 
 
 def _records(stages: Sequence[Stage]) -> Records:
@@ -345,7 +364,6 @@ class Jobs:
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
-        """Read the live jobs, then find out how others ended."""
         await self._fleet.poll_jobs(poll, self._read_live, self._read_ends, _pods)
         self._types.count(poll, ",".join([job.resource_type for job in self._fleet.live.values()]).split(","))
 

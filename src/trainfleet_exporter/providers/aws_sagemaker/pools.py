@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
@@ -69,6 +69,12 @@ class ClusterNode(Answer):
         return NODE_STATUS.get(self.word, PoolStatus.UNKNOWN)
 
 
+class ReservedCapacity(Answer):
+    instance_type: str | None = None
+    total_instance_count: float | None = None
+    status: str | None = None
+
+
 class TrainingPlan(Answer):
     training_plan_arn: str | None = None
     training_plan_name: str | None = None
@@ -77,18 +83,22 @@ class TrainingPlan(Answer):
     end_time: float | None = None
     available_instance_count: float | None = None
     in_use_instance_count: float | None = None
-    reserved_capacity_summaries: list[InstancesOfType | None] | None = None
+    reserved_capacity_summaries: list[ReservedCapacity | None] | None = None
 
     @property
-    def instance_type(self) -> str:
-        """The type of its instances; empty if it has several."""
-        kinds = {part.instance_type or "" for part in self.reserved_capacity_summaries or () if part is not None}
-        return kinds.pop() if len(kinds) == 1 else ""
+    def parts(self) -> list[ReservedCapacity]:
+        """Its reserved capacities; those that are unreadable have no type."""
+        return [part or ReservedCapacity() for part in self.reserved_capacity_summaries or ()]
+
+    @property
+    def instance_types(self) -> set[str]:
+        return {part.instance_type or "" for part in self.parts}
 
 
 Clusters = page_of("ClusterSummaries", Cluster)
 ClusterNodes = page_of("ClusterNodeSummaries", ClusterNode)
 TrainingPlans = page_of("TrainingPlanSummaries", TrainingPlan)
+NO_PLAN = TrainingPlan()
 
 # Words.
 
@@ -133,19 +143,18 @@ _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
 
 
 def group_pool(
-    cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plans: Mapping[str, TrainingPlan]
+    cluster: str, group: ClusterGroup, nodes: Iterable[ClusterNode], plan: TrainingPlan = NO_PLAN
 ) -> tuple[Pool, PoolAmounts] | None:
-    """Translate an instance group, with the nodes of its cluster. `plans` has the training plans by ARN."""
     name = group.instance_group_name
     if not name:
         return None
-    pool_id, used, plan = f"{cluster}/{name}", group_instances(group), plans.get(group.training_plan_arn or "")
+    pool_id, used = f"{cluster}/{name}", group_instances(group)
     statuses = Counter(node.pool_status for node in nodes if node.instance_group_name == name)
     pool = Pool(
         pool_id=pool_id,
         name=pool_id,
         resource_type="HyperPod",
-        parent_pool_id="" if plan is None else plan.training_plan_name or "",
+        parent_pool_id=plan.training_plan_name or "",
         status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
         nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
     )
@@ -158,7 +167,6 @@ def group_pool(
 
 
 def group_instances(group: ClusterGroup) -> list[instances.Group]:
-    """Return the instances of a group by type."""
     details = group.instance_type_details
     if group.instance_type is not None or details is None:
         return [(group.instance_type or "", whole(group.current_count))]
@@ -174,7 +182,8 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
     """
     if not row.training_plan_name:
         return None
-    in_use, kind = whole(row.in_use_instance_count), row.instance_type
+    in_use, kinds = whole(row.in_use_instance_count), row.instance_types
+    kind = next(iter(kinds)) if len(kinds) == 1 else ""
     pool = Pool(
         pool_id=row.training_plan_name,
         name=row.training_plan_name,
@@ -183,7 +192,11 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
         allocated_nodes=in_use,
         empty_nodes=whole(row.available_instance_count),
     )
-    capacity = [(kind, whole(row.total_instance_count))] if row.status == "Active" else []
+    # Parts of one type may follow one another, so that only the plan has their total.
+    parts = [part for part in row.parts if part.status in (None, "Active")]
+    counts = [(part.instance_type or "", part.total_instance_count) for part in parts]
+    groups = counts if len(kinds) > 1 else [(kind, row.total_instance_count)]
+    capacity = [(each, whole(number)) for each, number in groups if row.status == "Active"]
     return pool, PoolAmounts(
         pool_id=pool.pool_id,
         capacity_cpu_cores=instances.total_of(capacity, instances.cpu_cores),
@@ -226,8 +239,8 @@ class Pools:
         self._clusters: Topic[tuple[str, ...]] = Topic("clusters", ())
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
         self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
-        self._plans: dict[str, TrainingPlan] = {}
-        """The shown plans by ARN."""
+        self._plans: dict[str, TrainingPlan] | None = None
+        """The shown plans by ARN; None if they are not known."""
         self._ends: dict[str, dict[str, float | None]] = {}
         """By cluster, the ends of training plans by pool (Unix seconds)."""
 
@@ -248,9 +261,14 @@ class Pools:
             await self._queues["pools"].read_each(poll, names, read, at_once=self._at_once)
             self._clusters.publish(names)
 
+    def pools_expired(self, key: str) -> None:
+        """Forget plans, or those of a cluster, that are not shown any more."""
+        self._ends.pop(key, None)
+        if key == _PLANS:
+            self._plans, self._ends = None, {}
+
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
-        """Read a part for each cluster."""
         names = await self._clusters.get()
         await self._clusters.wait(poll.deadline)  # pools know the ends of the plans that nodes are from
         poll.keep_only(names)
@@ -272,19 +290,18 @@ class Pools:
     async def _names(self, poll: Poll) -> tuple[str, ...]:
         if self._chosen is not None:
             return self._chosen
-        rows = await self._list_if_served("ListClusters", Clusters, poll.deadline, partial(poll.lacks, "clusters"))
+        rows = await self._list_if_served("ListClusters", Clusters, poll, "clusters", poll.deadline)
         named = [None if row is None else row.cluster_name or None for row in rows]
         found, malformed = distinct(poll, named, str)
         return with_unread(found, self._clusters.value, malformed=malformed)
 
     async def _read_plans(self, poll: Poll, part: Part) -> None:
-        lacks = partial(part.lacks, _PLANS)
-        rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part.deadline, lacks)
+        rows = await self._list_if_served("ListTrainingPlans", TrainingPlans, part, _PLANS, part.deadline)
         known = [row for row in rows if row is None or row.status != EXPIRED]
         found = [None if row is None else plan_pool(row) for row in known]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         self._plans = {row.training_plan_arn or "": row for row in known if row is not None and row.training_plan_name}
-        self._types.count(poll, [row.instance_type for row in self._plans.values()])
+        self._types.count(poll, [each for row in self._plans.values() for each in row.instance_types])
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, poll: Poll, part: Part) -> None:
@@ -300,22 +317,28 @@ class Pools:
         groups = [*(cluster.instance_groups or ()), *(cluster.restricted_instance_groups or ())]
         nodes = {row.instance_id: row for row in rows if row is not None and row.instance_id}.values()
         part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
-        found = [None if group is None else group_pool(name, group, nodes, self._plans) for group in groups]
+        found = [None if each is None else group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         ends = self._ends[name] = {}
         for group in [each for each in groups if each is not None]:
-            plan = self._plans.get(group.training_plan_arn or "")
-            ends[f"{name}/{group.instance_group_name}"] = None if plan is None else unix_time(plan.end_time)
+            ends[f"{name}/{group.instance_group_name}"] = unix_time(self._plan_of(group).end_time)
             details = [each for each in group.instance_type_details or () if each is not None]
             self._types.count(poll, [each.instance_type or "" for each in (group, *details)])
         await part.publish([each for pair in shown.values() for each in pair])
+
+    def _plan_of(self, group: ClusterGroup) -> TrainingPlan:
+        """Return a group's plan. If plans are not known, it has only the name in its ARN."""
+        arn = group.training_plan_arn or ""
+        if self._plans is None:
+            return TrainingPlan(training_plan_name=arn.rpartition("/")[2])
+        return self._plans.get(arn) or NO_PLAN
 
     async def _nodes(self, part: Part) -> list[ClusterNode | None]:
         deadline = part.deadline
         return await self._calls.whole_list("ListClusterNodes", ClusterNodes, deadline=deadline, ClusterName=part.key)
 
     async def _list_if_served(
-        self, operation: str, into: Any, deadline: float, lacks: Callable[[CloudError], None]
+        self, operation: str, into: Any, of: Part | Poll, what: str, deadline: float
     ) -> list[Any]:
         """Return a list; an empty one if the region does not serve the operation."""
         try:
@@ -323,5 +346,5 @@ class Pools:
         except RequestRefused as error:
             if not error.code.startswith("UnknownOperation") and error.status != 404:
                 raise
-            lacks(error)
+            of.lacks(what, error)
             return []

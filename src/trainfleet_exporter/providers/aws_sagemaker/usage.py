@@ -20,7 +20,7 @@ from functools import partial
 from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
-from trainfleet_exporter.errors import AccessDenied, CloudError, ServerTrouble
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, ServerTrouble
 from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage
@@ -101,22 +101,22 @@ _LONGEST = 900.0
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _SOURCES = "sources"
 """The key of the part that has the source of each job's usage."""
-_FAILURES: Mapping[str, type[CloudError]] = {"InternalError": ServerTrouble, "Forbidden": AccessDenied}
-"""Errors by StatusCode of a result without points. The next page continues a result with PartialData."""
+_MISSING = "Missing"
+"""In place of the StatusCode of a result that no page has."""
+_FAILURES: Mapping[str, type[CloudError]] = {
+    "InternalError": ServerTrouble,
+    "Forbidden": AccessDenied,
+    **dict.fromkeys(("PartialData", _MISSING), BadAnswer),
+}
+"""Errors by the last StatusCode of a result: further pages may complete it."""
 
 
 class Query(NamedTuple):
-    """One metric of one host."""
-
     metric: Metric
     key: tuple[str, str]
     """The job and the host."""
     parts: float
     """Number of things that the metric sums up."""
-
-
-Point = tuple[float, float | None]
-"""Unix seconds, and percent of one thing (None if it is unusable)."""
 
 
 def _queries(metrics: Iterable[Metric], jobs: Iterable[Job]) -> Iterator[Sequence[Query]]:
@@ -136,25 +136,31 @@ def _queries(metrics: Iterable[Metric], jobs: Iterable[Job]) -> Iterator[Sequenc
 
 async def _read_points(
     calls: Calls, asked: Sequence[Query], start: float, end: float, *, period: int, deadline: float
-) -> AsyncIterator[tuple[Query, Sequence[Point] | CloudError]]:
-    """Yield the points of each query, from a Unix time on and before another, page by page; at last the errors of those
-    that could not be read. A later page may have what an earlier one failed to read.
+) -> AsyncIterator[tuple[Query, Sequence[Reading] | CloudError]]:
+    """Yield the readings of each query, from a Unix time on and before another, page by page and newest first: percent
+    of one thing. At last come the errors of what could not be read, or is missing.
+
+    Queries that may be those of unreadable rows have one reading without a time.
     """
     by_id = {f"m{number}": query for number, query in enumerate(asked)}
     body = {"StartTime": start // _PERIOD * _PERIOD, "EndTime": math.ceil(end), "ScanBy": "TimestampDescending"}
     body["MetricDataQueries"] = [_metric_query(key, query, period) for key, query in by_id.items()]
-    statuses: dict[Query, str] = {}
+    statuses, unreadable = dict.fromkeys(asked, _MISSING), 0
     pages = calls.pages("GetMetricData", body, MetricData, deadline=deadline, no_data=lambda page: not page.rows)
     async for rows in pages:
         for row in rows:
             query = None if row is None else by_id.get(row.id or "")
-            if query is not None:
+            unreadable += query is None
+            if row is not None and query is not None:
                 statuses[query] = row.status_code or ""
                 points = zip(row.timestamps or (), row.values or (), strict=False)
-                yield query, [(at, each and each / query.parts) for at, each in points if at is not None]
+                yield query, [(query.key, at, each and each / query.parts) for at, each in points if at is not None]
         del rows  # to free memory before the next call
+    are_unreadable = list(statuses.values()).count(_MISSING) <= unreadable
     for query, status in statuses.items():
-        if status in _FAILURES:
+        if status == _MISSING and are_unreadable:
+            yield query, [(query.key, math.inf, None)]
+        elif status in _FAILURES:
             yield query, _FAILURES[status]("a metric was not read", operation="GetMetricData", code=status)
 
 
@@ -177,10 +183,10 @@ def past_usage(past: Past, calls: Calls, day: Range, lives: Iterable[Life], deny
         span = asked.span
         for some in _queries([metric], [running[job_id].job for job_id in asked.within]):
             pages = _read_points(calls, some, span.start, span.end, period=asked.step, deadline=deadline)
-            async for query, points in pages:
-                if isinstance(points, CloudError):
-                    raise points
-                yield ((query.key, at, value) for at, value in points)
+            async for _, readings in pages:
+                if isinstance(readings, CloudError):
+                    raise readings
+                yield readings
 
     metrics = [metric for metric in METRICS if exposed(metric.targets, deny)]
     return PastUsage(past, CLOUDWATCH, metrics, owners, read)
@@ -188,7 +194,6 @@ def past_usage(past: Past, calls: Calls, day: Range, lives: Iterable[Life], deny
 
 class Usage:
     def __init__(self, calls: Calls, fleet: Workspaces, deny: Sequence[str]) -> None:
-        """`deny` are the families that are not exposed."""
         self._calls, self._fleet = calls, fleet
         self._targets = {
             metric: {family: metric.targets[family] for family in found}
@@ -202,43 +207,44 @@ class Usage:
 
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
-        """Request all metrics, then show each."""
         await self._fleet.listed.wait(poll.deadline)
         jobs = [job for job in self._fleet.live_jobs() if job.status in _MEASURED]
         self._subjects.keep_only(each for shown in self._shown.values() for each in shown)
-        if not jobs or not self._targets:
-            poll.keep_only(())
-            self._shown.clear()
-            return
-        poll.keep_only([_SOURCES, *(metric.key for metric in self._targets)])
-        found, failed = await self._read(poll, jobs)
-        for metric, targets in self._targets.items():
+        queries = list(_queries(self._targets, jobs))
+        found = await self._read(poll, queries)
+        keys = {metric.key for metric in found}
+        poll.keep_only([_SOURCES, *keys] if keys else ())
+        self._shown = {key: shown for key, shown in self._shown.items() if key in keys}
+        for metric, newest in found.items():
             async with poll.part(metric.key) as part:
-                if metric in failed:
-                    raise failed[metric]
-                newest = found[metric]
+                if isinstance(newest, CloudError):
+                    raise newest
                 part.dropped("no_data", 0 if newest.found or newest.dropped else 1)
-                self._shown[metric.key] = self._subjects.columns(newest.of_families(targets, period=_PERIOD))
+                values = newest.of_families(self._targets[metric], period=_PERIOD)
+                self._shown[metric.key] = self._subjects.columns(values)
                 count(part, newest.dropped)
                 await self._publish(part, self._shown[metric.key])
+        if not keys:
+            return
         async with poll.part(_SOURCES) as part:
             columns = [each for columns in self._shown.values() for each in columns]
             await self._publish(part, columns, partial(usage_sources, source=CLOUDWATCH.name))
 
     def usage_expired(self, key: str) -> None:
-        """Forget a metric whose last good response is too old."""
         self._shown.pop(key, None)
 
     def _begun(self) -> Mapping[str, float]:
         return {job_id: job.created or 0.0 for job_id, job in self._fleet.live.items()}
 
     async def _read(
-        self, poll: Poll, jobs: Iterable[Job]
-    ) -> tuple[dict[Metric, NewestReadings], dict[Metric, CloudError]]:
-        """Return the newest readings by metric, and the first error of each metric that failed."""
+        self, poll: Poll, queries: Sequence[Sequence[Query]]
+    ) -> Mapping[Metric, NewestReadings | CloudError]:
+        """Return the newest readings of each metric that some job has, or the error of one that failed."""
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
-        found = {metric: NewestReadings("pod", self._begun(), now=now, max_age=age) for metric in self._targets}
-        failed: dict[Metric, CloudError] = {}
+        found: dict[Metric, NewestReadings | CloudError] = {
+            metric: NewestReadings("pod", self._begun(), now=now, max_age=age)
+            for metric in dict.fromkeys(query.metric for asked in queries for query in asked)
+        }
         slots = asyncio.Semaphore(self._fleet.at_once)
 
         async def read(asked: Sequence[Query]) -> None:
@@ -246,16 +252,18 @@ class Usage:
             try:
                 async with slots:
                     pages = _read_points(self._calls, asked, since, now, period=_PERIOD, deadline=poll.deadline)
-                    async for query, points in pages:
-                        if isinstance(points, CloudError):
-                            failed.setdefault(query.metric, points)
-                        elif points:
-                            found[query.metric].put(query.key, *max(points, key=itemgetter(0)))
+                    async for query, readings in pages:
+                        newest = found[query.metric]
+                        if isinstance(newest, CloudError):
+                            continue
+                        if not isinstance(readings, CloudError):
+                            newest.take([max(readings, key=itemgetter(1))] if readings else ())
+                        elif query.key not in newest.found:
+                            found[query.metric] = readings
             except CloudError as error:
-                lean = error.with_traceback(None)  # the traceback holds the response
-                failed.update({query.metric: lean for query in asked if query.metric not in failed})
+                found.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response
 
         async with asyncio.TaskGroup() as group:
-            for asked in _queries(self._targets, jobs):
+            for asked in queries:
                 group.create_task(read(asked))
-        return found, failed
+        return found
