@@ -1,9 +1,9 @@
 """The size of each component, and the most that it may have: `python -m tests.architecture.limits` prints the table.
 
-To lower a limit, edit the fourth column of ROWS. Limits are never raised. Lines are those of all files under `src` and
-of the modules elsewhere, with comments, docstrings and blank lines. In other files than modules, a line counts once for
-each 120 characters: code gains nothing by moving into data. Words are counted in docs. Statements are those of the
-syntax tree.
+To lower a limit, edit the fourth column of ROWS. Limits are never raised. Lines are those of all files under `src`, of
+the modules elsewhere and of the data of `deploy/generator`, with comments, docstrings and blank lines. In other files
+than modules, a line counts once for each 120 characters: code gains nothing by moving into data. Words are counted in
+docs. Statements are those of the syntax tree.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ ROWS = (
     Row("simulator", 10_781, 1.685, 9_488, 7_000, ("src/trainfleet_simulator",)),
     Row("conformance kit", 2_745, 1.517, 2_489, 1_800, ("src/trainfleet_conformance",)),
     Row("tests", 71_458, 1.612, 45_136, 38_000, ("tests",)),
-    Row("benchmarks, fuzz, generator", 12_296, 2.163, 10_131, 8_000, ("benchmarks", "fuzz", "deploy/generator")),
+    Row("benchmarks, fuzz, generator", 12_296, 2.163, 8_986, 8_000, ("benchmarks", "fuzz", "deploy/generator")),
     Row("second generator of detection", 0, 0.000, 977, 1_000, ("benchmarks/detection_second",)),
     Row("examples, receiver", 859, 1.742, 812, 859, ("examples", "deploy/__init__", "deploy/compose")),
     Row("docs (words)", 76_854, 0.000, 48_268, 40_000, ("docs",)),
@@ -123,7 +123,8 @@ def files() -> Iterator[str]:
 
 
 def _counts(folder: str, path: Path) -> bool:
-    return folder == "src" or path.suffix == (".md" if folder == "docs" else ".py")
+    is_data = path.suffix == ".yaml" and "generator" in path.parts
+    return folder == "src" or is_data or path.suffix == (".md" if folder == "docs" else ".py")
 
 
 @cache

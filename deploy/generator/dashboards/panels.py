@@ -24,7 +24,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel. Its width is in columns of 24, and its height in rows of 30 pixels."""
+    """A panel without its title. Its width is in columns of 24, and its height in rows of 30 pixels."""
 
     body: Json
     width: int
@@ -45,11 +45,7 @@ class Scale:
 
 
 PLAIN = Scale("text")
-BAD_ABOVE_ZERO = Scale("green", ((1, "red"),))
-IDLE_TO_BUSY = Scale("red", ((0.1, "orange"), (0.4, "yellow"), (0.7, "green")))
-"""For utilization, where low values are bad."""
-ROOM_TO_FULL = Scale("green", ((0.8, "yellow"), (0.95, "red")))
-"""For used shares of a capacity, where high values are bad."""
+_CURRENT: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 STATUS_COLORS = {
     "creating": "light-blue",
     "queued": "yellow",
@@ -70,10 +66,9 @@ def row(title: str) -> Panel:
 
 
 def timeseries(
-    title: str,
-    description: str,
-    unit: str,
-    *queries: Query,
+    queries: Sequence[Query],
+    *,
+    unit: str = "none",
     stacked: bool = False,
     limits: tuple[float, float] | None = None,
     scale: Scale | None = None,
@@ -97,11 +92,7 @@ def timeseries(
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "off" if scale is None else "dashed"},
     }
-    defaults = _defaults(unit, scale or PLAIN, custom=custom, color="palette-classic")
-    low, high = limits or (0, None)
-    defaults["min"] = low
-    if high is not None:
-        defaults["max"] = high
+    defaults = _defaults(unit, scale or PLAIN, custom=custom, color="palette-classic") | _axis(limits)
     options: Json = {
         "legend": {
             "displayMode": "table",
@@ -114,36 +105,13 @@ def timeseries(
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
     overrides = [_colored(name, color) for name, color in (colors or {}).items()]
-    return _panel(
-        "timeseries", title, description, queries, defaults, options=options, size=(width, height), overrides=overrides
-    )
-
-
-def share(title: str, description: str, *queries: Query, **options: Any) -> Panel:
-    """Return a graph of shares of a whole, from 0 to 1; options as in `timeseries`."""
-    return timeseries(title, description, "percentunit", *queries, limits=(0, 1), **options)
-
-
-def counts(title: str, description: str, *queries: Query, **options: Any) -> Panel:
-    """Return a graph of numbers of objects; options as in `timeseries`."""
-    return timeseries(title, description, "short", *queries, **options)
-
-
-def number(title: str, description: str, *queries: Query, **options: Any) -> Panel:
-    """Return a panel with a current number of objects; options as in `stat`."""
-    return stat(title, description, "short", *queries, **options)
-
-
-def money(title: str, description: str, query: Query, **options: Any) -> Panel:
-    """Return a panel with the current amount in each currency; options as in `stat`."""
-    return stat(title, description, "none", query, text="value_and_name", decimals=0, **options)
+    return Panel(_body("timeseries", queries, defaults, options, overrides), width, height)
 
 
 def stat(
-    title: str,
-    description: str,
-    unit: str,
-    *queries: Query,
+    queries: Sequence[Query],
+    *,
+    unit: str = "none",
     scale: Scale = PLAIN,
     words: Words | None = None,
     decimals: int | None = None,
@@ -155,9 +123,11 @@ def stat(
 
     `words` replace values by text and colour. `text` is Grafana's `textMode`.
     """
-    defaults = _defaults(unit, scale, words=words, decimals=decimals)
+    defaults = _defaults(unit, scale, words=words)
+    if decimals is not None:
+        defaults["decimals"] = decimals
     options: Json = {
-        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "reduceOptions": _CURRENT,
         "orientation": "auto",
         "textMode": text,
         "wideLayout": True,
@@ -165,26 +135,22 @@ def stat(
         "graphMode": "none",
         "justifyMode": "auto",
     }
-    return _panel("stat", title, description, queries, defaults, options=options, size=(width, height), instant=True)
+    return Panel(_body("stat", queries, defaults, options, instant=True), width, height)
 
 
 def bars(
-    title: str,
-    description: str,
-    unit: str,
-    *queries: Query,
+    queries: Sequence[Query],
+    *,
+    unit: str = "none",
     scale: Scale = PLAIN,
     limits: tuple[float, float] | None = None,
     width: int = 12,
     height: int = 8,
 ) -> Panel:
     """Return a panel with the current values as horizontal bars."""
-    defaults = _defaults(unit, scale)
-    defaults["min"], high = limits or (0, None)
-    if high is not None:
-        defaults["max"] = high
+    defaults = _defaults(unit, scale) | _axis(limits)
     options: Json = {
-        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "reduceOptions": _CURRENT,
         "orientation": "horizontal",
         "displayMode": "basic",
         "valueMode": "text",
@@ -196,22 +162,12 @@ def bars(
         "sizing": "manual",
         "legend": {"showLegend": False, "displayMode": "list", "placement": "bottom", "calcs": []},
     }
-    return _panel(
-        "bargauge", title, description, queries, defaults, options=options, size=(width, height), instant=True
-    )
+    return Panel(_body("bargauge", queries, defaults, options, instant=True), width, height)
 
 
-def states(
-    title: str,
-    description: str,
-    *queries: Query,
-    words: Words,
-    width: int = 24,
-    height: int = 8,
-) -> Panel:
+def states(queries: Sequence[Query], *, words: Words, width: int = 24, height: int = 8) -> Panel:
     """Return a state timeline: a line of coloured intervals for each series. `words` are text and colour by value."""
-    custom: Json = {"fillOpacity": 75, "lineWidth": 0}
-    defaults = _defaults("none", PLAIN, custom=custom, words=words)
+    defaults = _defaults("none", PLAIN, custom={"fillOpacity": 75, "lineWidth": 0}, words=words)
     options: Json = {
         "mergeValues": True,
         "showValue": "never",
@@ -220,25 +176,20 @@ def states(
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
         "tooltip": {"mode": "single", "sort": "none"},
     }
-    return _panel("state-timeline", title, description, queries, defaults, options=options, size=(width, height))
+    return Panel(_body("state-timeline", queries, defaults, options), width, height)
 
 
-def _panel(
+def _body(
     kind: str,
-    title: str,
-    description: str,
     queries: Sequence[Query],
     defaults: Json,
-    *,
     options: Json,
-    size: tuple[int, int],
     overrides: Sequence[Json] = (),
+    *,
     instant: bool = False,
-) -> Panel:
-    body: Json = {
+) -> Json:
+    return {
         "type": kind,
-        "title": title,
-        "description": description,
         "datasource": DATASOURCE,
         "targets": [
             target(letter, query.expr, query.legend, instant=instant)
@@ -247,7 +198,6 @@ def _panel(
         "fieldConfig": {"defaults": defaults, "overrides": list(overrides)},
         "options": options,
     }
-    return Panel(body, *size)
 
 
 def target(letter: str, expr: str, legend: str = "", *, form: str = "time_series", instant: bool = True) -> Json:
@@ -264,16 +214,14 @@ def target(letter: str, expr: str, legend: str = "", *, form: str = "time_series
     }
 
 
+def _axis(limits: tuple[float, float] | None) -> Json:
+    return {"min": 0} if limits is None else {"min": limits[0], "max": limits[1]}
+
+
 def _defaults(
-    unit: str,
-    scale: Scale,
-    *,
-    custom: Json | None = None,
-    color: str = "thresholds",
-    words: Words | None = None,
-    decimals: int | None = None,
+    unit: str, scale: Scale, *, custom: Json | None = None, color: str = "thresholds", words: Words | None = None
 ) -> Json:
-    defaults: Json = {
+    return {
         "unit": unit,
         "color": {"mode": color},
         "thresholds": scale.json(),
@@ -281,9 +229,6 @@ def _defaults(
         "noValue": "no data",
         "custom": custom or {},
     }
-    if decimals is not None:
-        defaults["decimals"] = decimals
-    return defaults
 
 
 def mapping(words: Words) -> Json:

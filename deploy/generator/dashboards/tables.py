@@ -60,11 +60,9 @@ def _label(text: str) -> tuple[str, Column]:
 
 
 def table(
-    title: str,
-    description: str,
-    labels: str,
     values: Sequence[Column],
     *,
+    labels: str,
     sort: str,
     descending: bool = True,
     width: int = 24,
@@ -82,8 +80,6 @@ def table(
     renamed |= {field: column.name for field, column in zip(fields, values, strict=True) if column.name}
     body: Json = {
         "type": "table",
-        "title": title,
-        "description": description,
         "datasource": DATASOURCE,
         "targets": [target(letter, column.expr, form="table") for letter, column in zip(letters, values, strict=True)],
         "transformations": [

@@ -7,31 +7,40 @@ from deploy.generator.dashboards.panels import DATASOURCE, Json
 _ALL: Json = {"selected": True, "text": ["All"], "value": ["$__all"]}
 
 
-def datasource() -> Json:
-    """Return the variable for the Prometheus data source."""
-    return {
-        "name": "datasource",
-        "label": "Data source",
-        "type": "datasource",
-        "query": "prometheus",
-        "regex": "",
-        "hide": 0,
-        "includeAll": False,
-        "multi": False,
-        "refresh": 1,
-        "options": [],
-        "description": "The Prometheus that scrapes the exporter.",
-    }
+DATASOURCES: Json = {
+    "name": "datasource",
+    "label": "Data source",
+    "type": "datasource",
+    "query": "prometheus",
+    "regex": "",
+    "hide": 0,
+    "includeAll": False,
+    "multi": False,
+    "refresh": 1,
+    "options": [],
+    "description": "The Prometheus that scrapes the exporter.",
+}
+"""The variable for the Prometheus data source."""
 
 
 def choice(
-    name: str, label: str, query: str, description: str, *, regex: str = "", all_value: str = ".*", multi: bool = True
+    name: str,
+    label: str,
+    query: str,
+    description: str,
+    *,
+    named: tuple[str, str] = ("", ""),
+    all_value: str = ".*",
+    multi: bool = True,
 ) -> Json:
     """Return a variable with the values of a query, which runs again when the time range changes.
 
     With `multi`, a user can choose several values. All are chosen at first: queries then contain `all_value`, or every
-    found value if `all_value` is empty.
+    found value if `all_value` is empty. With `named`, the query is a `query_result`: users see the first label and
+    queries get the second.
     """
+    text, value = named
+    regex = f'/{text}="(?<text>[^"]+)|{value}="(?<value>[^"]+)/g' if text else ""
     variable: Json = {
         "name": name,
         "label": label,
@@ -50,11 +59,6 @@ def choice(
         "skipUrlSync": False,
     }
     return {**variable, "current": _ALL} if multi else variable  # otherwise Grafana chooses the first value
-
-
-def named(text: str, value: str) -> str:
-    """Return a regular expression for `query_result` that shows the label `text` and uses the label `value`."""
-    return f'/{text}="(?<text>[^"]+)|{value}="(?<value>[^"]+)/g'
 
 
 PROVIDER = choice(
