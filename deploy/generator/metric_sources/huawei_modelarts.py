@@ -95,9 +95,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pool_allocated_cpu_cores": [f"{_RUNTIME}.allocated.value"],
         "trainfleet_pool_allocated_memory_bytes": [f"{_RUNTIME}.allocated.value"],
         "trainfleet_pool_allocated_accelerators": [f"{_RUNTIME}.allocated.value"],
-        "trainfleet_pool_user_accelerators": [
-            f"{_WORKLOADS}.resourceRequirement, userName and type where status is Running"
-        ],
+        "trainfleet_pool_user_accelerators": [f"{_WORKLOADS}.resourceRequirement, userName, type, status and hostIps"],
         "trainfleet_pool_workloads": ["ModelArts statistics/pools/{pool}/workloads, statistics.items[].status"],
         "trainfleet_node_info": [f"{_NODES}.spec.flavor, status.privateIp"],
         "trainfleet_node_status": [f"{_NODES}.status.phase"],

@@ -152,9 +152,8 @@ class Cloud:
                 rows, start = self.events.get(query["workspaceId"], []), int(query["offset"])
                 return {"events": rows[start : start + int(query["limit"])], "count": len(rows)}
             case "v2", ["pools", pool, "workloads"]:
-                assert query["status"] == "Queue"
                 start, size = int(query["offset"]), int(query["limit"])
-                rows = self.queued.get(pool, [])
+                rows = [row for row in self.queued.get(pool, []) if row.get("status", "Queue") == query["status"]]
                 return {"kind": "WorkloadList", "total": len(rows), "items": rows[start : start + size]}
             case "v2", ["training-quotas"]:
                 return {"quotas": [row for row in self.quotas if row["resource"] == query["resource"]]}

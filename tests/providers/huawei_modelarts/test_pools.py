@@ -197,6 +197,37 @@ def test_a_queue_that_cannot_be_read_leaves_the_counts(run: Run) -> None:
     run(check)
 
 
+def test_workloads_that_start_or_stop_hold_accelerators(run: Run) -> None:
+    def held(uid: str, status: str, cards: object, user: str = "bo", **more: str) -> Row:
+        asked = {"cpu": "1 Cores", "nvidia.com/gpu": cards}
+        row = {"uid": uid, "type": "train", "status": status, "userName": user, "hostIps": "10.0.0.1", **more}
+        return {**row, "resourceRequirement": asked}
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.queued["pool-1"] = [
+            *(held(f"waits {status}", status, "64", hostIps="") for status in ("Queue", "Pending", "Creating")),
+            *(held(f"ended {status}", status, "64") for status in ("Completed", "Failed", "Abnormal", "Terminated")),
+            *(held(status, status, "2 Cards") for status in ("Pending", "Creating", "Terminating")),
+            held("runs", "Running", "1"),
+            held("stops", "Running", 4, "al"),
+            held("stops", "Terminating", 4, "al"),
+            held("notebook", "Running", "8", "al", hostIps="", type="notebook"),
+            held("new service", "Running", 16, type="x-infer"),
+            held("odd", "Running", "many"),
+            {"uid": "bare", "status": "Running"},
+        ]
+        assert await fleet.exporter.poll_once()
+        lines = await fleet.lines("pool_user_accelerators")
+        assert [line.partition("user_name=")[2] for line in sorted(lines)] == [
+            '"al",workload_type="notebook",accelerator="gpu"} 8',
+            '"al",workload_type="training",accelerator="gpu"} 4',
+            '"bo",workload_type="service",accelerator="gpu"} 16',
+            '"bo",workload_type="training",accelerator="gpu"} 7',
+        ]
+
+    run(check, CONFIG + "    collectors: {pool_users: {enabled: true}}\n")
+
+
 @pytest.mark.parametrize("rows", [0, 499, 500, 501])
 def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:

@@ -1,17 +1,14 @@
-"""ModelArts' APIs: their clients, lists that are read until they are complete, and permissions.
+"""ModelArts' APIs: their clients and permissions.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/modelarts_03_0001.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import UNSET, UnsetType
-
-from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import open_identity
@@ -22,9 +19,6 @@ from trainfleet_exporter.providers.transport_factory import open_transport
 from trainfleet_exporter.transport import Call
 
 T = TypeVar("T")
-Rows = list[T | None] | UnsetType | None
-"""The rows of an answer: UNSET where it has none, or something else in their place; a row that is no object is None."""
-NO_ROWS: Any = UNSET
 QUERY = "ListInstantQueryAomPromPost"
 RANGE = "ListRangeQueryAomPromPost"
 NAMES = "ListLabelValuesAomPromGet"
@@ -98,13 +92,6 @@ class Api:
         """Close the connections."""
         await self._key_http.aclose()
         await self._transport.aclose()
-
-
-def rows_of(rows: Rows[T], operation: str) -> Sequence[T | None]:
-    """Return the rows of an answer. BadAnswer if it has none. Null is a list without entries, as Go writes it."""
-    if isinstance(rows, UnsetType):
-        raise BadAnswer("the answer has no items", operation=operation)
-    return rows or []
 
 
 def segment(any_id: str) -> str:

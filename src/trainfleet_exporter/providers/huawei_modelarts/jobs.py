@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Final, TypeAlias
@@ -488,7 +488,7 @@ class Jobs:
         self._api, self._fleet = api, fleet
         self._tasks: dict[str, JobTasks] = {}
         """Those of each live job by its latest row."""
-        self._places: dict[tuple[str, str], Mapping[str, tuple[int, Places]]] = {}
+        self.places: dict[tuple[str, str], Mapping[str, tuple[int, Places]]] = {}
         """By pool, workspace and job, the number of its runs when its tasks were found on nodes, and where."""
         self._window = min(config.job_window, LONGEST_WINDOW)
         self._count_turns = FairQueue()
@@ -548,7 +548,7 @@ class Jobs:
 
     def _details(self, job: Job) -> Iterable[object]:
         known = self._tasks.get(job.job_id)
-        runs, found = self._places.get((job.pool_id, job.workspace_id), {}).get(job.job_id, (0, {}))
+        runs, found = self.places.get((job.pool_id, job.workspace_id), {}).get(job.job_id, (0, {}))
         # Started again since then, it may run on other nodes.
         return () if known is None else details(job.job_id, known, found if runs == known.runs else {})
 
@@ -571,15 +571,7 @@ class Jobs:
                 known = self._fleet.live.get(job_id)
                 if known is not None and known.pool_id == pool_id:  # nodes of two pools may share an address
                     found.setdefault(job_id, (tasks(row).runs, {}))[1].update(places(row, nodes))
-        self._places[pair] = found
-
-    def forget_places(self, pair: tuple[str, str]) -> None:
-        """Show no nodes of these tasks any more."""
-        self._places.pop(pair, None)
-
-    def keep_places(self, pairs: Collection[tuple[str, str]]) -> None:
-        """Forget where the tasks of all other pools and workspaces run."""
-        self._places = {pair: found for pair, found in self._places.items() if pair in pairs}
+        self.places[pair] = found
 
     def _forget_tasks(self) -> None:
         self._tasks = {job_id: tasks for job_id, tasks in self._tasks.items() if job_id in self._fleet.live}

@@ -1,9 +1,6 @@
 """Dedicated pools: what they are and have, their workloads and queues, who holds their accelerators, their nodes.
 
-Cost of a poll: one call for each workspace and one for the amounts of all pools; and for each pool one for its
-workloads, one for each 500 that are queued, one for each 500 that run (`pool_users`), one for each 500 nodes, one for
-its usage. Nodes of tasks: one for each ten nodes of a pool, and workspace with jobs
-in it, about 100 at most. Announced work on nodes: one for each workspace and 100 events, ended ones included.
+docs/collectors.md has the calls of a poll. A search for the nodes of tasks names ten nodes of a pool, in one workspace.
 
 Every field may be absent or null. Amounts are Kubernetes quantities under keys such as `cpu`, `memory` or
 `huawei.com/ascend-1980`; those of workloads have units: `2 Cores`, `6.52 GiB`, `8`.
@@ -16,9 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -26,7 +22,7 @@ from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct, pages_by_token
-from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Subjects, count, publish_fresh
+from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Reading, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
     Accelerator,
@@ -46,7 +42,7 @@ from trainfleet_exporter.model import (
     Status,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.huawei_modelarts.client import NO_ROWS, Api, Rows, rows_of, segment
+from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import NODES_AT_ONCE, Jobs, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
@@ -58,7 +54,20 @@ from trainfleet_exporter.transport.json_fields import unusable
 
 # The answers, with the fields that are read.
 
+T = TypeVar("T")
 Amounts: TypeAlias = dict[str, str | float | None]
+
+
+class Items(Struct, Generic[T], gc=False):
+    """A list. Null has no rows, as Go writes it. A row that is no object is None."""
+
+    items: list[T | None] | UnsetType | None = UNSET
+
+    def rows(self, operation: str) -> list[T | None]:
+        """Return the rows. BadAnswer if there is no list."""
+        if isinstance(self.items, UnsetType):
+            raise BadAnswer("the answer has no items", operation=operation)
+        return self.items or []
 
 
 class PoolLabels(Struct, gc=False):
@@ -89,96 +98,13 @@ NodesOfCondition: TypeAlias = list[FlavorCount | None] | FlavorCount | str | flo
 """The API page and its examples have a list, the SDK one object. Nothing but a list is taken."""
 
 
-class PoolNodes(Struct, gc=False):
-    """The nodes of a pool by their condition. A condition that no node is in is left out."""
-
-    available: NodesOfCondition = None
-    abnormal: NodesOfCondition = None
-    creating: NodesOfCondition = None
-    deleting: NodesOfCondition = None
-
-
 class PoolState(Struct, gc=False):
-    """`parent` and `root` are ids of pools."""
+    """`parent` and `root` are ids of pools. `resources` has nodes by condition, and lacks a condition without nodes."""
 
     phase: str | None = None
-    resources: PoolNodes | None = None
+    resources: dict[str, NodesOfCondition] | None = None
     parent: str | None = None
     root: str | None = None
-
-
-class PoolRow(Struct, gc=False):
-    metadata: Metadata | None = None
-    spec: Spec | None = None
-    status: PoolState | None = None
-
-
-class PoolsAnswer(Struct, gc=False):
-    items: Rows[PoolRow] = NO_ROWS
-
-
-class AmountsTable(Struct, gc=False):
-    value: Amounts | None = None
-
-
-class PoolTable(Struct, gc=False):
-    capacity: AmountsTable | None = None
-    allocated: AmountsTable | None = None
-
-
-class RuntimeRow(Struct, gc=False):
-    """What a pool has, and what of it is allocated."""
-
-    metadata: Metadata | None = None
-    table: PoolTable | None = None
-
-
-class RuntimeAnswer(Struct, gc=False):
-    items: Rows[RuntimeRow] = NO_ROWS
-
-
-class WorkloadCounts(Struct, gc=False):
-    """The workloads of one type by status. A status that is left out has none."""
-
-    type: str | None = None
-    status: dict[str, float | None] | None = None
-
-
-class WorkloadStatistics(Struct, gc=False):
-    """The workloads of a pool, by type; one that is left out has none."""
-
-    items: Rows[WorkloadCounts] = NO_ROWS
-
-
-class StatisticsAnswer(Struct, gc=False):
-    """The table of the API page calls it `statics`, the example `statistics`."""
-
-    statistics: WorkloadStatistics | None = None
-    statics: WorkloadStatistics | None = None
-
-
-class WorkloadRow(Struct, gc=False, rename="camel"):
-    """A position of -1 is none."""
-
-    uid: str | None = None
-    name: str | None = None
-    job_uuid: str | None = field(name="jobUUID", default=None)
-    type: str | None = None
-    user_name: str | None = None
-    pending_position: float | None = None
-    resource_requirement: Amounts | None = None
-
-    @property
-    def id(self) -> str:
-        """What distinguishes it from others; empty without any of its names."""
-        return self.uid or self.name or self.job_uuid or ""
-
-
-class WorkloadsPage(Struct, gc=False):
-    """Whether `total` is there is contradicted."""
-
-    total: float | None = None
-    items: Rows[WorkloadRow] = NO_ROWS
 
 
 class NodeState(Struct, gc=False, rename="camel"):
@@ -190,10 +116,16 @@ class NodeState(Struct, gc=False, rename="camel"):
     available_resources: Amounts | None = None
 
 
-class NodeRow(Struct, gc=False):
+class Object(Struct, Generic[T], gc=False):
+    """A pool or a node."""
+
     metadata: Metadata | None = None
     spec: Spec | None = None
-    status: NodeState | None = None
+    status: T | None = None
+
+
+PoolRow: TypeAlias = Object[PoolState]
+NodeRow: TypeAlias = Object[NodeState]
 
 
 class NodesMetadata(Struct, gc=False):
@@ -202,9 +134,57 @@ class NodesMetadata(Struct, gc=False):
     next_page: str | None = field(name="continue", default=None)
 
 
-class NodesPage(Struct, gc=False):
+class NodesPage(Items[NodeRow], gc=False):
     metadata: NodesMetadata | None = None
-    items: Rows[NodeRow] = NO_ROWS
+
+
+class AmountsTable(Struct, gc=False):
+    value: Amounts | None = None
+
+
+class RuntimeRow(Struct, gc=False):
+    """The amounts of a pool, by `capacity` and `allocated`."""
+
+    metadata: Metadata | None = None
+    table: dict[str, AmountsTable | None] | None = None
+
+
+class WorkloadCounts(Struct, gc=False):
+    """The workloads of one type by status. A status that is left out has none."""
+
+    type: str | None = None
+    status: Mapping[str, float | None] | None = None
+
+
+class StatisticsAnswer(Struct, gc=False):
+    """The workloads of a pool; a type that is left out has none. The table of the API page calls them `statics`."""
+
+    statistics: Items[WorkloadCounts] | None = None
+    statics: Items[WorkloadCounts] | None = None
+
+
+class WorkloadRow(Struct, gc=False, rename="camel"):
+    """A position of -1 is none. `host_ips` are the addresses of its nodes, with commas between them."""
+
+    uid: str | None = None
+    name: str | None = None
+    job_uuid: str | None = field(name="jobUUID", default=None)
+    type: str | None = None
+    user_name: str | None = None
+    host_ips: str | None = None
+    pending_position: float | None = None
+    resource_requirement: Amounts | None = None
+
+    @property
+    def id(self) -> str:
+        """What distinguishes it from others; empty without any of its names."""
+        return self.uid or self.name or self.job_uuid or ""
+
+
+class WorkloadsPage(Items[WorkloadRow], gc=False):
+    """Whether `total` is there is contradicted."""
+
+    total: float | None = None
 
 
 class EventRow(Struct, gc=False, rename="camel"):
@@ -242,11 +222,6 @@ class MonitorPoint(Struct, gc=False):
     unit: str | None = None
     statistics: list[MonitorValue] | None = None
 
-    @property
-    def average(self) -> str | float | None:
-        """None if the point has none."""
-        return next((row.value for row in self.statistics or () if row.statistic == "average"), None)
-
 
 class MonitorMetric(Struct, gc=False, rename="camel"):
     metric: MonitorName | None = None
@@ -257,9 +232,7 @@ class PoolMonitor(Struct, gc=False):
     metrics: list[MonitorMetric] | UnsetType | None = UNSET
 
 
-NO_STATE: Final = PoolState()
-NO_TABLE: Final = PoolTable()
-NO_NODE: Final = NodeState()
+NO_AMOUNTS: Final = AmountsTable()
 
 # Words.
 
@@ -275,6 +248,10 @@ WORKLOAD_STATUS = {
     "Terminated": Status.STOPPED,
 }
 WORKLOAD_TYPES = ("train", "infer", "notebook")
+HOLDING = ("Creating", "Pending", "Running", "Terminating")
+"""The statuses in which a workload may hold accelerators, in the order that it goes through them."""
+MAY_WAIT = ("Creating", "Pending")
+"""Those in which it holds some if it has nodes, and else waits for them."""
 KINDS = {"train": "training", "notebook": "notebook", "infer": "service", "x-infer": "service"}
 CONDITIONS: Sequence[NodeCondition] = ("available", "abnormal", "creating", "deleting")
 MAINTENANCE_STATE = {
@@ -301,26 +278,26 @@ _UNIT = re.compile(r"(?<=[0-9])\s*(?:cores?|cards?|units?)\s*\Z", re.ASCII | re.
 # From answers to the model.
 
 
-def pool(row: PoolRow) -> Pool | None:
+def pool(row: PoolRow | None) -> Pool | None:
     """A row of the pools' list; None without an id."""
-    metadata, state = row.metadata, row.status or NO_STATE
-    if metadata is None or not metadata.name:
+    if row is None or row.metadata is None or not row.metadata.name:
         return None
+    metadata, state = row.metadata, row.status or PoolState()
     root = state.root or ""
     return Pool(
-        pool_id=metadata.name,
+        pool_id=row.metadata.name,
         name=(metadata.labels and metadata.labels.name) or "",
         resource_type=(row.spec and row.spec.type) or "",
         parent_pool_id=state.parent or (root if root != metadata.name else ""),
         status=POOL_STATUS.get(state.phase or "", PoolStatus.UNKNOWN),
-        nodes=tuple(_node_counts(state.resources)) if state.resources else (),
+        nodes=() if state.resources is None else tuple(_node_counts(state.resources)),
     )
 
 
-def _node_counts(nodes: PoolNodes) -> Iterator[NodeCount]:
+def _node_counts(nodes: Mapping[str, NodesOfCondition]) -> Iterator[NodeCount]:
     """The conditions of which every flavor's count can be read. `available` nodes are healthy ones, not free ones."""
     for condition in CONDITIONS:
-        flavors = getattr(nodes, condition) or []  # a condition that is absent in a given answer has no nodes
+        flavors = nodes.get(condition) or []
         if isinstance(flavors, list):
             counts = [None if flavor is None else whole(flavor.count) for flavor in flavors]
             known = [count for count in counts if count is not None]
@@ -328,13 +305,13 @@ def _node_counts(nodes: PoolNodes) -> Iterator[NodeCount]:
                 yield NodeCount(condition, sum(known))
 
 
-def pool_amounts(row: RuntimeRow) -> PoolAmounts | None:
+def pool_amounts(row: RuntimeRow | None) -> PoolAmounts | None:
     """What a pool has, and what of it is allocated; None without an id."""
-    if row.metadata is None or not row.metadata.name:
+    if row is None or row.metadata is None or not row.metadata.name:
         return None
-    table = row.table or NO_TABLE
-    capacity = (table.capacity and table.capacity.value) or {}
-    allocated = (table.allocated and table.allocated.value) or {}
+    capacity, allocated = (
+        ((row.table or {}).get(word) or NO_AMOUNTS).value or {} for word in ("capacity", "allocated")
+    )
     return PoolAmounts(
         pool_id=row.metadata.name,
         capacity_cpu_cores=quantity(capacity.get("cpu")),
@@ -355,101 +332,11 @@ def devices(amounts: Amounts) -> tuple[Accelerators, ...]:
     )
 
 
-def workloads(pool_id: str, answer: StatisticsAnswer) -> tuple[list[PoolWorkloads], Counter[str]]:
-    """The workload statistics of a pool, and what was dropped, by reason. BadAnswer if the answer has none at all.
-
-    Types and states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it
-    is not even known of what, neither are the zeros.
-    """
-    given = answer.statistics or answer.statics
-    if given is None or isinstance(given.items, UnsetType):
-        raise BadAnswer("the answer has no statistics", operation="ShowWorkloadStatistics")
-    dropped, counts = Counter[str](), dict[tuple[str, str], int | None]()
-    seen, zeros_are_known = set[str](), True
-    for item in given.items or ():
-        if item is None or not item.type or item.status is None:
-            dropped["malformed"] += 1
-            zeros_are_known = False
-        elif item.type in seen:
-            dropped["duplicate"] += 1
-        else:
-            seen.add(item.type)
-            for word, value in (dict.fromkeys(WORKLOAD_STATUS, 0.0) | item.status).items():
-                count = counts[item.type, word] = whole(value)
-                dropped["malformed"] += count is None
-    if zeros_are_known:
-        counts = {**dict.fromkeys(product(WORKLOAD_TYPES, WORKLOAD_STATUS), 0), **counts}
-    rows = [
-        PoolWorkloads(pool_id, kind, WORKLOAD_STATUS.get(word, Status.UNKNOWN), word, count)
-        for (kind, word), count in counts.items()
-        if count is not None
-    ]
-    return rows, dropped
-
-
-def queue_places(rows: Iterable[WorkloadRow], jobs: Collection[str]) -> list[QueuePlace]:
-    """The places of `jobs` in a pool's queue, given all of its rows.
-
-    Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
-    """
-    given = [(row.job_uuid or "", whole(row.pending_position)) for row in rows]  # -1, "none", is no whole number
-    places = {job_id: position for job_id, position in given if job_id and position is not None}
-    first = min((position for _, position in given if position is not None), default=1)
-    return [QueuePlace(job_id, position + (first == 0)) for job_id, position in places.items() if job_id in jobs]
-
-
-def pool_queue(
-    pool_id: str, rows: Collection[WorkloadRow], kinds: Collection[Accelerator], *, unreadable: int = 0
-) -> PoolQueue:
-    """Return the sum of the requests in a pool's queue; 0 for `kinds` of the pool that no row requests.
-
-    If one row's amount of a kind cannot be read, that kind is left out, because the sum would be too low. All kinds are
-    left out if a row has no request, or if rows were `unreadable` as a whole.
-    """
-    if unreadable or not all(row.resource_requirement for row in rows):
-        return PoolQueue(pool_id, ())
-    counts: dict[Accelerator, float] = dict.fromkeys(sorted(kinds), 0.0)
-    unknown: set[Accelerator] = set()
-    for row in rows:
-        for kind, units in _requests(row):
-            if units is None:
-                unknown.add(kind)
-            else:
-                counts[kind] = counts.get(kind, 0.0) + units
-    return PoolQueue(pool_id, tuple(Accelerators(kind, "", counts[kind]) for kind in counts if kind not in unknown))
-
-
-def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
-    """Return the number of accelerators of a pool that each user holds, by type of workload, from the running
-    workloads.
-
-    The rows have names of users, but no user ids. A row with unreadable amounts adds nothing, and counts as malformed.
-    """
-    held: defaultdict[tuple[str, str, Accelerator], float] = defaultdict(float)
-    for row in rows:
-        if not row.resource_requirement:
-            unusable(row.resource_requirement, "no_data")
-        for kind, units in _requests(row):
-            held[row.user_name or "", KINDS.get(row.type or "", row.type or ""), kind] += units or 0.0
-    found: defaultdict[tuple[str, str], list[Accelerators]] = defaultdict(list)
-    for (user, work, kind), total in held.items():
-        if total:
-            found[user, work].append(Accelerators(kind, "", total))
-    return [PoolUser(pool_id, "", user, work, tuple(counts)) for (user, work), counts in found.items()]
-
-
-def _requests(row: WorkloadRow) -> Iterator[tuple[Accelerator, float | None]]:
-    """The requested accelerators of a workload: `16`, `"16"`, `"2 Cards"`; None if the amount cannot be read."""
-    for key, given in (row.resource_requirement or {}).items():
-        if (kind := accelerator_kind(key)) is not None:
-            yield kind, quantity(_UNIT.sub("", given)) if isinstance(given, str) else amount(given)
-
-
-def node(pool_id: str, row: NodeRow) -> Node | None:
+def node(pool_id: str, row: NodeRow | None) -> Node | None:
     """A row of a pool's nodes; None without a name. What is not available is allocated."""
-    if row.metadata is None or not row.metadata.name:
+    if row is None or row.metadata is None or not row.metadata.name:
         return None
-    state = row.status or NO_NODE
+    state = row.status or NodeState()
     capacity, free = state.resources or {}, state.available_resources or {}
     cpu, memory, cards = quantity(capacity.get("cpu")), quantity(capacity.get("memory")), devices(capacity)
     taken = [(card, _taken(card.count, free.get(card.model))) for card in cards]
@@ -475,17 +362,96 @@ def _taken(capacity: float | None, free: str | float | None) -> float | None:
     return None if capacity is None or left is None else max(0.0, capacity - left)
 
 
+def workloads(pool_id: str, answer: StatisticsAnswer) -> tuple[list[PoolWorkloads], Counter[str]]:
+    """The workload statistics of a pool, and what was dropped, by reason. BadAnswer if the answer has none at all.
+
+    Types and states that are left out of a given answer are 0. A count that cannot be read is not shown, and where it
+    is not even known of what, neither are the zeros.
+    """
+    given: Items[WorkloadCounts] = answer.statistics or answer.statics or Items()
+    dropped, by_type, rows = Counter[str](), dict[str, Mapping[str, float | None]](), []
+    for item in given.rows("ShowWorkloadStatistics"):
+        if item is None or not item.type or item.status is None:
+            dropped["malformed"] += 1
+        elif item.type in by_type:
+            dropped["duplicate"] += 1
+        else:
+            by_type[item.type] = item.status
+    if not dropped["malformed"]:
+        by_type = {**{kind: {} for kind in WORKLOAD_TYPES}, **by_type}
+    for kind, by_status in by_type.items():
+        for word, value in {**dict.fromkeys(WORKLOAD_STATUS, 0.0), **by_status}.items():
+            if (found := whole(value)) is None:
+                dropped["malformed"] += 1
+            else:
+                rows.append(PoolWorkloads(pool_id, kind, WORKLOAD_STATUS.get(word, Status.UNKNOWN), word, found))
+    return rows, dropped
+
+
+def queue_places(rows: Iterable[WorkloadRow], jobs: Collection[str]) -> list[QueuePlace]:
+    """The places of `jobs` in a pool's queue, given all of its rows.
+
+    Whether the first is 0 or 1 is documented nowhere: it is taken for 1, unless some row has a 0.
+    """
+    given = [(row.job_uuid or "", whole(row.pending_position)) for row in rows]  # -1, "none", is no whole number
+    places = {job_id: position for job_id, position in given if job_id and position is not None}
+    first = min((position for _, position in given if position is not None), default=1)
+    return [QueuePlace(job_id, position + (first == 0)) for job_id, position in places.items() if job_id in jobs]
+
+
+def pool_queue(
+    pool_id: str, rows: Collection[WorkloadRow], kinds: Collection[Accelerator], *, unreadable: int = 0
+) -> PoolQueue:
+    """Return the sum of the requests in a pool's queue; 0 for `kinds` of the pool that no row requests.
+
+    If one row's amount of a kind cannot be read, that kind is left out, because the sum would be too low. All kinds are
+    left out if a row has no request, or if rows were `unreadable` as a whole.
+    """
+    if unreadable or not all(row.resource_requirement for row in rows):
+        return PoolQueue(pool_id, ())
+    sums: dict[Accelerator, float | None] = dict.fromkeys(sorted(kinds), 0.0)
+    for kind, units in (request for row in rows for request in _requests(row)):
+        known = sums.get(kind, 0.0)
+        sums[kind] = None if known is None or units is None else known + units
+    return PoolQueue(pool_id, tuple(Accelerators(kind, "", total) for kind, total in sums.items() if total is not None))
+
+
+def users(pool_id: str, rows: Iterable[WorkloadRow]) -> list[PoolUser]:
+    """Return the number of accelerators of a pool that each user holds, by type of workload.
+
+    The rows have names of users, but no user ids. A row with unreadable amounts adds nothing, and counts as malformed.
+    """
+    held: defaultdict[tuple[str, str, Accelerator], float] = defaultdict(float)
+    for row in rows:
+        if not row.resource_requirement:
+            unusable(row.resource_requirement, "no_data")
+        for kind, units in _requests(row):
+            held[row.user_name or "", KINDS.get(row.type or "", row.type or ""), kind] += units or 0.0
+    return [
+        PoolUser(pool_id, "", user, work, (Accelerators(kind, "", total),))
+        for (user, work, kind), total in held.items()
+        if total
+    ]
+
+
+def _requests(row: WorkloadRow) -> Iterator[tuple[Accelerator, float | None]]:
+    """The requested accelerators of a workload: `16`, `"16"`, `"2 Cards"`; None if the amount cannot be read."""
+    for key, given in (row.resource_requirement or {}).items():
+        if (kind := accelerator_kind(key)) is not None:
+            yield kind, quantity(_UNIT.sub("", given)) if isinstance(given, str) else amount(given)
+
+
 def maintenance(row: EventRow) -> NodeMaintenance | None:
-    """Announced work on a node; None if it has ended or has no id.
+    """Announced work on a node; None if it has ended.
 
     Work without a planned time begins when it starts, or else when it was announced.
     """
-    if not row.id or row.state in MAINTENANCE_ENDED:
+    if row.state in MAINTENANCE_ENDED:
         return None
     return NodeMaintenance(
         pool_id=row.pool_name or "",
         node_name=row.node_name or "",
-        event_id=row.id,
+        event_id=row.id or "",
         kind=checked_code(row.type),
         state=MAINTENANCE_STATE.get(row.state or "", MaintenanceState.UNKNOWN),
         begins=next(filter(None, map(utc_time, (row.not_before, row.start_time, row.publish_time))), None),
@@ -500,32 +466,28 @@ def columns_of(
         raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
     found: dict[str, NewestReadings] = {}
     for item in answer.metrics or ():
-        metric = (item.metric and item.metric.metric_name) or ""
-        if metric not in MONITORED:
-            dropped["malformed"] += not metric
-            continue
-        usable = []
-        for point in item.data_points or ():
-            at, value = unix_time(point.timestamp, per_second=1000), number(point.average)
-            dropped["malformed"] += at is None or point.average is None
-            if at is not None and value is not None:
-                usable.append((at, value, point.unit))
-        if not usable:
-            continue
-        at, value, unit = max(usable, key=lambda each: each[0])
-        if unit != MONITORED[metric][1]:
-            dropped["malformed"] += 1
-            continue
-        if metric not in found:
-            kind, begun = kind_of(metric), {pool_id: 0.0}
-            found[metric] = NewestReadings("pool", begun, now=now, max_age=max_age, once=True, accelerator=kind)
-        found[metric].put((pool_id,), at, value)  # the same metric may come again, of another cluster
+        name = (item.metric and item.metric.metric_name) or ""
+        dropped["malformed"] += not name
+        if name in MONITORED:
+            new = NewestReadings("pool", {pool_id: 0.0}, now=now, max_age=max_age, accelerator=kind_of(name))
+            found.setdefault(name, new).take(_points(item, pool_id, MONITORED[name][1], dropped))
     columns: list[FamilyReadings] = []
-    for metric, readings in found.items():
-        family, unit = MONITORED[metric]
+    for name, readings in found.items():
+        family, unit = MONITORED[name]
         columns += readings.of_families({family: UNITS[unit]}, period=0)
         dropped.update(readings.dropped)
     return columns
+
+
+def _points(item: MonitorMetric, pool_id: str, unit: str, dropped: Counter[str]) -> Iterator[Reading]:
+    for point in item.data_points or ():
+        at = unix_time(point.timestamp, per_second=1000)
+        average = next((row.value for row in point.statistics or () if row.statistic == "average"), None)
+        value = number(average)
+        if at is None or average is None or (value is not None and point.unit != unit):
+            dropped["malformed"] += 1
+        elif value is not None:
+            yield (pool_id,), at, value
 
 
 # The collectors.
@@ -543,43 +505,40 @@ _MOST_SEARCHES = 100
 """For the nodes of tasks, in one poll. More are made in turn: jobs stay on their nodes unless they start again."""
 
 
-class Owned:
-    """What each workspace lists, so that each thing is shown by one of them: the first that listed it."""
+class Lists(Generic[T]):
+    """Lists of workspaces, each a part. A thing that several of them list is shown with the first one."""
 
-    def __init__(self) -> None:
+    def __init__(self, id_of: Callable[[T], str]) -> None:
         self.ids: dict[str, tuple[str, ...]] = {}
         """By workspace, of the latest list that could be read."""
-        self._stale: set[str] = set()
+        self.expired: set[str] = set()
         """Workspaces whose last good list was kept long enough: others may show what is in it."""
+        self._id_of = id_of
 
     def keep_only(self, workspace_ids: Collection[str]) -> None:
         """Forget other workspaces."""
         self.ids = {key: ids for key, ids in self.ids.items() if key in workspace_ids}
 
-    def expired(self, workspace_id: str) -> None:
-        """Let other workspaces show what this one lists."""
-        self._stale.add(workspace_id)
-
-    def elsewhere(self, workspace_id: str) -> set[str]:
-        """Return the ids that other workspaces show. No await may follow until `own`."""
-        return {one for key in self.ids.keys() - {workspace_id} - self._stale for one in self.ids[key]}
-
-    def own(self, workspace_id: str, ids: Iterable[str], *, malformed: int = 0) -> None:
-        """Note a list. As many known ids stay as there were malformed rows, which may be about them."""
-        self._stale.discard(workspace_id)
-        self.ids[workspace_id] = with_unread(ids, self.ids.get(workspace_id, ()), malformed=malformed)
+    async def publish(self, part: Part, rows: Iterable[T | None]) -> None:
+        """Show what no other workspace shows. Known ids stay in the list that malformed rows (None) may be about."""
+        others = {one for key in self.ids.keys() - {part.key} - self.expired for one in self.ids[key]}
+        found, malformed = distinct(part, rows, self._id_of, others)
+        self.expired.discard(part.key)
+        self.ids[part.key] = with_unread(found, self.ids.get(part.key, ()), malformed=malformed)
+        await part.publish(list(found.values()))
 
 
 class Pools:
-    """The collectors of pools. `listed` has the kinds of accelerators of each pool, by its id."""
+    """The collectors of pools. `listed` are the ids of pools."""
 
     def __init__(self, api: Api, config: HuaweiModelArtsConfig, fleet: Workspaces, jobs: Jobs) -> None:
-        self.listed: Topic[Mapping[str, frozenset[Accelerator]]] = Topic("pools", {})
+        self.listed: Topic[tuple[str, ...]] = Topic("pools", ())
         self._api, self._fleet, self._jobs = api, fleet, jobs
         self._has_jobs = config.collectors.jobs.enabled
         self._turns: defaultdict[str, FairQueue] = defaultdict(FairQueue)
-        self._pools, self._events = Owned(), Owned()
-        self._kinds: Mapping[str, frozenset[Accelerator]] = {}
+        self._pools, self._events = Lists[Pool](attrgetter("pool_id")), Lists[NodeMaintenance](attrgetter("event_id"))
+        self._kinds: Mapping[str, Collection[Accelerator]] = {}
+        """By pool, the kinds of its accelerators."""
         self._queued: dict[str, int] = {}
         """By pool, how many workloads its latest counts have in the queue."""
         self._nodes: dict[str, dict[str, str]] = {}
@@ -600,36 +559,33 @@ class Pools:
                 is_known = bool(read) or not workspace_ids
                 await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
             finally:
-                ids = [pool_id for ids in self._pools.ids.values() for pool_id in ids]
-                self.listed.publish({key: self._kinds.get(key, frozenset()) for key in ids}, known=is_known)
+                self.listed.publish(self._ids(), known=is_known)
 
     def pools_expired(self, key: str) -> None:
         """Its pools are polled still, and may have moved to another workspace."""
-        self._pools.expired(key)
+        self._pools.expired.add(key)
+
+    def _ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(pool_id for ids in self._pools.ids.values() for pool_id in ids))
 
     async def _read_pools(self, part: Part) -> None:
         query = {"workspaceId": part.key, "status": "created"}
-        answer = await self._api.get("ListPools", "pools", PoolsAnswer, query, deadline=part.deadline, limits=PAGE)
-        rows = [None if row is None else pool(row) for row in rows_of(answer.items, "ListPools")]
-        found, malformed = distinct(part, rows, attrgetter("pool_id"), self._pools.elsewhere(part.key))
-        self._pools.own(part.key, found, malformed=malformed)
-        await part.publish(list(found.values()))
+        answer = await self._api.get("ListPools", "pools", Items[PoolRow], query, deadline=part.deadline, limits=PAGE)
+        await self._pools.publish(part, map(pool, answer.rows("ListPools")))
 
     async def _read_amounts(self, part: Part) -> None:
         operation, path = "ShowPoolRuntimeMetrics", "metrics/runtime/pools"
-        answer = await self._api.get(operation, path, RuntimeAnswer, deadline=part.deadline, limits=PAGE)
-        rows = [None if row is None else pool_amounts(row) for row in rows_of(answer.items, operation)]
-        listed = {pool_id for ids in self._pools.ids.values() for pool_id in ids}
-        shown = [row for row in rows if row is None or row.pool_id in listed]
-        part.dropped("unlisted", len(rows) - len(shown))
-        found, _ = distinct(part, shown, attrgetter("pool_id"))
-        self._kinds = {key: frozenset(item.kind for item in row.capacity_accelerators) for key, row in found.items()}
-        await part.publish(list(found.values()))
+        answer = await self._api.get(operation, path, Items[RuntimeRow], deadline=part.deadline, limits=PAGE)
+        found, _ = distinct(part, map(pool_amounts, answer.rows(operation)), lambda each: each.pool_id)
+        shown = {pool_id: found[pool_id] for pool_id in self._ids() if pool_id in found}
+        part.dropped("unlisted", len(found) - len(shown))
+        self._kinds = {key: {item.kind for item in row.capacity_accelerators} for key, row in shown.items()}
+        await part.publish(list(shown.values()))
 
     @collector("pool_workloads")
     async def pool_workloads(self, poll: Poll) -> None:
         """Two parts for each pool: its counts; then its queue with the places of jobs, if something is queued."""
-        pool_ids = list(await self.listed.get())
+        pool_ids = await self.listed.get()
         poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
         self._queued.clear()
         await self._read_each(poll, "pool_workloads", pool_ids, unless_deleted(self._read_counts))
@@ -652,7 +608,7 @@ class Pools:
         listing: Listing[WorkloadRow] = Listing({})
         if self._queued[pool_id]:
             listing = await self._workloads(pool_id, "Queue", part)
-        rows, kinds = listing.rows.values(), self.listed.value.get(pool_id, ())
+        rows, kinds = listing.rows.values(), self._kinds.get(pool_id, ())
         # The physical pool may also list a logical pool's workloads: each pool shows the positions of its own jobs.
         own = {job.job_id for job in self._fleet.live.values() if job.pool_id == pool_id}
         queue = pool_queue(pool_id, rows, kinds, unreadable=listing.malformed)
@@ -660,11 +616,14 @@ class Pools:
 
     @collector("pool_users")
     async def pool_users(self, poll: Poll) -> None:
-        """A part for each pool: what runs in it, training jobs, notebooks and services."""
+        """A part for each pool: what runs in it, starts or stops, of training jobs, notebooks and services."""
 
         async def read(part: Part) -> None:
-            listing = await self._workloads(part.key, "Running", part)
-            await part.publish(users(part.key, listing.rows.values()))
+            found: dict[str, WorkloadRow] = {}
+            for status in HOLDING:  # a workload that changes between two calls is in both lists: the later one counts
+                rows = (await self._workloads(part.key, status, part)).rows
+                found |= {key: row for key, row in rows.items() if row.host_ips or status not in MAY_WAIT}
+            await part.publish(users(part.key, found.values()))
 
         await self._read_each_pool(poll, "pool_users", read)
 
@@ -676,7 +635,7 @@ class Pools:
             query = {"status": status, "sort": "create_time", "ascend": "true"}
             query |= {"offset": str(offset), "limit": str(POOL_PAGE)}
             page = await self._api.get(operation, path, WorkloadsPage, query, deadline=part.deadline, limits=PAGE)
-            rows, total = rows_of(page.items, operation), whole(page.total)
+            rows, total = page.rows(operation), whole(page.total)
             return Page(offset + len(rows) + (len(rows) >= POOL_PAGE) if total is None else total, rows)
 
         listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
@@ -687,14 +646,14 @@ class Pools:
     async def nodes(self, poll: Poll) -> None:
         """A part for each pool; then one for each pool and workspace that has jobs in it, to find the nodes of its
         tasks."""
-        pool_ids = list(await self.listed.get())
+        pool_ids = await self.listed.get()
         poll.keep_only([*pool_ids, *self._placed])
         self._nodes = {pool_id: nodes for pool_id, nodes in self._nodes.items() if pool_id in pool_ids}
         await self._read_each(poll, "nodes", pool_ids, unless_deleted(self._read_nodes))
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
         pairs = {_TASKS.format(*pair): pair for pair in self._jobs.pairs() if pair[0] in self._nodes}
-        self._jobs.keep_places(pairs.values())
+        self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in pairs.values()}
         turns, calls, self._placed = self._turns["tasks"], 0.0, {}
         for key in turns.order(pairs):
             calls += len(self._nodes[pairs[key][0]]) / NODES_AT_ONCE
@@ -706,7 +665,7 @@ class Pools:
     def nodes_expired(self, key: str) -> None:
         """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
         if key in self._placed:
-            self._jobs.forget_places(self._placed[key])
+            self._jobs.places.pop(self._placed[key], None)
 
     async def _read_nodes(self, part: Part) -> None:
         operation, path = "ListPoolNodes", f"pools/{segment(part.key)}/nodes"
@@ -714,11 +673,10 @@ class Pools:
         async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str | None]:
             query = {"limit": str(POOL_PAGE), **({"continue": token} if token else {})}
             page = await self._api.get(operation, path, NodesPage, query, deadline=part.deadline, limits=PAGE)
-            return rows_of(page.items, operation), page.metadata.next_page if page.metadata else None
+            return page.rows(operation), page.metadata.next_page if page.metadata else None
 
-        rows = [row async for page in pages_by_token(read_page, operation) for row in page]
-        nodes = (None if row is None else node(part.key, row) for row in rows)
-        found, _ = distinct(part, nodes, attrgetter("node_name"))
+        rows = [node(part.key, row) async for page in pages_by_token(read_page, operation) for row in page]
+        found, _ = distinct(part, rows, lambda each: each.node_name)
         self._nodes[part.key] = {each.node_ip: each.node_name for each in found.values() if each.node_ip}
         await part.publish(list(found.values()))
 
@@ -737,24 +695,20 @@ class Pools:
 
     def maintenance_expired(self, key: str) -> None:
         """Let other workspaces show its events."""
-        self._events.expired(key)
+        self._events.expired.add(key)
 
     async def _read_events(self, part: Part) -> None:
-        operation = "ListScheduledEvents"
+        operation, path = "ListScheduledEvents", "scheduled-events"
 
         async def read_page(offset: int) -> Page[EventRow]:
             query = {"workspaceId": part.key, "offset": str(offset), "limit": str(EVENTS_PAGE)}
-            page = await self._api.get(
-                operation, "scheduled-events", EventsPage, query, version=1, deadline=part.deadline, limits=PAGE
-            )
+            given: Mapping[str, Any] = {"version": 1, "limits": PAGE}
+            page = await self._api.get(operation, path, EventsPage, query, deadline=part.deadline, **given)
             return Page(whole(page.count), page.events)
 
         listing = await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation, by_offset=True)
         part.dropped("malformed", listing.malformed)
-        works = [work for row in listing.rows.values() if (work := maintenance(row)) is not None]
-        found, _ = distinct(part, works, attrgetter("event_id"), self._events.elsewhere(part.key))
-        self._events.own(part.key, found)
-        await part.publish(list(found.values()))
+        await self._events.publish(part, filter(None, map(maintenance, listing.rows.values())))
 
     @collector("pool_usage")
     async def pool_usage(self, poll: Poll) -> None:
@@ -776,7 +730,7 @@ class Pools:
         await self._read_each_pool(poll, "pool_usage", read)
 
     async def _read_each_pool(self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]]) -> None:
-        pool_ids = list(await self.listed.get())
+        pool_ids = await self.listed.get()
         poll.keep_only(pool_ids)
         await self._read_each(poll, name, pool_ids, unless_deleted(read))
 
