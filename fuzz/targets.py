@@ -216,7 +216,8 @@ def alibaba_pai(data: bytes) -> None:
 
 
 def _usage_of(answer: task_metrics.Metrics) -> object:
-    readings = task_metrics.JobReadings("job")
+    job = v1.job(v1.JobRow(1), v1.Version(), workspace_id="0")
+    readings = task_metrics.ArrayReadings(task_metrics.JobParts(job, ["pod"]))
     readings.add_pod("pod", answer)
     readings.add_cards("pod", answer)
     return readings.shown("task")
@@ -255,7 +256,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(history.JobStatus, lambda state: history.records(state, _NOW)),
     _reading(v1.JobRow, v1.is_live),
     *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, v1.JobsPage, v1.Versions),
-    *_decoding(modelarts_pools.PoolsAnswer, modelarts_pools.RuntimeAnswer),
+    *_decoding(modelarts_pools.Items[modelarts_pools.PoolRow], modelarts_pools.Items[modelarts_pools.RuntimeRow]),
     *_decoding(modelarts_pools.WorkloadsPage, modelarts_pools.NodesPage),
 )
 

@@ -30,7 +30,7 @@ from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_us
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
 from trainfleet_exporter.providers.huawei_modelarts.past import MOST_MINUTES, dated
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Metrics
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_simulator.modelarts import promql
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
@@ -262,8 +262,12 @@ def test_without_records_start_and_duration_do() -> None:
 def _dated(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
     rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
     dropped = Counter[str]()
-    (found,) = dated(payload({"metrics": rows}, Metrics), life, Range(0, 2**40), dropped, now=now).values()
-    return list(found.items()), dict(+dropped)
+    found = ArrayReadings(
+        JobParts(life.job, ["worker-0"]), lambda _, raws: dated(raws, life, Range(0, 2**40), dropped, now=now)
+    )
+    found.add_pod("worker-0", payload({"metrics": rows}, Metrics))
+    rows_of_pods = [row for of in found.values.values() for row in of.rows() if row[1] == "pod"]
+    return [(at, value) for at, _, _, _, value in rows_of_pods], dict(+dropped + found.dropped)
 
 
 def test_arrays_begin_with_the_job() -> None:

@@ -200,6 +200,33 @@ def test_an_id_that_is_used_again_is_a_new_job(run: Run) -> None:
     run(check)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "queued", "recovering"),
+    [
+        ("job_reschedule", 40, 0),
+        ("job_reschedule_with_taint", 40, 0),
+        ("pod_reschedule", 10, 30),
+        ("proc_restart", 10, 30),
+    ],
+)
+def test_wait_of_a_reschedule_stays_queued(run: Run, strategy: str, queued: int, recovering: int) -> None:
+    """The record of the recovery ends with the next run. Other tasks keep their nodes if only some are replaced."""
+
+    def at(offset: float) -> int:
+        return ms(offset) // 1000
+
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        attempt = {"recover_start_at": at(-500), "recover": strategy, "fault_scenario": "node_fault"}
+        first = {"start_at": at(-590), "end_at": at(-500), "end_recover": strategy, "recover_records": [attempt]}
+        attempt |= {"recover_end_at": at(-470), "recover_result": "success"}
+        cloud.jobs = [job("a", resource=POOL, running_records=[first, {"start_at": at(-470)}])]
+        await fleet.exporter.poll_once()
+        assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == queued
+        assert (await fleet.value('job_phase_seconds{job_id="a",phase="recovering"}') or 0) == recovering
+
+    run(check)
+
+
 def test_a_job_in_a_new_phase_is_unknown_and_has_series(run: Run) -> None:
     async def check(cloud: Cloud, fleet: Fleet) -> None:
         await fleet.runner("workspaces").tick()

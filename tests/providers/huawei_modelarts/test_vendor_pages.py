@@ -1,4 +1,4 @@
-"""The vendor's own examples in, exposition lines out."""
+"""The vendor's own examples in, the page out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,51 @@ from typing import Any
 
 import pytest
 
-from tests.providers.huawei_modelarts.vendor_pages import POD_METRICS_V1, TASK_METRICS, WORKLOAD_STATISTICS
-from tests.support.exposition import lines
+from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job
+from tests.providers.huawei_modelarts.usage.usage_rig import Run
+from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
-from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
-from trainfleet_exporter.providers.huawei_modelarts.pools import StatisticsAnswer, workloads
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobReadings, Metrics
 
 GOLDEN = Path(__file__).parent / "golden"
 JOB = "2cd88daa-31a4-40a8-a58f-d186b0e93e4f"
+V1 = CONFIG + "    collectors: {jobs_v1: {enabled: true}}\n"
+CPU = "-1 -1 2.43 4.524 6.714 12.422 9.214 5.36 7.5 10.088 8.975 11.423 11.548 14.563 16.833"
+MEMORY = "-1 -1 0.04 0.521 1.652 4.252 6.433 7.384 7.982 8.718 9.365 9.881 10.192 9.994 9.005"
+SERIES = {"cpuUsage": CPU, "memUsage": MEMORY} | dict.fromkeys(
+    ("gpuUtil", "gpuMemUsage", "npuUtil", "npuMemUsage"), "-1 " * 15
+)
+TASK_METRICS: dict[str, Any] = {
+    "metrics": [{"metric": name, "value": [float(value) for value in text.split()]} for name, text in SERIES.items()]
+}
+WORKLOAD_STATISTICS: dict[str, Any] = {
+    "statistics": {
+        "total": 234,
+        "items": [{"type": "train", "total": 234, "status": {"Pending": 0, "Queue": 234, "Running": 0}}],
+    }
+}
+POD_METRICS_V1: dict[str, Any] = {"metrics": [{"metric": "gpuUtil", "value": ["1", "22", "33"]}], "interval": 1}
+
+
+async def _check(fleet: Fleet, golden: str, *families: str) -> None:
+    await fleet.exporter.poll_once()
+    check_golden(GOLDEN / golden, "\n".join(await fleet.lines(*families)) + "\n")
+    for collector in ("task_metrics", "jobs_v1", "pool_workloads"):
+        for reason in ("malformed", "no_data", "duplicate", "out_of_range"):  # a CPU job's missing devices are no loss
+            assert not fleet.own("dropped_readings_total", collector=collector, reason=reason)
 
 
 @pytest.mark.parametrize(
-    "page",
-    cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes"),
+    "page", cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes")
 )
-def test_v2_task_metrics_page(page: dict[str, Any]) -> None:
-    readings = JobReadings(JOB)
-    assert readings.add_pod("worker-0", payload(page, Metrics))
-    check_golden(GOLDEN / "page_v2_task_metrics.txt", lines(readings.shown("task_metrics")))
-    assert not +readings.dropped  # the kinds of devices that a CPU job does not have are no loss
+def test_v2_task_metrics_page(run: Run, page: dict[str, Any]) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.jobs, cloud.metrics = [job(JOB)], {(JOB, "worker-0"): page}
+        await _check(
+            fleet, "page_v2_task_metrics.txt", "job_usage", "job_cpu", "job_mem", "job_acc", "pod_cpu", "pod_mem"
+        )
+
+    run(check)
 
 
 @pytest.mark.parametrize(
@@ -39,25 +63,24 @@ def test_v2_task_metrics_page(page: dict[str, Any]) -> None:
         "Status code: 400",
     ),
 )
-def test_pool_workload_statistics_page(page: dict[str, Any]) -> None:
-    rows, dropped = workloads("pool-a", payload(page, StatisticsAnswer))
-    assert not +dropped
-    check_golden(GOLDEN / "page_pool_workload_statistics.txt", lines(rows))
+def test_pool_workload_statistics_page(run: Run, page: dict[str, Any]) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.pools, cloud.workloads = [{"metadata": {"name": "pool-a"}}], {"pool-a": page}
+        await _check(fleet, "page_pool_workload_statistics.txt", "pool_workloads")
+
+    run(check)
 
 
 @pytest.mark.parametrize(
     "page",
-    cases(
-        "huawei-modelarts-v1-pod-metric-statistic.zh.txt",
-        POD_METRICS_V1,
-        "成功响应示例\n\n    ```\n",
-        "```",
-    ),
+    cases("huawei-modelarts-v1-pod-metric-statistic.zh.txt", POD_METRICS_V1, "成功响应示例\n\n    ```\n", "```"),
 )
-def test_v1_pod_metric_statistic_page(page: dict[str, Any]) -> None:
-    answer = payload(page, Metrics)
-    readings = JobReadings("10/10")
-    assert readings.add_pod("pod1", answer)
-    readings.add_cards("pod1", answer)  # the same shape with statistic_type=each
-    check_golden(GOLDEN / "page_v1_pod_metric_statistic.txt", lines(readings.shown("metric_statistic")))
-    assert not +readings.dropped
+def test_v1_pod_metric_statistic_page(run: Run, page: dict[str, Any]) -> None:
+    async def check(cloud: Cloud, fleet: Fleet) -> None:
+        cloud.v1_jobs = [{"job_id": 10, "version_id": 10, "status": 8}]
+        cloud.v1_versions = {"10": [{"version_id": 10, "status": 8}]}
+        cloud.v1_files = {"10/10": ["pod1"]}
+        cloud.v1_metrics = {("pod1", of): page["metrics"] for of in ("all", "each")}
+        await _check(fleet, "page_v1_pod_metric_statistic.txt", "job_usage", "job_acc", "pod_acc", "device")
+
+    run(check, V1)

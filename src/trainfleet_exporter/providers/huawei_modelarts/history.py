@@ -86,6 +86,8 @@ UNDER_WAY = "recovering"
 """The recover_result of an attempt in progress."""
 DOWNGRADED = "downgrade"
 """The recover_result of an attempt that another strategy follows, for the same fault."""
+RESCHEDULED = ("job_reschedule", "job_reschedule_with_taint")
+"""The strategies that schedule all tasks of a job again. `pod_reschedule` leaves the other tasks on their nodes."""
 _WAITING = ("Creating", "Pending")
 
 
@@ -135,11 +137,18 @@ def _intervals(state: JobStatus, created: float | None, runs: Sequence[Run]) -> 
 
 def _gap(record: RunningRecord, end: float, next_start: float | None, *, waits: bool) -> Iterator[Interval]:
     """The time after a run: recovery until the last attempt ends, then a wait for capacity. A job `waits` by its phase,
-    or because it was preempted: nothing recovers it."""
+    because it was preempted, so that nothing recovers it, or because it was rescheduled, and so lost its nodes."""
     attempts = [attempt for attempt in record.recover_records or () if attempt is not None]
     recovered = max([at for attempt in attempts if (at := unix_time(attempt.recover_end_at)) is not None], default=None)
-    waits = waits or recovered is not None or not (attempts or record.end_recover or next_start is None)
-    wait = max(end, recovered or end) if waits else next_start
+    moved = [unix_time(attempt.recover_start_at) or end for attempt in attempts if attempt.recover in RESCHEDULED]
+    if recovered is not None and (next_start is None or recovered < next_start):
+        wait: float | None = max(end, recovered)
+    elif next_start is not None and moved:
+        wait = max(end, min(moved))
+    elif waits or not (attempts or record.end_recover not in {None, "", *RESCHEDULED} or next_start is None):
+        wait = end
+    else:
+        wait = next_start
     if wait != end:
         yield Interval("recovering", end, wait)
     if wait is not None and (next_start is None or wait < next_start):

@@ -27,10 +27,10 @@ from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
-from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Level
+from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, end_of_life, lasting, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
-from trainfleet_exporter.model import FINISHED, Accelerator, Job, JobUsage, PodUsage, Status
+from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
@@ -51,14 +51,13 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
 from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, Query, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import (
-    METRICS,
-    Metrics,
+    ArrayReadings,
+    JobParts,
+    Values,
     get_task_metrics,
-    kind_of,
     number_of,
 )
 from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.usage.quantities import convert
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
 
@@ -76,7 +75,6 @@ _WINDOW = 2.0 * MINUTE
 """Allowed age of a sample at a step. Samples are about a minute apart."""
 _MOST_NAMED = 50
 """Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
-_DIGITS = 12
 _ACCELERATORS = "aom accelerators"
 """The mark of a job whose accelerators AOM reports."""
 Marks: TypeAlias = dict[str, set[str]]
@@ -194,7 +192,7 @@ class ModelArtsPast(Past):
         for query in plan.queries:
             await self._read_query(query, within, found, job_ids=runs if names_jobs else (), deadline=deadline)
         deciding = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
-        for track in aom_tracks(found, plan, names_source=plan is deciding):
+        for track in tracks(found.values.values(), AOM, names_source=plan is deciding):
             yield track
         marks.setdefault("", set())  # AOM was read, even if it has no job
         for job_id in found.job_ids:
@@ -245,85 +243,59 @@ class ModelArtsPast(Past):
     async def _read_tasks(self, life: Life, day: Range, deadline: float) -> AsyncIterator[Track]:
         """Each task; then the job, as the mean over its tasks, and that it had readings."""
         job_id, now, missing = life.job.job_id, time.time(), 0
-        sums: defaultdict[tuple[str, Accelerator], dict[int, tuple[float, int]]] = defaultdict(dict)
+        found = ArrayReadings(
+            JobParts(life.job, life.tasks),
+            lambda _, values: dated(values, life, day, self.dropped, now=now),
+        )
         for task in life.tasks:
             try:
-                answer = await get_task_metrics(self._api, job_id, task, deadline=deadline)
+                found.add_pod(task, await get_task_metrics(self._api, job_id, task, deadline=deadline))
             except NotFound:
                 missing += 1
-                continue
-            for of, values in dated(answer, life, day, self.dropped, now=now).items():
-                yield _task_track(PodUsage, of, (job_id, task), values)
-                for at, value in values.items():
-                    total, number = sums[of].get(at, (0.0, 0))
-                    sums[of][at] = total + value, number + 1
-            del answer  # before the next call
         if missing == len(life.tasks):
             self.gone.add(job_id)
-        for of, parts in sums.items():
-            means = {at: round(parts[at][0] / parts[at][1], _DIGITS) for at in sorted(parts)}
-            yield _task_track(JobUsage, of, (job_id,), means)
-        moments = {at for parts in sums.values() for at in parts}
-        for track in source_tracks(job_id, TASK_METRICS.name, moments, are_dated=False):
+        for track in tracks(found.values.values(), TASK_METRICS, names_source=True):
             yield track
+        self.dropped.update(found.dropped)
 
 
-def aom_tracks(found: usage.Readings, plan: Plan, *, names_source: bool) -> Iterator[Track]:
-    """Yield the series of a plan; with `names_source`, also that AOM was the source of a job's readings."""
-    series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
-        lambda: (array("q"), array("d"))
-    )
+def tracks(found: Iterable[Values], source: PastSource, *, names_source: bool) -> Iterator[Track]:
+    """Yield the series of values; with `names_source`, also that the source served these jobs."""
     moments: defaultdict[str, set[int]] = defaultdict(set)
-    for at, level, kind, key, value in found.rows():
-        times, values = series[level, kind, key]
-        times.append(at)
-        values.append(value)
-        moments[key[0]].add(at)
-    paths = {family.level: family.path for family in plan.reading.families}
-    for (level, kind, key), (times, values) in series.items():
-        yield Track(SHOWN_AS[level], paths[level], key, times, values, accelerator=kind, source=AOM.name)
+    for values in found:
+        series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
+            lambda: (array("q"), array("d"))
+        )
+        for at, level, kind, key, value in values.rows():
+            times, numbers = series[level, kind, key]
+            times.append(at)
+            numbers.append(value)
+            moments[key[0]].add(at)
+        for (level, kind, key), (times, numbers) in series.items():
+            path = values.measure.of(level).path
+            yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=source.name)
     for job_id, dates in moments.items() if names_source else ():
-        yield from source_tracks(job_id, AOM.name, dates, are_dated=False)
-
-
-def _task_track(of: type, what: tuple[str, Accelerator], keys: Key, values: Mapping[int, float]) -> Track:
-    times, found = array("q", values), array("d", values.values())
-    return Track(of, what[0], keys, times, found, accelerator=what[1], source=TASK_METRICS.name)
+        yield from source_tracks(job_id, source.name, dates, are_dated=False)
 
 
 def dated(
-    answer: Metrics, life: Life, within: Range, dropped: Counter[str], *, now: float
-) -> dict[tuple[str, Accelerator], dict[int, float]]:
-    """Return the values of one task in a range by field (as in Track) and kind of accelerator, by their Unix time.
+    raws: Iterable[str | float | None], life: Life, within: Range, dropped: Counter[str], *, now: float
+) -> Iterator[tuple[int, float]]:
+    """Yield the numbers of an array in a range with their Unix times.
 
-    `now` is when the arrays were asked for (Unix time). `dropped` counts what is not shown, by reason.
+    `now` is when the array was asked for (Unix time). `dropped` counts what has no number or no time, by reason.
     """
-    found: dict[tuple[str, Accelerator], dict[int, float]] = {}
-    started, end = int(life.job.started or 0), int(now if life.ceased is None else life.ceased)
+    started, end, given = int(life.job.started or 0), int(now if life.ceased is None else life.ceased), list(raws)
     minutes = (end - started) // MINUTE
-    for item in answer.metrics or ():
-        name, raws = (item.metric or "").lower(), item.value
-        if name not in METRICS or raws is None:
-            dropped["malformed"] += 1
+    first = minutes - len(given) if len(given) >= MOST_MINUTES and minutes > len(given) else 0
+    for at, raw in zip(count(started + MINUTE * (first + 1), MINUTE), given, strict=False):
+        number = number_of(raw)
+        if not within.start <= at < within.end or number == -1:
             continue
-        suffix, factor = METRICS[name]
-        family, values = MEASURES[suffix].of("pod"), dict[int, float]()
-        first = minutes - len(raws) if len(raws) >= MOST_MINUTES and minutes > len(raws) else 0
-        for at, raw in zip(count(started + MINUTE * (first + 1), MINUTE), raws, strict=False):
-            if not within.start <= at < within.end or (number := number_of(raw)) == -1:
-                continue
-            if number is None or at > end:
-                dropped["malformed" if number is None else "undated"] += 1
-            elif (value := convert(number, factor, family.quantity)) is None:
-                dropped["out_of_range"] += 1
-            else:
-                values[at] = value
-        key = family.path, kind_of(name)
-        dropped["duplicate"] += bool(values) and key in found
-        if values:  # a kind of device that is not there is all -1: nothing is missing then
-            found.setdefault(key, values)
-    dropped["no_data"] += not found
-    return found
+        if number is None or at > end:
+            dropped["malformed" if number is None else "undated"] += 1
+        else:
+            yield at, number
 
 
 def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:

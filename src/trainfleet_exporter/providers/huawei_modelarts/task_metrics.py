@@ -1,4 +1,6 @@
-"""Usage by arrays that nothing dates: v2 tasks, v1 pods and cards; and the collector of the v2 tasks.
+"""Values of jobs, pods and cards from any source; arrays of v2 tasks, v1 pods and cards; the collector of v2 tasks.
+
+    a source's JSON ──put(key, number, factor, time)──► Values ──► columns of now, or rows by time
 
 v2: one array of one-minute averages for each of six metrics, from the task's start on, percent, -1 for "no sample".
 v1: arrays of text, `interval` minutes apart, network bytes and disk kilobytes a second (the latter unproven).
@@ -11,22 +13,26 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowTrainingJobMetrics.
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from trainfleet_exporter.errors import NotFound
-from trainfleet_exporter.families.usage import MEASURES, Family, Level
+from trainfleet_exporter.families.usage import MEASURES, Level, Measure
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import FamilyReadings, Key, Subjects, count, of_jobs, page_readings
+from trainfleet_exporter.fleet.usage import UNDATED, FamilyReadings, Key, Subjects, count, page_readings
 from trainfleet_exporter.fleet.workspaces import Workspaces
-from trainfleet_exporter.model import Accelerator, UsageSource
+from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
-from trainfleet_exporter.providers.usage.quantities import convert
+from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
+from trainfleet_exporter.providers.usage.quantities import convert, mean
 from trainfleet_exporter.providers.values import amount
 from trainfleet_exporter.transport import BULK
 
@@ -75,7 +81,18 @@ _CARD = re.compile(rf"({_OF_CARDS})[^0-9]*([0-9]{{1,6}})?", re.ASCII)
 _RECENT = 5
 """Minutes back in which the last sample still counts as current."""
 
-# From answers to readings.
+# Values of parts, and of their wholes.
+
+_LONGEST_NUMBER = 40
+"""Characters of a number that is believed to be one."""
+
+
+def number_of(raw: str | float | None) -> float | None:
+    """A value as a number; None if it is none. -1 is "no sample"."""
+    try:
+        return float(raw) if isinstance(raw, float) or (raw and len(raw) <= _LONGEST_NUMBER) else None
+    except ValueError:
+        return None
 
 
 def kind_of(metric: str) -> Accelerator:
@@ -83,33 +100,142 @@ def kind_of(metric: str) -> Accelerator:
     return "npu" if metric.startswith("npu") else "gpu"
 
 
-def number_of(raw: str | float | None) -> float | None:
-    """A value of an array; -1 is "no sample". None if it is no number."""
-    try:
-        return None if raw is None else float(raw)
-    except ValueError:
-        return None
+class JobParts:
+    """How many pods and accelerators a job consists of; None: not known."""
+
+    def __init__(self, job: Job, pods: Collection[str]) -> None:
+        self.job_id = job.job_id
+        self.pods = len(pods) or (int(job.nodes) if job.nodes else None)
+        self.cards = math.fsum(item.count for item in job.accelerators) if job.accelerators else None
+        is_uniform = len({role_of(pod) for pod in pods}) == 1
+        self.cards_each = self.cards / self.pods if is_uniform and self.cards and self.pods else math.inf
+        """How many accelerators each pod has; infinite if that differs, or is not known."""
 
 
-class JobReadings:
-    """What the pods of a job, and their cards, use now. `dropped` counts by reason what is not shown."""
+class Values:
+    """The values of one measure of the parts of `jobs`, at each time; those of `levels` are shown.
 
-    def __init__(self, job_id: str) -> None:
+    A key is (job, pod), or (job, pod, card, kind of accelerator). A card without a name (an empty text) stands for all
+    cards of its pod, and a pod without a name for all pods of its job. `is_chosen`: the query is the config's, and what
+    it names less finely is believed to be of a whole. `dropped` counts by reason what is not shown.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        levels: Collection[Level],
+        jobs: Mapping[str, JobParts],
+        dropped: Counter[str],
+        *,
+        is_chosen: bool = False,
+    ) -> None:
+        self.measure = measure
+        self._levels, self._jobs, self._dropped, self._is_chosen = levels, jobs, dropped, is_chosen
+        self._found: defaultdict[tuple[int, str], dict[Key, float | None]] = defaultdict(dict)
+        """By time and job. None: of several values, none can be believed."""
+
+    def put(self, key: Key, number: float, factor: float, at: int = 0) -> None:
+        """Take over a number that counts `factor` base units, at a Unix time or now (0)."""
+        value = convert(number, factor, self.measure.quantity)
+        if value is None:
+            self._dropped["out_of_range"] += 1
+            return
+        values = self._found[at, key[0]]
+        if key in values:
+            is_other = values[key] not in (None, value)
+            self._dropped["duplicate"] += 1 + is_other
+            value = None if is_other else values[key]
+        values[key] = value
+
+    @property
+    def job_ids(self) -> frozenset[str]:
+        """The jobs that have a value."""
+        return frozenset(job_id for (_, job_id), found in self._found.items() if set(found.values()) != {None})
+
+    def rows(self, job_ids: Collection[str] | None = None) -> Iterator[tuple[int, Level, Accelerator, Key, float]]:
+        """Yield all values by time, level, kind of accelerator and key; of these jobs, or all.
+
+        A ratio of a whole is the mean of what is there, by kind. A sum is of the whole or absent.
+        """
+        for at, job_id in sorted(self._found, key=itemgetter(0)):
+            known = {key: value for key, value in self._found[at, job_id].items() if value is not None}
+            if known and (job_ids is None or job_id in job_ids):
+                for level, key, parts, has_sum in self._wholes(self._jobs[job_id], known):
+                    groups: defaultdict[Accelerator, list[float]] = defaultdict(list)
+                    for part in parts if level in self._levels else ():
+                        groups[_kind(part) if self.measure.is_ratio or level == "device" else "gpu"].append(known[part])
+                    for kind, values in groups.items():
+                        value = mean(values) if self.measure.is_ratio else math.fsum(values) if has_sum else None
+                        if value is not None:
+                            yield at, level, kind, key, value
+
+    def columns(self, job_ids: Collection[str] | None = None) -> list[FamilyReadings]:
+        """Return the values of now; of these jobs, or all."""
+        found: defaultdict[tuple[Level, Accelerator], dict[Key, tuple[float, float, float]]] = defaultdict(dict)
+        for _, level, kind, key, value in self.rows(job_ids):
+            found[level, kind][key] = value, UNDATED, UNDATED
+        return [FamilyReadings(self.measure.of(level), rows, kind) for (level, kind), rows in found.items()]
+
+    def _wholes(self, job: JobParts, keys: Collection[Key]) -> Iterator[tuple[Level, Key, Collection[Key], bool]]:
+        """Yield each level and key with its parts, and whether these are all."""
+        pods: defaultdict[str, list[Key]] = defaultdict(list)
+        for key in keys:
+            pods[key[1]].append(key)
+        # More pods than there should be: some were replaced, and it is not known which.
+        has_replaced = job.pods is not None and len(pods) > job.pods
+        has_all_cards = job.cards is not None and len(keys) >= job.cards and not has_replaced
+        complete = {pod for pod, parts in pods.items() if has_all_cards or self._is_whole(job, parts)}
+        if not has_replaced:
+            is_whole = self._is_chosen and len(pods) == 1 if "" in pods else len(complete) == job.pods
+            yield "job", (job.job_id,), keys, is_whole
+        for pod, parts in pods.items():
+            if pod:
+                yield "pod", (job.job_id, pod), parts, pod in complete
+                yield from (("device", part, (part,), True) for part in parts if _is_card(part))
+
+    def _is_whole(self, job: JobParts, parts: Sequence[Key]) -> bool:
+        """Return whether the readings of a pod are those of all of its cards."""
+        has_unnamed = not all(map(_is_card, parts))
+        if has_unnamed and (self._is_chosen or len(parts[0]) == 2):
+            return True  # what has no name is of the pod as one
+        return not has_unnamed if job.cards is None else len(parts) >= job.cards_each
+
+
+def _is_card(part: Key) -> bool:
+    return len(part) > 2 and part[2] != ""
+
+
+def _kind(part: Key) -> Accelerator:
+    return "npu" if part[-1] == "npu" and len(part) > 2 else "gpu"
+
+
+# From answers to readings.
+
+Samples: TypeAlias = Callable[[Metrics, Sequence[str | float | None]], Iterable[tuple[int, float]]]
+"""Returns which values of an array are taken, with their Unix times (0: now)."""
+
+
+def newest(answer: Metrics, values: Sequence[str | float | None]) -> list[tuple[int, float]]:
+    """The last sample if it is current. v1 has the minutes between the values."""
+    recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
+    given = [number for raw in values[-recent:] if (number := number_of(raw)) is not None and number != -1]
+    return [(0, number) for number in given[-1:]]
+
+
+class ArrayReadings:
+    """What the pods of a job, and their cards, use. `dropped` counts by reason what is not shown."""
+
+    def __init__(self, job: JobParts, samples: Samples = newest) -> None:
         self.dropped: Counter[str] = Counter()
-        self._job_id = job_id
-        self._found: dict[tuple[Family, Accelerator], dict[Key, tuple[float, float, float]]] = {}
-        self._pods: dict[Key, float] = {}
-        """Those with a sample. Times mean nothing: all are of now."""
+        self.values: dict[tuple[str, bool], Values] = {}
+        """By the suffix of a measure, and whether its values are those of named cards."""
+        self._job, self._samples = job, samples
 
     def add_pod(self, pod_id: str, answer: Metrics) -> bool:
         """Take over what one task or pod uses; return whether there is anything."""
-        found = False
-        for item in answer.metrics or ():
-            found |= self._put((item.metric or "").lower(), "pod", (pod_id,), item, answer)
-        self.dropped["no_data"] += not found
-        if found:
-            self._pods[self._job_id, pod_id] = 0.0
-        return found
+        found = [self._put((item.metric or "").lower(), pod_id, "", item, answer) for item in answer.metrics or ()]
+        self.dropped["no_data"] += not any(found)
+        return any(found)
 
     def add_cards(self, pod_id: str, answer: Metrics) -> None:
         """Take over what each card of a pod does (`statistic_type=each`).
@@ -121,38 +247,31 @@ class JobReadings:
         for item in answer.metrics or ():
             if (match := _CARD.fullmatch((item.metric or "").lower())) is not None:
                 name = match[1]
-                device = match[2] if match[2] is not None else str(places[name])
+                self._put(name, pod_id, match[2] or str(places[name]), item, answer)
                 places[name] += 1
-                self._put(name, "device", (pod_id, device, kind_of(name)), item, answer)
 
-    def shown(self, source: str, *, has_all_pods: bool = True) -> list[object]:
-        """Return what is shown, with the values of the job and its source. Without all pods, the job has no sums."""
-        columns = [FamilyReadings(family, rows, kind) for (family, kind), rows in self._found.items() if rows]
-        of_pods = [column for column in columns if column.family.level == "pod"]
-        spoiled = () if has_all_pods else [column.family.path for column in of_pods]
-        wholes = [column for column in of_jobs(of_pods, self._pods, spoiled=spoiled) if column.rows]
-        named = [UsageSource(self._job_id, source, None)] if of_pods else []
-        return [*page_readings(Subjects().columns([*wholes, *columns])), *named]
+    def shown(self, source: str) -> list[object]:
+        """Return what is shown of now, with the values of the job and its source."""
+        columns = [column for values in self.values.values() for column in values.columns()]
+        named = [UsageSource(self._job.job_id, source, None)] if any(c.family.level == "pod" for c in columns) else []
+        return [*page_readings(Subjects().columns(columns)), *named]
 
-    def _put(self, name: str, level: Level, rest: Key, item: MetricValues, answer: Metrics) -> bool:
-        """Take over the present value of one metric; return whether there is one."""
+    def _put(self, name: str, pod_id: str, card: str, item: MetricValues, answer: Metrics) -> bool:
+        """Take over the samples of one metric; return whether there are any."""
         if name not in METRICS or item.value is None:
             self.dropped["malformed"] += 1
             return False
-        # v1 has the minutes between the values.
-        recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
-        given = [number_of(raw) for raw in item.value[-recent:]]
-        samples = [number for number in given if number is not None and number != -1]
-        if not samples:  # a kind of device that is not there is all -1: nothing is missing then
-            return False
         suffix, factor = METRICS[name]
-        family, key = MEASURES[suffix].of(level), (self._job_id, *rest)
-        rows, value = self._found.setdefault((family, kind_of(name)), {}), convert(samples[-1], factor, family.quantity)
-        if key in rows or value is None:
-            self.dropped["out_of_range" if value is None else "duplicate"] += 1
-        else:
-            rows[key] = value, 0.0, 0.0
-        return True
+        measure = MEASURES[suffix]
+        levels: Sequence[Level] = ("device",) if card else ("job", "pod")
+        new = Values(measure, levels, {self._job.job_id: self._job}, self.dropped)
+        values = self.values.setdefault((suffix, card != ""), new)
+        key = (self._job.job_id, pod_id, *((card, kind_of(name)) if measure.device else ()))
+        # A kind of device that is not there is all -1: nothing is missing then.
+        samples = list(self._samples(answer, item.value))
+        for at, number in samples:
+            values.put(key, number, factor, at)
+        return bool(samples)
 
 
 # The collector.
@@ -180,8 +299,9 @@ def collector_of_task_metrics(
     from its end. `tasks_of` returns the names of a job's tasks. `waits` as in EachJob."""
 
     async def read(part: Part) -> None:
-        readings, missing, is_there = JobReadings(part.key), None, False
-        for task in tasks_of(part.key):
+        tasks = tasks_of(part.key)
+        readings, missing, is_there = ArrayReadings(JobParts(fleet.live[part.key], tasks)), None, False
+        for task in tasks:
             try:
                 answer = await get_task_metrics(api, part.key, task, deadline=part.deadline)
             except NotFound as error:

@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -30,24 +30,22 @@ from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotF
 from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import UNDATED, Column, FamilyReadings, Key, Subjects, count, publish_fresh
+from trainfleet_exporter.fleet.usage import Column, FamilyReadings, Key, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
-from trainfleet_exporter.model import Accelerator, Job, UsageSource
+from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Poll
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, QUERY, RANGE, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
-from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
 from trainfleet_exporter.providers.huawei_modelarts.metrics import (
     ACCELERATORS,
     CARD_LABELS,
     POD_LABELS,
     Plan,
     Query,
-    Reading,
     plans,
 )
-from trainfleet_exporter.providers.usage.quantities import convert, mean
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts, Values, number_of
 from trainfleet_exporter.transport import HISTORY, BodyLimits
 from trainfleet_exporter.transport.payload import decode_value
 
@@ -112,24 +110,16 @@ class Series(Struct, gc=False):
 
 # From answers to readings.
 
-_LONGEST_NUMBER = 40
-"""Characters of a number that is believed to be one."""
 _pod_texts = attrgetter(*POD_LABELS)
 _card_texts = attrgetter(*CARD_LABELS)
 
 
-class RunningJob:
+class RunningJob(JobParts):
     """What a job consists of, and which of its pods and cards samples are of."""
 
     def __init__(self, job: Job, tasks: Collection[str]) -> None:
+        super().__init__(job, tasks)
         kinds = {item.kind for item in job.accelerators}
-        self.job_id = job.job_id
-        self.pods = len(tasks) or (int(job.nodes) if job.nodes else None)
-        """None: not known."""
-        self.cards = math.fsum(item.count for item in job.accelerators) if job.accelerators else None
-        """How many accelerators all of its pods have together; None: not known."""
-        self.is_uniform = len({role_of(task) for task in tasks}) == 1
-        """Whether every pod has as many cards as any other."""
         self._tasks, self._kind = frozenset(tasks), kinds.pop() if len(kinds) == 1 else None
         self._pods: dict[tuple[str, ...], str] = {}
         """The pods by the texts of their labels."""
@@ -179,16 +169,16 @@ class Readings:
         runs: Mapping[str, Range] | None = None,
     ) -> None:
         self.dropped: Counter[str] = Counter()
+        self.values: dict[Collection[Level], Values] = {}
+        """By levels: those of each query of the config, and those of all queries of the table."""
         self._plan, self._jobs, self._listed, self._runs = plan, jobs, listed, runs
-        self._levels: dict[str, frozenset[Level]] = {}
-        self._found: defaultdict[tuple[str, int, str], dict[Key, float | None]] = defaultdict(dict)
-        """By query of the config (empty: all those of the table), time and job. None: of several values, none can be
-        believed."""
 
     def add(self, query: Query, rows: Iterable[Series | None]) -> None:
         """Add the series of a query's response. None is a row that is not an object."""
-        group = query.metric if query.promql else ""
-        self._levels[group] = query.levels
+        if query.levels not in self.values:
+            given = self._plan.reading.measure, query.levels, self._jobs, self.dropped
+            self.values[query.levels] = Values(*given, is_chosen=query.promql != "")
+        values = self.values[query.levels]
         for row in rows:
             labels = row.metric if row is not None else None
             if row is None or labels is None or not labels.service_id:
@@ -198,121 +188,33 @@ class Readings:
                 self.dropped["unlisted"] += labels.service_id not in self._listed
             else:
                 key = job.key(labels, query, of_cards=self._plan.reading.of_cards)
-                for value in [row.value] if row.values is None else row.values:
-                    self._put(group, key, value, query.factor)
-
-    def rows(self, job_ids: Collection[str] | None = None) -> Iterator[tuple[int, Level, Accelerator, Key, float]]:
-        """Yield the values of all levels by time, level and kind of accelerator; of these jobs, or all."""
-        for group, at, job_id in sorted(self._found, key=itemgetter(1)):
-            values = {key: value for key, value in self._found[group, at, job_id].items() if value is not None}
-            if values and (job_ids is None or job_id in job_ids):
-                found = with_wholes(self._jobs[job_id], values, self._plan.reading, is_chosen=group != "")
-                for level, kind, key, value in found:
-                    if level in self._levels[group]:
-                        yield at, level, kind, key, value
+                for at, number in self._numbers(job.job_id, [row.value] if row.values is None else row.values):
+                    values.put(key, number, query.factor, at)
 
     def columns(self, job_ids: Collection[str]) -> list[FamilyReadings]:
         """Return the values of now of these jobs."""
-        found: defaultdict[tuple[Level, Accelerator], dict[Key, tuple[float, float, float]]] = defaultdict(dict)
-        for _, level, kind, key, value in self.rows(job_ids):
-            found[level, kind][key] = value, UNDATED, UNDATED
-        families = {family.level: family for family in self._plan.reading.families}
-        return [FamilyReadings(families[level], rows, kind) for (level, kind), rows in found.items()]
+        return [column for values in self.values.values() for column in values.columns(job_ids)]
 
     @property
     def job_ids(self) -> frozenset[str]:
         """The jobs that have a value."""
-        return frozenset(key[2] for key, found in self._found.items() if set(found.values()) != {None})
+        return _union(values.job_ids for values in self.values.values())
 
-    def _put(self, group: str, key: Key, given: Value | None, factor: float) -> None:
-        at = 0
-        if self._runs is not None:
-            if given is None or given.time is None or not math.isfinite(given.time):
+    def _numbers(self, job_id: str, given: Iterable[Value | None]) -> Iterator[tuple[int, float]]:
+        """Yield the usable values with their times, and count the others."""
+        for each in given:
+            number, at = None if each is None else number_of(each.value), 0
+            if self._runs is not None:
+                time = math.nan if each is None or each.time is None else each.time
+                number, at = (number, int(time)) if math.isfinite(time) else (None, 0)
+                if number is not None and not self._runs[job_id].start <= at < self._runs[job_id].end:
+                    continue
+            if number is None:
                 self.dropped["malformed"] += 1
-                return
-            at, runs = int(given.time), self._runs[key[0]]
-            if not runs.start <= at < runs.end:
-                return
-        if (number := self._number(None if given is None else given.value)) is None:
-            return
-        if (value := convert(number, factor, self._plan.reading.measure.quantity)) is None:
-            self.dropped["out_of_range"] += 1
-            return
-        values = self._found[group, at, key[0]]
-        if key in values:
-            is_other = values[key] not in (None, value)
-            self.dropped["duplicate"] += 1 + is_other
-            values[key] = None if is_other else values[key]
-        else:
-            values[key] = value
-
-    def _number(self, given: str | float | None) -> float | None:
-        """A sample's value; None, and counted, where it is none."""
-        try:
-            number = float(given) if isinstance(given, float) or (given and len(given) <= _LONGEST_NUMBER) else None
-        except ValueError:
-            number = None
-        if number is None:
-            self.dropped["malformed"] += 1
-        elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
-            self.dropped["no_data"] += 1
-            return None
-        return number
-
-
-def with_wholes(
-    job: RunningJob, values: Mapping[Key, float], reading: Reading, *, is_chosen: bool
-) -> Iterator[tuple[Level, Accelerator, Key, float]]:
-    """Yield the values of a job, its pods and its cards: a ratio is the mean of what is there, by kind of accelerator,
-    and a sum is of the whole or absent.
-
-    `is_chosen`: the values are those of a query of the config. What it names less finely is believed to be of a whole.
-    """
-    pods: defaultdict[str, list[Key]] = defaultdict(list)
-    """The parts by pod; an empty text in place of a pod: they cannot be distinguished."""
-    for key in values:
-        pods[key[1]].append(key)
-    # More pods than there should be: some were replaced, and it is not known which.
-    has_replaced = job.pods is not None and len(pods) > job.pods
-    has_all_cards = job.cards is not None and len(values) >= job.cards and not has_replaced
-
-    def is_whole(parts: Sequence[Key]) -> bool:
-        """Whether the readings of a pod are those of all of its cards."""
-        has_unnamed = not all(map(_is_card, parts))
-        if has_all_cards or (has_unnamed and (is_chosen or not reading.of_cards)):
-            return True  # what has no name is of the pod as one
-        if job.cards is None:
-            return not has_unnamed
-        return job.is_uniform and job.pods is not None and len(parts) * job.pods >= job.cards
-
-    def whole(
-        level: Level, key: Key, parts: Sequence[Key], *, has_sum: bool
-    ) -> Iterator[tuple[Level, Accelerator, Key, float]]:
-        is_ratio, groups = reading.measure.is_ratio, defaultdict[Accelerator, list[float]](list)
-        for part in parts:
-            groups[_kind(part) if is_ratio and reading.of_cards else "gpu"].append(values[part])
-        for kind, found in groups.items():
-            value = mean(found) if is_ratio else math.fsum(found) if has_sum else None
-            if value is not None:
-                yield level, kind, key, value
-
-    if not has_replaced:
-        has_all = len(pods) == job.pods and all(map(is_whole, pods.values()))
-        has_sum = (is_chosen and len(pods) == 1) if "" in pods else has_all
-        yield from whole("job", (job.job_id,), list(values), has_sum=has_sum)
-    for pod_id, parts in pods.items():
-        if pod_id:
-            yield from whole("pod", (job.job_id, pod_id), parts, has_sum=is_whole(parts))
-            for part in filter(_is_card, parts):
-                yield "device", _kind(part), part, values[part]
-
-
-def _is_card(part: Key) -> bool:
-    return len(part) > 2 and part[2] != ""
-
-
-def _kind(part: Key) -> Accelerator:
-    return "npu" if part[-1] == "npu" and len(part) > 2 else "gpu"
+            elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
+                self.dropped["no_data"] += 1
+            else:
+                yield at, number
 
 
 # The calls.

@@ -25,7 +25,7 @@ from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, DeviceInfo, accelerator_kind, seconds
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobReadings, Metrics
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
@@ -306,16 +306,18 @@ class JobsV1(PerObjectCollector):
         count(part, dropped)
         if shown.status is not Status.RUNNING:
             return list(found)
-        readings, used = JobReadings(shown.job_id), 0
+        parts = JobParts(shown, [pod.pod_id for pod in found])
+        parts.pods = None if dropped["malformed"] else len(found)
+        readings = ArrayReadings(parts)
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in found:
             try:
-                used += readings.add_pod(pod.pod_id, await self._metrics(path, pod.pod_id, "all", part))
+                readings.add_pod(pod.pod_id, await self._metrics(path, pod.pod_id, "all", part))
                 if with_cards:
                     readings.add_cards(pod.pod_id, await self._metrics(path, pod.pod_id, "each", part))
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
-        usage = readings.shown(SOURCE, has_all_pods=not dropped["malformed"] and used == len(found))
+        usage = readings.shown(SOURCE)
         count(part, readings.dropped)
         return [*found, *usage]
 
