@@ -212,7 +212,7 @@ def test_promtool_takes_the_example_and_so_do_we(site: Site) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
     assert f"{site.web}: the web config is good\n" in checked.stdout
     # What is commented out there is good here, too.
-    more = site.web.read_text(encoding="utf-8").replace("# client_allowed", "client_allowed").replace("# rate", "rate")
+    more = site.web.read_text(encoding="utf-8").replace("# client_", "client_").replace("# rate", "rate")
     site.web.write_text(more, encoding="utf-8")
     checked = subprocess.run([*COMMAND, *site.flags, "--config.check"], capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
