@@ -30,14 +30,12 @@ _METHOD = (
     f"Jobs have {_PODS} pods each and 12 readings for each pod. All servers hold the same samples.",
     (
         "Idle: in each round, one reader scrapes each server once, in a new order. It leaves out slow servers in most "
-        "rounds, so their p99 is their slowest scrape."
+        "rounds, so their p99 is their slowest scrape. nginx sends a plain and a gzipped file, with sendfile off."
     ),
     (
-        "While polling: the exporter polls without a pause. In each second, all readings and a fiftieth of the jobs "
-        "change. Plain and gzip scrapes take turns, with pauses of 5 to 25 ms. The exporter has one core. The cloud "
-        "and the reader share the other."
+        "Polling: the exporter polls without a pause. In each second, all readings and a fiftieth of the jobs change. "
+        "The exporter has one core. The cloud and the reader share the other."
     ),
-    "nginx sends a plain and a gzipped file, with sendfile off. The kernel caches the files, outside its memory.",
 )
 
 
@@ -107,7 +105,6 @@ def _measure(size: _Size, checkouts: dict[str, Path]) -> _Found:
                     exporter.command("off")
         for name, exporter in exporters.items():
             found.memory[f"{name}, after polls"] = rig.resident([exporter.pid])
-            found.memory[f"{name}, peak"] = rig.peak(exporter.pid)
     return found
 
 
@@ -172,18 +169,15 @@ def _wait_for_rest(exporter: DrivenExporter) -> None:
 
 
 def _section(found: list[_Found], exporters: list[str]) -> Section:
-    section = Section("Scrapes", _METHOD)
+    section, sizes = Section("Scrapes", _METHOD), [each.series() for each in found]
     rows = [(name, state) for state in ("idle", "polling") for name in exporters]
     rows += [(name, "idle") for name in (peers.NGINX, peers.PUSHGATEWAY, peers.CLIENT)]
     for encoding in _ENCODINGS:
-        columns = [f"{each.series()}, {share}" for each in found for share in ("p50", "p99")]
-        table = section.tables[f"{encoding}, ms to the last byte"] = Table(("server", *columns))
+        table = section.tables[f"{encoding}: ms to the last byte, p50 (p99)"] = Table(("server", *sizes))
         for name, state in rows:
-            times = [each.quantile(name, state, encoding, share) for each in found for share in (0.5, 0.99)]
-            table.rows.append((f"{name}, {state}" if name in exporters else name, *map(_milliseconds, times)))
-    section.tables["Resident memory, MiB, and size of the page"] = memory = Table(
-        ("", *(each.series() for each in found))
-    )
+            cells = [_milliseconds(each, name, state, encoding) for each in found]
+            table.rows.append((f"{name}, {state}" if name in exporters else name, *cells))
+    section.tables["Resident memory, MiB, and size of the page"] = memory = Table(("", *sizes))
     for name in found[0].memory:
         memory.rows.append((name, *(number(each.memory[name]) for each in found)))
     memory.rows.append(("page, plain, MB", *(number(len(each.page.plain) / 1e6) for each in found)))
@@ -195,23 +189,24 @@ def _section(found: list[_Found], exporters: list[str]) -> Section:
     return section
 
 
-def _milliseconds(seconds: float) -> str:
-    return "–" if math.isnan(seconds) else number(seconds * 1e3)
+def _milliseconds(found: _Found, name: str, state: str, encoding: str) -> str:
+    middle, most = (found.quantile(name, state, encoding, share) * 1e3 for share in (0.5, 0.99))
+    return "–" if math.isnan(middle) else f"{number(middle)} ({number(most)})"
 
 
 def _goals(largest: _Found) -> Iterator[Goal]:
     """Yield the goals next to other servers, for the largest page."""
     for encoding, most in (("plain", 1.0), ("gzip", 1.5)):
         ours, theirs = (largest.quantile(name, "idle", encoding, 0.5) for name in (OURS, peers.NGINX))
-        limit = f"{encoding} scrape of {largest.series()} <= {most} x nginx's"
+        limit = f"{encoding}, {largest.series()}: <= {most} x nginx"
         yield Goal(limit, *_within(ours / theirs, most))
     for other, least in ((peers.PUSHGATEWAY, 20), (peers.CLIENT, 150)):
         ours, theirs = (largest.quantile(name, "idle", "plain", 0.5) for name in (OURS, other))
         measured, kept = _within(theirs / ours, math.inf)
-        limit = f"plain scrape of {largest.series()} >= {least} x faster than {other}'s"
+        limit = f"plain, {largest.series()}: >= {least} x faster than {other}"
         yield Goal(limit, measured, None if kept is None else theirs / ours >= least)
     share = largest.memory[OURS] / largest.memory.get(peers.PUSHGATEWAY, math.nan)
-    yield Goal(f"resident memory with {largest.series()} <= 0.4 x Pushgateway's", *_within(share, 0.4))
+    yield Goal(f"memory, {largest.series()}: <= 0.4 x Pushgateway", *_within(share, 0.4))
 
 
 def _polling_goals(found: list[_Found], other: str, state: str, limits: Mapping[str, float]) -> Iterator[Goal]:
@@ -221,20 +216,20 @@ def _polling_goals(found: list[_Found], other: str, state: str, limits: Mapping[
             each.quantile(OURS, "polling", encoding, 0.99) / each.quantile(other, state, encoding, 0.99)
             for each in found
         ]
-        which = "idle p99" if state == "idle" else f"that of {other}"
         measured, kept = _within(max(ratios), most)
         worst = found[ratios.index(max(ratios))].series()
-        yield Goal(f"{encoding} p99 while polling <= {most} x {which}", f"{measured} at {worst}", kept)
+        limit = f"{encoding} p99 while polling: <= {most} x {'idle' if state == 'idle' else other}"
+        yield Goal(limit, f"{measured} at {worst}", kept)
 
 
 def _goals_of_change(found: list[_Found]) -> Iterator[Goal]:
     """Yield the other goals relative to the older checkout."""
     smallest, largest = found[0], found[-1]
     now, before = (smallest.quantile(name, "idle", "gzip", 0.5) * 1e3 for name in (OURS, BEFORE))
-    limit = f"idle gzip scrape of {smallest.series()} at most 0.5 ms slower than {BEFORE}"
+    limit = f"idle gzip, {smallest.series()}: <= 0.5 ms more than {BEFORE}"
     yield Goal(limit, f"{number(now)} ms, {BEFORE} {number(before)} ms", now - before <= 0.5)
     share = largest.memory[f"{OURS}, after polls"] / largest.memory[f"{BEFORE}, after polls"]
-    yield Goal(f"memory after polls of {largest.series()} <= 1.1 x that of {BEFORE}", *_within(share, 1.1))
+    yield Goal(f"memory after polls, {largest.series()}: <= 1.1 x {BEFORE}", *_within(share, 1.1))
 
 
 def _within(ratio: float, most: float) -> tuple[str, bool | None]:
