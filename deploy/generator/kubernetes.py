@@ -69,9 +69,7 @@ spec:
 
 def files() -> Mapping[Path, str]:
     """Return the generated files of the chart and the manifests. Paths are relative to deploy/."""
-    copies = {
-        CHART / "dashboards" / path.name: text for path, text in dashboards.files().items() if path.suffix == ".json"
-    }
+    copies = {CHART / "dashboards" / path.name: text for path, text in dashboards.files().items()}
     return {
         CHART / "templates" / "prometheusrule.yaml": (
             _RULE_HEAD % _MADE + _indented(rules.helm_template()) + "{{- end }}\n"

@@ -7,10 +7,9 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-import yaml
-from deploy.generator import DEPLOY, dashboards, out_of_step
+from deploy.generator import dashboards, out_of_step
 
-from tests.deploy.boards import FOLDER, VARIABLE, Board, boards
+from tests.deploy.boards import VARIABLE, Board, boards
 
 BOARDS = boards()
 
@@ -62,16 +61,6 @@ def test_every_variable_is_used_and_known(board: Board) -> None:
     texts = [target["expr"] for _, target in board.targets()] + [v["query"]["query"] for v in own.values()]
     used = {name for text in texts for name in VARIABLE.findall(text) if not name.startswith("__")}
     assert used | {"datasource"} == board.variables.keys()
-
-
-def test_provisioning_names_the_data_source_and_the_folder() -> None:
-    folder = DEPLOY / "grafana" / "provisioning"
-    [source] = yaml.safe_load((folder / "datasources" / "prometheus.yaml").read_text("utf-8"))["datasources"]
-    assert (source["type"], source["isDefault"], source["url"]) == ("prometheus", True, "${PROMETHEUS_URL}")
-    [provider] = yaml.safe_load((folder / "dashboards" / "trainfleet.yaml").read_text("utf-8"))["providers"]
-    assert provider["type"] == "file"
-    assert provider["options"]["path"].startswith("/")
-    assert FOLDER.is_dir()
 
 
 def _links(panel: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""All files under deploy/grafana: dashboards and provisioning."""
+"""The dashboards of deploy/grafana."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.generator.dashboards.dashboard import dashboard
-from deploy.generator.dashboards.provisioning import DASHBOARDS, DATASOURCE
-
-GRAFANA = Path("grafana")
 
 
 def files() -> Mapping[Path, str]:
-    """Return all files. Paths are relative to deploy/."""
-    boards = {
-        GRAFANA / "dashboards" / f"trainfleet-{path.stem}.json": dashboard(path)
-        for path in Path(__file__).parent.glob("*.yaml")
-    }
-    return {
-        **boards,
-        GRAFANA / "provisioning" / "datasources" / "prometheus.yaml": DATASOURCE,
-        GRAFANA / "provisioning" / "dashboards" / "trainfleet.yaml": DASHBOARDS,
-    }
+    """Return the JSON of each dashboard. Paths are relative to deploy/."""
+    folder = Path("grafana/dashboards")
+    return {folder / f"trainfleet-{path.stem}.json": dashboard(path) for path in Path(__file__).parent.glob("*.yaml")}
