@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.client import Caller as Pai
-from tests.simulator.modelarts.client import Caller as ModelArts
+from tests.simulator.client import ModelArts, Pai
 from tests.support import enumerations as sdk
 from tests.support.enumerations import DLC, STUDIO, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload

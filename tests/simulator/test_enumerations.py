@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.client import Caller as Pai
-from tests.simulator.modelarts.client import POOLS, V1, V2
-from tests.simulator.modelarts.client import Caller as ModelArts
+from tests.simulator.client import POOLS, V1, V2, ModelArts, Pai, decoded
 from tests.support.enumerations import DLC, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
 from trainfleet_simulator.modelarts import phases
 from trainfleet_simulator.modelarts.job_rows import job_row
@@ -100,20 +98,23 @@ def _values(payload: Any, path: str) -> Iterator[str]:
 def _answers() -> Iterator[tuple[str, Any]]:
     """Answers of both clouds over forty minutes, by what they are."""
     pai, huawei = Pai(), ModelArts()
-    yield "specs", pai.body("dlc", "ListEcsSpecs", "/api/v1/ecsspecs", PageSize="100")
-    yield "workspaces", pai.body("aiworkspace", "ListWorkspaces", "/api/v1/workspaces")
-    quotas = pai.body("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="100")
+    yield "specs", decoded(pai.get("dlc", "ListEcsSpecs", "/api/v1/ecsspecs", PageSize="100"))
+    yield "workspaces", decoded(pai.get("aiworkspace", "ListWorkspaces", "/api/v1/workspaces"))
+    quotas = decoded(pai.get("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="100"))
     yield "quotas", quotas
     for quota in quotas["Quotas"]:
-        yield "nodes", pai.body("paistudio", "ListNodes", "/api/v1/nodes", QuotaId=quota["QuotaId"], PageSize="100")
-    yield "events", huawei.body(f"{V1}/scheduled-events")
-    pools = huawei.body(POOLS)
+        yield (
+            "nodes",
+            decoded(pai.get("paistudio", "ListNodes", "/api/v1/nodes", QuotaId=quota["QuotaId"], PageSize="100")),
+        )
+    yield "events", decoded(huawei.get(f"{V1}/scheduled-events"))
+    pools = decoded(huawei.get(POOLS))
     yield "pools", pools
     for pool in pools["items"]:
         name = pool["metadata"]["name"]
-        yield "pool_nodes", huawei.body(f"{POOLS}/{name}/nodes")
-        yield "workloads", huawei.body(f"{POOLS}/{name}/workloads")
-        yield "counts", huawei.body(f"{V2}/statistics/pools/{name}/workloads")
+        yield "pool_nodes", decoded(huawei.get(f"{POOLS}/{name}/nodes"))
+        yield "workloads", decoded(huawei.get(f"{POOLS}/{name}/workloads"))
+        yield "counts", decoded(huawei.get(f"{V2}/statistics/pools/{name}/workloads"))
     for _ in range(120):
         pai.clock.now += 20
         pai.world.advance(pai.clock.now)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.simulator.served import sdk as imported
+from tests.simulator.served import served
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, ASCEND, GPU, PROJECT_ID, SECRET_KEY
 
@@ -19,12 +17,6 @@ from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, ASCEND, GPU, PROJ
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 
 CORE, MODELARTS = "huaweicloudsdkcore", "huaweicloudsdkmodelarts.v1"
-
-
-def _sdk(module: str) -> Any:
-    if os.environ.get("CI"):
-        return importlib.import_module(module)
-    return pytest.importorskip(module, reason=f"the vendor's package {module} is not installed")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,29 +29,13 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """A simulator that runs in a thread with a loop of its own, because the SDK's calls block."""
-    started, stop = threading.Event(), threading.Event()
-    where: list[str] = []
-
-    async def serve() -> None:
-        async with Simulator(1, clouds=("modelarts",)).serve() as base_url:
-            where.append(base_url)
-            started.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert started.wait(10)
-        yield where[0]
-    finally:
-        stop.set()
-        thread.join(10)
+    with served(Simulator(1, clouds=("modelarts",))) as url:
+        yield url
 
 
 def _client(endpoint: str, secret: str = SECRET_KEY) -> tuple[Any, Any]:
-    credentials = _sdk(f"{CORE}.auth.credentials").BasicCredentials(ACCESS_KEY, secret, PROJECT_ID)
-    sdk = _sdk(MODELARTS)
+    credentials = imported(f"{CORE}.auth.credentials").BasicCredentials(ACCESS_KEY, secret, PROJECT_ID)
+    sdk = imported(MODELARTS)
     builder = sdk.ModelArtsClient.new_builder().with_credentials(credentials).with_endpoint(endpoint)
     return builder.build(), sdk
 
@@ -164,11 +140,11 @@ def test_show_training_quotas(endpoint: str) -> None:
 
 
 def test_the_sdks_own_keys_of_a_machine_open_the_api(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    accessor = _sdk(f"{CORE}.auth.internal").MetadataAccessor
+    accessor = imported(f"{CORE}.auth.internal").MetadataAccessor
     monkeypatch.setattr(accessor, "_METADATA_ENDPOINT", endpoint)
     found = accessor().get_credential()
-    credentials = _sdk(f"{CORE}.auth.credentials").BasicCredentials(found.access, found.secret, PROJECT_ID)
-    sdk = _sdk(MODELARTS)
+    credentials = imported(f"{CORE}.auth.credentials").BasicCredentials(found.access, found.secret, PROJECT_ID)
+    sdk = imported(MODELARTS)
     builder = sdk.ModelArtsClient.new_builder().with_endpoint(endpoint)
     client = builder.with_credentials(credentials.with_security_token(found.security_token)).build()
     assert client.list_training_jobs(_search(sdk, limit=1)).total > 0
@@ -194,7 +170,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
     client, sdk = _client(endpoint, secret="wrong")
-    exceptions = _sdk(f"{CORE}.exceptions.exceptions")
+    exceptions = imported(f"{CORE}.exceptions.exceptions")
     with pytest.raises(exceptions.ClientRequestException) as refused:
         CALLS[name](client, sdk)
     assert (refused.value.status_code, refused.value.error_code) == (401, "APIGW.0301")
@@ -202,9 +178,9 @@ def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
 
 
 def test_the_sdk_finds_the_project_by_its_regions_name(endpoint: str) -> None:
-    credentials = _sdk(f"{CORE}.auth.credentials").BasicCredentials(ACCESS_KEY, SECRET_KEY)
-    region = _sdk(f"{CORE}.region.region").Region("cn-north-4", endpoint)
-    sdk = _sdk(MODELARTS)
+    credentials = imported(f"{CORE}.auth.credentials").BasicCredentials(ACCESS_KEY, SECRET_KEY)
+    region = imported(f"{CORE}.region.region").Region("cn-north-4", endpoint)
+    sdk = imported(MODELARTS)
     found = credentials.with_iam_endpoint(endpoint)
     client = sdk.ModelArtsClient.new_builder().with_credentials(found).with_region(region).build()
     assert client.list_training_jobs(_search(sdk, limit=1)).total > 0

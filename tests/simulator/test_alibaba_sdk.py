@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import os
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.simulator.served import sdk, served
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
@@ -22,37 +19,15 @@ pytestmark = [
 ]
 
 
-def _sdk(module: str) -> Any:
-    if os.environ.get("CI"):
-        return importlib.import_module(module)
-    return pytest.importorskip(module, reason=f"the vendor's package {module} is not installed")
-
-
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """A simulator that runs in a thread with a loop of its own, because the SDK's calls block."""
-    started, stop = threading.Event(), threading.Event()
-    where: list[str] = []
-
-    async def serve() -> None:
-        async with Simulator(1).serve() as base_url:
-            where.append(base_url.removeprefix("http://"))
-            started.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert started.wait(10)
-        yield where[0]
-    finally:
-        stop.set()
-        thread.join(10)
+    with served(Simulator(1)) as url:
+        yield url.removeprefix("http://")
 
 
 def _client(package: str, endpoint: str, secret: str = ACCESS_KEY_SECRET) -> tuple[Any, Any]:
-    client, models = _sdk(f"{package}.client"), _sdk(f"{package}.models")
-    config = _sdk("alibabacloud_tea_openapi.utils_models").Config(
+    client, models = sdk(f"{package}.client"), sdk(f"{package}.models")
+    config = sdk("alibabacloud_tea_openapi.utils_models").Config(
         access_key_id=ACCESS_KEY_ID,
         access_key_secret=secret,
         region_id="cn-hangzhou",
@@ -156,7 +131,7 @@ CALLS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
     package, call = CALLS[name]
     client, models = _client(package, endpoint, secret="wrong")
-    exceptions = _sdk("alibabacloud_tea_openapi.exceptions")
+    exceptions = sdk("alibabacloud_tea_openapi.exceptions")
     with pytest.raises(exceptions.ClientException) as refused:
         call(client, models)
     assert refused.value.code == "SignatureDoesNotMatch"
@@ -165,7 +140,7 @@ def test_a_wrong_secret_is_refused(endpoint: str, name: str) -> None:
 
 def test_an_unknown_job_is_told_as_such(endpoint: str) -> None:
     client, models = _client(DLC, endpoint)
-    exceptions = _sdk("alibabacloud_tea_openapi.exceptions")
+    exceptions = sdk("alibabacloud_tea_openapi.exceptions")
     with pytest.raises(exceptions.ClientException) as missing:
         client.get_job("dlcnosuch", models.GetJobRequest())
     assert (missing.value.status_code, missing.value.code) == (404, "NotFound")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,35 +11,25 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.simulator.sagemaker.client import hosts_of, query
+from tests.simulator.served import served
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, CLUSTER, REGION, SECRET_ACCESS_KEY
+from trainfleet_simulator.sagemaker.cloudwatch import NAMESPACE
 from trainfleet_simulator.sagemaker.identity import ROLE, WEB_IDENTITY_TOKEN, AwsSts
+from trainfleet_simulator.sagemaker.job_rows import job_name
 
 KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[Simulator, str]]:
-    """A simulator that runs in a thread with a loop of its own, because the client's calls block."""
-    started, stop = threading.Event(), threading.Event()
-    simulator = Simulator(1, clouds=("sagemaker",))
-    where: list[str] = []
+def simulator() -> Simulator:
+    return Simulator(1, clouds=("sagemaker",))
 
-    async def serve() -> None:
-        async with simulator.serve() as base_url:
-            where.append(base_url)
-            started.set()
-            await asyncio.to_thread(stop.wait)
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert started.wait(10)
-        yield simulator, where[0]
-    finally:
-        stop.set()
-        thread.join(10)
+@pytest.fixture(scope="module")
+def url(simulator: Simulator) -> Iterator[str]:
+    with served(simulator) as found:
+        yield found
 
 
 def client(url: str, service: str, **keys: str) -> Any:
@@ -50,8 +38,8 @@ def client(url: str, service: str, **keys: str) -> Any:
     return boto3.client(service, endpoint_url=url, region_name=REGION, config=config, **(keys or KEYS))
 
 
-def test_jobs_are_searched_and_described(served: tuple[Simulator, str]) -> None:
-    sagemaker = client(served[1], "sagemaker")
+def test_jobs_are_searched_and_described(url: str) -> None:
+    sagemaker = client(url, "sagemaker")
     expression = {"Filters": [{"Name": "TrainingJobStatus", "Operator": "Equals", "Value": "InProgress"}]}
     pages = sagemaker.get_paginator("search").paginate(Resource="TrainingJob", SearchExpression=expression)
     live = [one["TrainingJob"] for page in pages for one in page["Results"]]
@@ -63,8 +51,8 @@ def test_jobs_are_searched_and_described(served: tuple[Simulator, str]) -> None:
     assert described["SecondaryStatusTransitions"][-1]["Status"] == "Training"
 
 
-def test_clusters_nodes_and_plans_are_read(served: tuple[Simulator, str]) -> None:
-    sagemaker = client(served[1], "sagemaker")
+def test_clusters_nodes_and_plans_are_read(url: str) -> None:
+    sagemaker = client(url, "sagemaker")
     pages = sagemaker.get_paginator("list_clusters").paginate()
     assert [one["ClusterName"] for page in pages for one in page["ClusterSummaries"]] == [CLUSTER]
     groups = sagemaker.describe_cluster(ClusterName=CLUSTER)["InstanceGroups"]
@@ -75,11 +63,13 @@ def test_clusters_nodes_and_plans_are_read(served: tuple[Simulator, str]) -> Non
     assert [plan["Status"] for plan in plans] == ["Scheduled", "Active", "Active"]
 
 
-def test_metrics_are_read_page_by_page(served: tuple[Simulator, str]) -> None:
-    simulator, url = served
+def test_metrics_are_read_page_by_page(simulator: Simulator, url: str) -> None:
     jobs = [job for job in simulator.worlds["sagemaker"].jobs.values() if job.draft.name.endswith("-steady")]
-    hosts = [host for job in jobs for host in hosts_of(job)]
-    asked = [query(f"q{number}", "CPUUtilization", host) for number, host in enumerate(hosts)]
+    asked = []
+    for number, job in enumerate(jobs):
+        dimension = {"Name": "Host", "Value": f"{job_name(job)}/algo-1"}
+        metric = {"Namespace": NAMESPACE, "MetricName": "CPUUtilization", "Dimensions": [dimension]}
+        asked.append({"Id": f"q{number}", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Average"}})
     now = datetime.now(UTC)
     pages = (
         client(url, "cloudwatch")
@@ -94,8 +84,8 @@ def test_metrics_are_read_page_by_page(served: tuple[Simulator, str]) -> None:
     assert min(found.values()) >= 8
 
 
-def test_roles_are_assumed(served: tuple[Simulator, str]) -> None:
-    sts = client(served[1], "sts")
+def test_roles_are_assumed(url: str) -> None:
+    sts = client(url, "sts")
     arn = AwsSts.role_arn(ROLE)
     by_key = sts.assume_role(RoleArn=arn, RoleSessionName="exporter")
     by_token = sts.assume_role_with_web_identity(
@@ -109,7 +99,7 @@ def test_roles_are_assumed(served: tuple[Simulator, str]) -> None:
             "aws_secret_access_key": found["SecretAccessKey"],
             "aws_session_token": found["SessionToken"],
         }
-        assert client(served[1], "sagemaker", **keys).list_clusters()["ClusterSummaries"]
+        assert client(url, "sagemaker", **keys).list_clusters()["ClusterSummaries"]
 
 
 @pytest.mark.parametrize(
@@ -125,16 +115,14 @@ def test_roles_are_assumed(served: tuple[Simulator, str]) -> None:
         ("sts", "assume_role", {"RoleArn": AwsSts.role_arn(ROLE), "RoleSessionName": "ab"}, "SignatureDoesNotMatch"),
     ],
 )
-def test_a_wrong_secret_is_refused(
-    served: tuple[Simulator, str], service: str, call: str, arguments: dict[str, Any], code: str
-) -> None:
-    other = client(served[1], service, aws_access_key_id=ACCESS_KEY_ID, aws_secret_access_key="wrong")
+def test_a_wrong_secret_is_refused(url: str, service: str, call: str, arguments: dict[str, Any], code: str) -> None:
+    other = client(url, service, aws_access_key_id=ACCESS_KEY_ID, aws_secret_access_key="wrong")
     with pytest.raises(ClientError) as refused:
         getattr(other, call)(**arguments)
     assert refused.value.response["Error"]["Code"] == code
 
 
-def test_a_job_that_there_is_not(served: tuple[Simulator, str]) -> None:
-    sagemaker = client(served[1], "sagemaker")
+def test_a_job_that_there_is_not(url: str) -> None:
+    sagemaker = client(url, "sagemaker")
     with pytest.raises(sagemaker.exceptions.ResourceNotFound):
         sagemaker.describe_training_job(TrainingJobName="nobody")

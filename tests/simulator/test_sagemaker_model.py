@@ -1,0 +1,166 @@
+"""Training jobs, their metrics, the cluster and the plans agree with each other and with AWS' own model."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from tests.simulator.client import SageMaker, model
+from tests.simulator.shapes import breaches
+from trainfleet_simulator.sagemaker.catalog import CLUSTER, INSTANCE_TYPES, JOBS_PLAN
+from trainfleet_simulator.sagemaker.cloudwatch import NAMESPACE
+from trainfleet_simulator.sagemaker.job_rows import description, job_name, record, transitions
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.nouns import PLANTED_SECRETS
+
+
+@pytest.fixture(scope="module")
+def aws() -> SageMaker:
+    """One world whose clock stands."""
+    return SageMaker()
+
+
+def _job(aws: SageMaker, name: str) -> Job:
+    return next(job for job in aws.world.jobs.values() if job.draft.name == name)
+
+
+def _host(aws: SageMaker, name: str, number: int = 1) -> str:
+    return f"{job_name(_job(aws, name))}/algo-{number}"
+
+
+def _every(aws: SageMaker, operation: str, rows: str, **members: Any) -> list[dict[str, Any]]:
+    """Return the rows of all pages."""
+    answer = aws.ask(operation, **members)
+    found = list(answer[rows])
+    while "NextToken" in answer:
+        answer = aws.ask(operation, **members, NextToken=answer["NextToken"])
+        found += answer[rows]
+    return found
+
+
+def test_every_job_in_every_state_is_as_the_model_has_it() -> None:
+    aws = SageMaker(population=30)
+    described = model("sagemaker", "DescribeTrainingJob").output_shape
+    found = model("sagemaker", "Search").output_shape.members["Results"].member
+    seen: set[tuple[str, str]] = set()
+    for step in range(91):
+        now = aws.world.now
+        for job in aws.world.live() if step < 90 else aws.world.jobs.values():
+            row = description(job, now)
+            assert breaches(described, row) == []
+            assert breaches(found, record(job, now)) == []
+            seen.add((row["TrainingJobStatus"], row["SecondaryStatus"]))
+        aws.clock.now += 8
+        aws.world.advance(aws.clock.now)
+    assert seen == {
+        *(("InProgress", word) for word in ("Starting", "Pending", "Downloading", "Training", "Uploading")),
+        *(("InProgress", word) for word in ("Interrupted", "Restarting")),
+        ("Stopping", "Stopping"),
+        ("Completed", "Completed"),
+        ("Failed", "Failed"),
+        *(("Stopped", word) for word in ("Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded")),
+    }
+
+
+def test_transitions_lead_to_the_present_status(aws: SageMaker) -> None:
+    for job in aws.world.jobs.values():
+        steps = transitions(job, aws.world.now)
+        assert (steps[0].status, steps[0].start) == ("Starting", job.created)
+        assert all(before.end == after.start for before, after in pairwise(steps))
+        assert (steps[-1].end is None) == job.live
+
+
+def test_spot_interruptions_are_no_billed_time(aws: SageMaker) -> None:
+    job = aws.ask("DescribeTrainingJob", TrainingJobName=job_name(_job(aws, "was-interrupted")))
+    words = [step["Status"] for step in job["SecondaryStatusTransitions"]]
+    assert words[:7] == ["Starting", "Pending", "Downloading", "Training", "Interrupted", "Restarting", "Downloading"]
+    assert job["BillableTimeInSeconds"] == job["TrainingTimeInSeconds"] - 2 * 40
+
+
+def test_a_failed_job_has_a_reason_and_a_planted_secret(aws: SageMaker) -> None:
+    job = aws.ask("DescribeTrainingJob", TrainingJobName=job_name(_job(aws, "has-failed")))
+    assert job["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError")
+    assert PLANTED_SECRETS[1] in job["FailureReason"]
+
+
+def test_a_search_finds_every_job_page_by_page(aws: SageMaker) -> None:
+    members = {"Resource": "TrainingJob", "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": 7}
+    found = [one["TrainingJob"]["TrainingJobName"] for one in _every(aws, "Search", "Results", **members)]
+    jobs = sorted(aws.world.jobs.values(), key=lambda job: (job.created, job.job_id))
+    assert found == [job_name(job) for job in jobs]
+
+
+def test_groups_and_plans_count_their_instances(aws: SageMaker) -> None:
+    groups = aws.ask("DescribeCluster", ClusterName=CLUSTER)["InstanceGroups"]
+    nodes = _every(aws, "ListClusterNodes", "ClusterNodeSummaries", ClusterName=CLUSTER, MaxResults=3)
+    for group in groups:
+        own = [node for node in nodes if node["InstanceGroupName"] == group["InstanceGroupName"]]
+        assert len(own) == group["CurrentCount"] <= group["TargetCount"]
+    plans = _every(aws, "ListTrainingPlans", "TrainingPlanSummaries", MaxResults=1)
+    (plan,) = (plan for plan in plans if plan["TrainingPlanName"] == JOBS_PLAN)
+    assert plan["InUseInstanceCount"] == aws.world.pools[JOBS_PLAN].nodes_in_use > 0
+    assert plan["InUseInstanceCount"] + plan["AvailableInstanceCount"] == plan["TotalInstanceCount"]
+
+
+def _metrics(aws: SageMaker, *asked: tuple[str, str], **members: Any) -> dict[str, Any]:
+    """Return the response about metrics and hosts, of the last 20 minutes."""
+    stat = {"Period": members.pop("Period", 60), "Stat": members.pop("Stat", "Average")}
+    queries = []
+    for number, (metric, host) in enumerate(asked):
+        about = {"Namespace": NAMESPACE, "MetricName": metric, "Dimensions": [{"Name": "Host", "Value": host}]}
+        queries.append({"Id": f"q{number}", "MetricStat": {"Metric": about, **stat}})
+    times = {"StartTime": aws.clock.now - 1200, "EndTime": aws.clock.now}
+    return aws.ask("GetMetricData", "cloudwatch", MetricDataQueries=queries, **{**times, **members})
+
+
+def test_percents_are_summed_over_cores_and_cards(aws: SageMaker) -> None:
+    kind = INSTANCE_TYPES["ml.p5.48xlarge"]
+    most = {"CPUUtilization": kind.cpu, "GPUUtilization": kind.cards, "GPUMemoryUtilization": kind.cards}
+    for one in _metrics(aws, *((metric, _host(aws, "llama-pretrain", 2)) for metric in most))["MetricDataResults"]:
+        assert 100 < max(one["Values"]) <= 100 * most[one["Label"].partition(" ")[2]]
+
+
+def test_a_longer_period_has_the_mean_of_its_minutes(aws: SageMaker) -> None:
+    end = aws.clock.now // 300 * 300 - 300
+    times = {"StartTime": end - 600, "EndTime": end, "ScanBy": "TimestampAscending"}
+
+    def values(period: int) -> list[float]:
+        (one,) = _metrics(aws, ("CPUUtilization", _host(aws, "vit-steady")), Period=period, **times)[
+            "MetricDataResults"
+        ]
+        return list(one["Values"])
+
+    minutes = values(60)
+    assert values(300) == pytest.approx([fmean(minutes[:5]), fmean(minutes[5:])], abs=0.001)
+
+
+def test_a_metric_that_a_host_does_not_have_is_empty(aws: SageMaker) -> None:
+    asked = (
+        ("GPUUtilization", _host(aws, "features-cpu")),
+        ("GPUUtilization", _host(aws, "trn1-steady")),
+        ("CPUUtilization", _host(aws, "llama-pretrain", 9)),
+        ("CPUUtilization", "unknown/algo-1"),
+        ("CPUUtilization", _host(aws, "waits-for-plan")),
+    )
+    for one in _metrics(aws, *asked)["MetricDataResults"]:
+        assert (one["Values"], one["Timestamps"], one["StatusCode"]) == ([], [], "Complete")
+
+
+def test_points_are_newest_first_and_read_page_by_page(aws: SageMaker) -> None:
+    asked = [("CPUUtilization", _host(aws, name)) for name in ("vit-steady", "features-cpu", "llama-pretrain")]
+    whole = {one["Id"]: one["Timestamps"] for one in _metrics(aws, *asked)["MetricDataResults"]}
+    now = aws.clock.now // 60 * 60
+    assert whole["q0"] == [now - 60 * back for back in range(2, 21)]
+    pages: dict[str, list[float]] = {}
+    token: dict[str, str] = {}
+    while True:
+        answer = _metrics(aws, *asked, MaxDatapoints=7, **token)
+        for one in answer["MetricDataResults"]:
+            pages.setdefault(one["Id"], []).extend(one["Timestamps"])
+        if "NextToken" not in answer:
+            break
+        token = {"NextToken": answer["NextToken"]}
+    assert pages == whole
