@@ -31,7 +31,7 @@ from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
 from trainfleet_exporter.providers.huawei_modelarts.past import MOST_MINUTES, dated
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
-from trainfleet_simulator.modelarts import promql
+from trainfleet_simulator.modelarts import aom
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
@@ -296,7 +296,7 @@ def test_impossible_values_are_counted() -> None:
 
 @pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
 def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
-    read = promql.read(Query("m", 1.0, frozenset({"pod"})).text(120, ["plain-1", odd]))
+    read = aom.read_query(Query("m", 1.0, frozenset({"pod"})).text(120, ["plain-1", odd]))
     matcher = read.matchers[-1]
     assert matcher.label == "service_id"
     assert matcher.fits("plain-1")

@@ -36,15 +36,7 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
     "detail.Pods[].SubStatus": (lambda: alibaba(DLC, *_POD, "sub_status"), {}),
     "detail.Pods[].HistoryPods[].SubStatus": (lambda: alibaba(DLC, *_OLD_POD, "sub_status"), {}),
     "detail.Pods[].HistoryPods[].Status": (lambda: alibaba(DLC, *_POD, "status"), {}),
-    "specs.EcsSpecs[].ResourceType": (lambda: alibaba(DLC, "_ecs_spec", "EcsSpec", "resource_type"), {}),
-    "specs.EcsSpecs[].AcceleratorType": (lambda: alibaba(DLC, "_ecs_spec", "EcsSpec", "accelerator_type"), {}),
-    "specs.EcsSpecs[].PaymentTypes[]": (lambda: alibaba(DLC, *_LISTED, "payment_type"), {}),
     "quotas.Quotas[].ResourceType": (lambda: alibaba(STUDIO, "_quota", "Quota", "resource_type"), {}),
-    "quotas.Quotas[].QueueStrategy": (lambda: alibaba(STUDIO, "_quota", "Quota", "queue_strategy"), {}),
-    "nodes.Nodes[].AcceleratorType": (
-        lambda: alibaba(STUDIO, "_list_nodes_request", "ListNodesRequest", "accelerator_type"),
-        {},
-    ),
     "workspaces.Workspaces[].Status": (
         lambda: alibaba(WORKSPACES, "_list_workspaces_request", "ListWorkspacesRequest", "status"),
         {},
@@ -67,10 +59,8 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
     "pools.items[].status.scope[].state": (lambda: modelarts("pool_status_scope", "state"), {}),
     "pools.items[].status.resources.*": (lambda: modelarts_keys("pool_status_resources"), {}),
     "pool_nodes.items[].status.phase": (lambda: modelarts("node_status", "phase"), {}),
-    "events.events[].catalog": (lambda: modelarts("scheduled_event", "catalog"), {}),
     "events.events[].type": (lambda: modelarts("scheduled_event", "type"), {}),
     "events.events[].state": (lambda: modelarts("scheduled_event", "state"), {}),
-    "events.events[].instanceType": (lambda: modelarts("scheduled_event", "instance_type"), {}),
     "workloads.items[].status": (lambda: modelarts("list_workloads_request", "status"), {}),
     "workloads.items[].type": (lambda: modelarts("workload", "type"), {}),
     "counts.statistics.items[].type": (lambda: modelarts("workload_statistics", "type"), {}),
@@ -98,15 +88,8 @@ def _values(payload: Any, path: str) -> Iterator[str]:
 def _answers() -> Iterator[tuple[str, Any]]:
     """Answers of both clouds over forty minutes, by what they are."""
     pai, huawei = Pai(), ModelArts()
-    yield "specs", decoded(pai.get("dlc", "ListEcsSpecs", "/api/v1/ecsspecs", PageSize="100"))
     yield "workspaces", decoded(pai.get("aiworkspace", "ListWorkspaces", "/api/v1/workspaces"))
-    quotas = decoded(pai.get("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="100"))
-    yield "quotas", quotas
-    for quota in quotas["Quotas"]:
-        yield (
-            "nodes",
-            decoded(pai.get("paistudio", "ListNodes", "/api/v1/nodes", QuotaId=quota["QuotaId"], PageSize="100")),
-        )
+    yield "quotas", decoded(pai.get("paistudio", "ListQuotas", "/api/v1/quotas/", PageSize="100"))
     yield "events", decoded(huawei.get(f"{V1}/scheduled-events"))
     pools = decoded(huawei.get(POOLS))
     yield "pools", pools

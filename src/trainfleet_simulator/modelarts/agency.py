@@ -75,16 +75,12 @@ class Agency(Issuer):
         body = {
             "token": {
                 "methods": ["password"],
-                "issued_at": precise_text(call.now),
                 "expires_at": precise_text(call.now + self._tokens.lifetime),
-                "catalog": [],
-                "roles": [{"id": "0", "name": "te_admin"}],
                 "project": {
                     "id": catalog.PROJECT_ID,
                     "name": catalog.REGION,
                     "domain": {"id": catalog.DOMAIN_ID, "name": catalog.DOMAIN_NAME},
                 },
-                "user": {"id": catalog.USERS[0].user_id, "name": catalog.USER_NAME},
             }
         }
         return Answer(body, status=201, headers={"X-Subject-Token": token})
@@ -95,12 +91,6 @@ class Agency(Issuer):
             {
                 "id": project_id,
                 "name": region,
-                "domain_id": catalog.DOMAIN_ID,
-                "parent_id": catalog.DOMAIN_ID,
-                "is_domain": False,
-                "enabled": True,
-                "description": "",
-                "links": {"self": f"https://iam.myhuaweicloud.com/v3/projects/{project_id}"},
             }
             for region, project_id in catalog.PROJECTS.items()
             if call.text("name") in {"", region}

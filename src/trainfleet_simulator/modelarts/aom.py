@@ -1,17 +1,99 @@
 """The simulated AOM: the query API of Prometheus for samples from nodes of dedicated pools.
 
+It reads a selector (`name{label="value", other=~"expression"}`), a selector within `last_over_time(…[10m])`, and either
+of the two within `avg|sum|max by (label, …) (…)`. It rejects other queries.
 https://support.huaweicloud.com/intl/en-us/api-aom/ListInstantQueryAomPromPost.html and related pages.
+https://prometheus.io/docs/prometheus/latest/querying/basics/
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call
-from trainfleet_simulator.modelarts import promql
 from trainfleet_simulator.modelarts.aom_samples import METRICS, Aom, Point, Samples
+
+_LABEL = r"[A-Za-z_][A-Za-z0-9_]*"
+_MATCHER = rf'\s*({_LABEL})\s*(=~|!~|!=|=)\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)'
+_UNNAMED = re.sub(r"\((?!\?)", "(?:", _MATCHER).replace("$", r"(?=\})")
+_SELECTOR = rf"\s*(?P<metric>[A-Za-z_:][A-Za-z0-9_:]*)\s*(?:\{{(?P<matchers>(?:{_UNNAMED})*\s*)\}}\s*)?"
+_INSTANT = (
+    rf"(?P<over>\s*last_over_time\s*\()?{_SELECTOR}"
+    r"(?(over)\[ *(?P<window>[0-9]{1,6})(?P<unit>[smhd]) *\]\s*\)\s*)"
+)
+_QUERY = re.compile(
+    rf"(?P<group>\s*(?P<aggregation>avg|sum|max)\s*by\s*\((?P<by>(?:\s*{_LABEL}\s*(?:,|(?=\))))*\s*)\)\s*\()?"
+    rf"{_INSTANT}(?(group)\)\s*)"
+)
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\'": "'", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
+_KEYWORDS = {"avg", "sum", "max", "by", "last_over_time"}
+_LONGEST_WINDOW = 86400  # seconds
+_EXPRESSION = re.compile(r"(?:(?:[\w/:@ =|-]|\\[dwsDWS.*+?(){}|^$\[\]\\/-]|\.)[*+?]?)*", re.ASCII)
+"""The part of regular expressions that all dialects share and that always ends quickly: without groups."""
+
+
+class Refused(ValueError):
+    """The query is not supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """A condition on a label. A missing label is empty."""
+
+    label: str
+    value: str
+    expression: re.Pattern[str] | None = None
+    negated: bool = False
+
+    def fits(self, value: str) -> bool:
+        """Return whether the label's value is accepted."""
+        found = self.value == value if self.expression is None else self.expression.fullmatch(value) is not None
+        return found is not self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parsed query. `window` is in seconds, and None without `last_over_time`."""
+
+    metric: str
+    matchers: tuple[Matcher, ...] = ()
+    window: int | None = None
+    aggregation: str = ""
+    by: tuple[str, ...] = ()
+
+
+def read_query(text: str) -> Query:
+    """Parse a whole query. Raises only Refused."""
+    found = _QUERY.fullmatch(text)
+    if found is None or found["metric"] in _KEYWORDS:
+        raise Refused("a selector is wanted, perhaps within last_over_time and an aggregation by labels")
+    window = None if found["window"] is None else int(found["window"]) * _UNITS[found["unit"]]
+    if window is not None and not 0 < window <= _LONGEST_WINDOW:
+        raise Refused("a duration of at most a day is wanted")
+    matchers = tuple(_matcher(*parts) for parts in re.findall(_MATCHER, found["matchers"] or ""))
+    by = tuple(dict.fromkeys(re.findall(_LABEL, found["by"] or "")))
+    return Query(found["metric"], matchers, window, found["aggregation"] or "", by)
+
+
+def _matcher(label: str, comparison: str, text: str) -> Matcher:
+    escapes = set(re.findall(r"\\.", text))
+    if label == "__name__" or not escapes <= _ESCAPES.keys():
+        raise Refused("a label other than __name__ and a text without unknown escapes are wanted")
+    value = re.sub(r"\\.", lambda escape: _ESCAPES[escape[0]], text)
+    expression = None
+    if comparison.endswith("~"):
+        if not _EXPRESSION.fullmatch(value):
+            raise Refused("a simple regular expression is wanted")
+        try:
+            expression = re.compile(value, re.ASCII | re.DOTALL)
+        except re.error:
+            raise Refused("a regular expression is wanted") from None
+    return Matcher(label, value, expression, comparison.startswith("!"))
+
 
 _LOOKBACK = 300  # seconds that a sample is the current one, if the query has no window
 _REMEMBERED = 600  # seconds for which names of metrics can be found
@@ -70,7 +152,7 @@ class AomApi:
         if self._aom.refused:
             raise ApiError(403, "forbidden", "aom:metric:list is not allowed")
 
-    def _result(self, call: Call, query: promql.Query, when: float) -> list[Point]:
+    def _result(self, call: Call, query: Query, when: float) -> list[Point]:
         """Return labels and values at one time."""
         points = self._fitting(call, query, when, query.window or _LOOKBACK)
         if query.aggregation:
@@ -78,7 +160,7 @@ class AomApi:
         # Only here, where nothing is computed, a function over a window keeps the name of the metric.
         return [({"__name__": query.metric, **self._shown(labels)}, value) for labels, value in points]
 
-    def _fitting(self, call: Call, query: promql.Query, when: float, window: int) -> list[Point]:
+    def _fitting(self, call: Call, query: Query, when: float, window: int) -> list[Point]:
         if query.metric in self._aom.hidden:
             return []
         # A delayed sample does not count. The look-back of a query does not depend on the delay.
@@ -103,7 +185,7 @@ class AomApi:
             return dict(labels)
         return dict(sorted((self._aom.renamed.get(name, name), value) for name, value in labels.items()))
 
-    def _aggregated(self, points: list[Point], query: promql.Query) -> list[Point]:
+    def _aggregated(self, points: list[Point], query: Query) -> list[Point]:
         by = sorted(query.by)
         own = [self._own(label) for label in by]
         groups: dict[tuple[str, ...], list[float]] = {}
@@ -119,8 +201,8 @@ class AomApi:
 def metric_of(text: str) -> str:
     """Return the metric of a query; empty if it cannot be read."""
     try:
-        return promql.read(text).metric
-    except promql.Refused:
+        return read_query(text).metric
+    except Refused:
         return ""
 
 
@@ -142,8 +224,8 @@ def _text(value: float) -> str:
     return f"{round(value, 6):.15g}"
 
 
-def _read(call: Call) -> promql.Query:
+def _read(call: Call) -> Query:
     try:
-        return promql.read(call.text("query"))
-    except promql.Refused as error:
+        return read_query(call.text("query"))
+    except Refused as error:
         raise ApiError(400, "bad_data", f'invalid parameter "query": parse error: {error}') from None

@@ -1,9 +1,12 @@
-"""The ModelArts project: its keys, workspaces, users, flavors, pools and names of jobs."""
+"""The ModelArts project: its keys, workspaces, users, flavors, pools, names of jobs, and form of errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from trainfleet_simulator.exchange import ApiError
+from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import GIB, NodeType, PoolSpec, User, Workspace
 
 REGION = "cn-north-4"
@@ -98,3 +101,17 @@ OTHER_WORKLOADS = {
     GPU: (("notebook", "notebook-chen-jie", "Running"), ("infer", "ocr-service", "Abnormal")),
 }
 """Other workloads in pools: type, name, status. They never end and use almost nothing."""
+
+
+def refused(number: str, message: str, status: int = 400) -> ApiError:
+    """Return an error of ModelArts, by the number behind its dot."""
+    return ApiError(status, f"ModelArts.{number}", message)
+
+
+def workspace_of(world: World, given: Any) -> str:
+    """Return a workspace's id. The default is the default workspace, never all of them."""
+    known = [workspace.workspace_id for workspace in WORKSPACES]
+    asked = DEFAULT if given in (None, "") else given
+    if asked not in known or asked in world.hidden:
+        raise refused("0112", "The workspace does not exist or may not be used.", 403)
+    return str(asked)

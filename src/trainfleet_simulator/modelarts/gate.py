@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, route
 from trainfleet_simulator.identity import Keys, Tokens
-from trainfleet_simulator.modelarts import pools, scheduled_events, workloads
+from trainfleet_simulator.modelarts import pools, workloads
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import AomApi, metric_of
 from trainfleet_simulator.modelarts.aom_samples import Aom
@@ -74,7 +74,7 @@ class ModelArts(Cloud):
                 f"GET {project}/statistics/pools/{{PoolId}}/workloads",
                 workloads.show_workload_statistics,
             ),
-            route("modelarts", "ListScheduledEvents", f"GET {project}/scheduled-events", scheduled_events.list_events),
+            route("modelarts", "ListScheduledEvents", f"GET {project}/scheduled-events", pools.list_events),
             route("modelarts", "ListWorkspaces", f"GET {project}/workspaces", v1.list_workspaces),
             route("modelarts", "ListTrainingJobsV1", f"GET {project}/training-jobs", v1.list_jobs),
             route("modelarts", "ListTrainingJobVersions", f"GET {job}/versions", v1.list_versions),

@@ -1,4 +1,4 @@
-"""The simulated dedicated pools: their list, allocation, utilization and nodes.
+"""The simulated dedicated pools: their list, allocation and nodes, and announcements of maintenance of nodes.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and related pages.
 """
@@ -6,13 +6,14 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and rela
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.common import refused, workspace_of
+from trainfleet_simulator.modelarts.catalog import refused, workspace_of
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import DAY, GIB, Amount
+from trainfleet_simulator.world.nouns import DAY, HOUR, Amount
 from trainfleet_simulator.world.pools import Pool
 
 _QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
@@ -51,7 +52,6 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
     labels = {
         "os.modelarts/name": spec.name,
         "os.modelarts/workspace.id": spec.workspaces[0],
-        "os.modelarts.pool/biz": "private",
     }
     return {
         "kind": "Pool",
@@ -69,7 +69,6 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
         },
         "status": {
             "phase": spec.status,
-            "message": "",
             "root": spec.parent or spec.pool_id,
             **({"parent": spec.parent} if spec.parent else {}),
             "scope": [{"scopeType": "Train", "state": "Enabled"}],
@@ -163,6 +162,66 @@ def host_ip(pool: Pool, node: str) -> str:
     return f"{pool.nodes[node].ip_prefix}.1"
 
 
-def gib(mib: int) -> str:
-    """Format memory as workloads have it: a number with two places, and its unit."""
-    return f"{mib / GIB:.2f} GiB"
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Maintenance of one node of a pool, by its place. Times are in seconds after the world's start; negative ones are
+    before it.
+
+    Without `lasts`, the maintenance does not begin until a user agrees.
+    """
+
+    event_id: str
+    pool_id: str
+    place: int
+    type: str
+    published: int
+    begins: int | None
+    lasts: int | None
+    end: str = "completed"
+
+
+ANNOUNCED = (
+    Announcement("event-reboot-1", catalog.ASCEND, 0, "node_reboot", -2 * DAY, 6 * HOUR, 1800),
+    Announcement("event-disk-2", catalog.ASCEND, 1, "localdisk-recovery", -HOUR, None, None),
+    Announcement("event-redeploy-3", catalog.ASCEND, 2, "node_redeploy", -9 * DAY, -8 * DAY, HOUR),
+    Announcement("event-old-4", catalog.ASCEND, 3, "node_reboot", -9 * DAY, -8 * DAY, HOUR, "canceled"),
+    Announcement("event-system-5", catalog.GPU, 1, "system-maintenance", -3 * HOUR, -2 * HOUR, 9 * HOUR),
+)
+
+
+def list_events(call: Call) -> Answer:
+    """GET /v1/{project_id}/scheduled-events: of one workspace, ended ones included. `offset` counts records."""
+    world = call.world
+    workspace = workspace_of(world, call.text("workspaceId"))
+    offset, limit = call.whole("offset", 0, 0, 1_000_000_000), call.whole("limit", 100, 1, 100)
+    rows = [_event(world, one) for one in ANNOUNCED if workspace in world.pools[one.pool_id].spec.workspaces]
+    return Answer({"events": rows[offset : offset + limit], "count": len(rows)})
+
+
+def _event(world: World, one: Announcement) -> dict[str, Any]:
+    pool, start = world.pools[one.pool_id], world.started
+    row: dict[str, Any] = {
+        "id": one.event_id,
+        "type": one.type,
+        "description": f"Planned by the cloud: {one.type}.",
+        "state": _event_state(one, world.now - start),
+        "nodeName": list(pool.nodes)[one.place % len(pool.nodes)],
+        "poolName": one.pool_id,
+        "publishTime": utc_text(start + one.published),
+    }
+    if one.begins is None:
+        return row
+    row["notBefore"] = utc_text(start + one.begins)
+    if row["state"] not in {"scheduled", "canceled"}:
+        row["startTime"] = row["notBefore"]
+    if row["state"] == "completed" and one.lasts is not None:
+        row["finishTime"] = utc_text(start + one.begins + one.lasts)
+    return row
+
+
+def _event_state(one: Announcement, elapsed: int) -> str:
+    if one.begins is None or one.lasts is None:
+        return "inquiring"
+    if elapsed < one.begins:
+        return "scheduled"
+    return "executing" if elapsed < one.begins + one.lasts else one.end

@@ -6,14 +6,13 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, Call
-from trainfleet_simulator.modelarts.common import refused, workspace_of
+from trainfleet_simulator.modelarts.catalog import refused, workspace_of
 from trainfleet_simulator.modelarts.job_rows import has, job_row, tasks_of
 from trainfleet_simulator.modelarts.phases import PHASES, STATUSES, phase
 from trainfleet_simulator.modelarts.pools import host_ip
@@ -36,10 +35,6 @@ _METRICS = {
 """Every series of a response, and the world's name of it."""
 
 
-def _fits(search: _Search, job: Job) -> bool:
-    return phase(job) in search.phases and all(want(job) for want in search.wanted)
-
-
 class Training:
     """The operations. They remember the series of tasks."""
 
@@ -48,17 +43,31 @@ class Training:
 
     def list_jobs(self, call: Call) -> Answer:
         """POST /v2/{project_id}/training-job-searches: one page of one workspace; `total` counts all matches."""
-        search, world = _read(call.body, call.world), call.world
-        statuses = sorted({status for word in search.phases for status in STATUSES[word]})
-        start, end = search.created or (-math.inf, math.inf)
-        found = world.index.between([(search.workspace_id, status) for status in statuses], start, end)
-        whole = ("Failed" in search.phases) == ("Abnormal" in search.phases)  # the world has one state for both phases
-        if search.wanted or not whole:
+        world, body = call.world, call.body
+        filters, hosts = _filters(body), body.get("host_ips") or []
+        if not isinstance(hosts, list) or len(hosts) > _MOST_VALUES:
+            raise refused("2764", f"The parameter host_ips must be an array of at most {_MOST_VALUES}.")
+        phases = filters.get("phase", PHASES)
+        start, end = (world.now - _LONGEST_SPAN, world.now) if hosts else (-math.inf, math.inf)
+        if "create_time" in filters:
+            start, end = _span(filters["create_time"])
+        workspace_id = workspace_of(world, body.get("workspace_id"))
+        offset, limit = _whole(body, "offset", 0, 0, 1_000_000), _whole(body, "limit", 10, 1, 50)
+        statuses = sorted({status for word in phases for status in STATUSES[word]})
+        found = world.index.between([(workspace_id, status) for status in statuses], start, end)
+        whole = ("Failed" in phases) == ("Abnormal" in phases)  # the world has one state for both phases
+        if "id" in filters or hosts or not whole:
             jobs = (world.jobs[job_id] for job_id in found.ids())
-            found = JobSlice.of(job for job in jobs if _fits(search, job))
-        page = found.page(search.offset * search.limit, search.limit, descending=search.descending)
+            found = JobSlice.of(
+                job
+                for job in jobs
+                if phase(job) in phases
+                and job.job_id in filters.get("id", (job.job_id,))
+                and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
+            )
+        page = found.page(offset * limit, limit, descending=body.get("order") != "asc")
         rows = [job_row(world.jobs[job_id], world.now) for job_id in page]
-        for row in rows if search.hosts else ():
+        for row in rows if hosts else ():
             row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
         return Answer({"total": len(found), "count": len(rows), "items": rows})
 
@@ -109,63 +118,20 @@ class Training:
 _MOST_FILTERS, _MOST_VALUES, _LONGEST_SPAN = 20, 10, 31 * DAY
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """A parsed search. `offset` counts pages. `phases` are all phases if the search has none."""
+def _filters(body: Any) -> dict[str, list[str]]:
+    """Check the body of a search; return the values of its filters by key. Raises ApiError with the code of the error.
 
-    workspace_id: str
-    offset: int
-    limit: int
-    descending: bool
-    phases: tuple[str, ...]
-    created: tuple[float, float] | None
-    wanted: tuple[Callable[[Job], bool], ...]
-    hosts: Sequence[str]
-
-
-def _read(body: Any, world: World) -> _Search:
-    """Parse a body. Raises ApiError with the code of the error."""
+    A filter without values, or with an empty one, selects everything.
+    """
     if not isinstance(body, dict):
         raise refused("2764", "The request body must be a JSON object.")
-    if body.get("sort_by") not in (None, "", "create_time"):
-        raise refused("2790", "The parameter sort_by must be create_time.")
-    if body.get("order") not in (None, "", "asc", "desc"):
-        raise refused("2790", "The parameter order must be asc or desc.")
+    for name, allowed in (("sort_by", ("create_time",)), ("order", ("asc", "desc"))):
+        if body.get(name) not in (None, "", *allowed):
+            raise refused("2790", f"The parameter {name} must be {' or '.join(allowed)}.")
     filters = body.get("filters") or []
     if not isinstance(filters, list) or len(filters) > _MOST_FILTERS:
         raise refused("2789", f"The parameter filters must be an array of at most {_MOST_FILTERS}.")
-    phases: tuple[str, ...] = PHASES
-    created: tuple[float, float] | None = None
-    wanted: list[Callable[[Job], bool]] = []
-    ids: Sequence[str] = ()
-    for given in filters:
-        key, values = _filter(given)
-        if not values:
-            continue
-        if key == "create_time":
-            created = _span(values)
-        elif key == "phase":
-            phases = tuple(one for one in phases if one in values)
-        else:
-            ids = values
-    if ids:
-        wanted.append(lambda job: job.job_id in ids)
-    hosts = body.get("host_ips") or []
-    if not isinstance(hosts, list) or len(hosts) > _MOST_VALUES:
-        raise refused("2764", f"The parameter host_ips must be an array of at most {_MOST_VALUES}.")
-    if hosts:
-        created = created or (world.now - _LONGEST_SPAN, world.now)
-        wanted.append(lambda job: any(task["host_ip"] in hosts for task in _task_ips(world, job)))
-    return _Search(
-        workspace_id=workspace_of(world, body.get("workspace_id")),
-        offset=_whole(body, "offset", 0, 0, 1_000_000),
-        limit=_whole(body, "limit", 10, 1, 50),
-        descending=body.get("order") != "asc",
-        phases=phases,
-        created=created,
-        wanted=tuple(wanted),
-        hosts=hosts,
-    )
+    return {key: values for key, values in map(_filter, filters) if values}
 
 
 def _task_ips(world: World, job: Job) -> list[dict[str, str]]:
@@ -199,7 +165,6 @@ def _whole(body: dict[str, Any], name: str, default: int, lowest: int, highest: 
 
 
 def _filter(given: Any) -> tuple[str, list[str]]:
-    """Return a filter's key and values. Without values (or with an empty one), it selects everything."""
     if not isinstance(given, dict):
         raise refused("2789", "A filter must be an object of key, operator and value.")
     key, operator, value = given.get("key"), given.get("operator"), given.get("value")

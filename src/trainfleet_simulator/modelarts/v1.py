@@ -7,24 +7,22 @@ missing reading is "0".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from random import Random
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES
-from trainfleet_simulator.modelarts.common import refused, workspace_of
+from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES, refused, workspace_of
 from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
 from trainfleet_simulator.modelarts.phases import v1_status
 from trainfleet_simulator.modelarts.task_series import TaskSeries
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Draft, Job
-from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, PLANTED_SECRETS
+from trainfleet_simulator.world.nouns import DAY, HOUR, PLANTED_SECRETS
 from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.setting import ENDLESS, Setting, Submissions
 
@@ -35,9 +33,7 @@ _HISTORY = 12
 def _versions_of(world: World) -> dict[int, list[Job]]:
     """Return every v1 job by id, each with its versions, oldest first. A job of the world is one version."""
     found: dict[int, list[Job]] = {}
-    for version in world.jobs.values():
-        if not world.shows(version):
-            continue
+    for version in filter(world.shows, world.jobs.values()):
         found.setdefault(_job_id(version), []).append(version)
     return found
 
@@ -49,32 +45,17 @@ def _job_id(version: Job) -> int:
 
 def _draft(rng: Random) -> Draft:
     roles = public_roles(rng.choice(("modelarts.vm.gpu.v100", "modelarts.vm.cpu.8u")), rng.choice((1, 1, 2)))
-    made = compose(
-        rng,
-        workspace=catalog.DEFAULT,
-        user=catalog.USERS[1],
-        pool="",
-        roles=roles,
-        plan=replace(ordinary_plan(rng, short=True), restarts=()),
-    )
+    plan = replace(ordinary_plan(rng, short=True), restarts=())
+    made = compose(rng, workspace=DEFAULT, user=catalog.USERS[1], pool="", roles=roles, plan=plan)
     return replace(made, name=rng.choice(_NAMES))
 
 
 def _earlier(rng: Random, started: int, _: Mapping[str, Pool]) -> Submissions:
     found = [(started - rng.randint(HOUR, 30 * DAY), _draft(rng)) for _ in range(_HISTORY)]
-    for name, flavor, count in (
-        ("steady-v1", "modelarts.vm.gpu.8v100", 2),
-        ("features-v1", "modelarts.vm.cpu.8u", 1),
-    ):
-        made = compose(
-            rng,
-            workspace=catalog.DEFAULT,
-            user=catalog.USERS[0],
-            pool="",
-            roles=public_roles(flavor, count),
-            plan=ENDLESS,
-        )
-        found.append((started - 2 * 3600, replace(made, name=name)))
+    for name, flavor, count in (("steady-v1", "modelarts.vm.gpu.8v100", 2), ("features-v1", "modelarts.vm.cpu.8u", 1)):
+        roles = public_roles(flavor, count)
+        made = compose(rng, workspace=DEFAULT, user=catalog.USERS[0], pool="", roles=roles, plan=ENDLESS)
+        found.append((started - 2 * HOUR, replace(made, name=name)))
     return found
 
 
@@ -84,8 +65,6 @@ def _version_id(rng: Random) -> str:
 
 SETTING = Setting(pools=(), population=5, watched=2, draft=_draft, earlier=_earlier, job_id=_version_id, history=0)
 
-
-T = TypeVar("T")
 
 _METRICS = {
     "cpuUsage": "CpuCoreUsage",
@@ -115,14 +94,8 @@ class V1:
             {
                 "id": workspace.workspace_id,
                 "name": workspace.name,
-                "description": "",
-                "owner": "sim-account",
-                "auth_type": "public",
                 "status": "NORMAL",
-                "status_info": "",
-                "enterprise_project_id": "0",
                 "create_time": (call.world.started - 400 * DAY) * 1000,
-                "update_time": (call.world.started - 90 * DAY) * 1000,
             }
             for workspace in WORKSPACES
             if workspace.workspace_id not in call.world.hidden
@@ -147,8 +120,6 @@ class V1:
                 "status": v1_status(version),
                 "create_time": version.created * 1000,
                 "duration": version.duration(self._world.now) * 1000,
-                "job_desc": "",
-                "version_count": count,
             }
             for version, count in newest[start : start + size]
         ]
@@ -177,7 +148,6 @@ class V1:
             "is_success": True,
             "job_id": _job_id(found[0]),
             "job_name": found[0].draft.name,
-            "job_desc": "",
             "version_count": len(found),
             "versions": [self._row(version, len(found) - found.index(version)) for version in chosen],
         }
@@ -206,58 +176,40 @@ class V1:
         """Return slightly different readings of cards. Their mean is the pod's reading."""
         cards = version.draft.roles[0].cards if metric in _PER_CARD else 1
         cards = cards if each else min(cards, 1)
+        values = self._values(version, place, metric)
         for card in range(cards):
             share = 1 + 0.05 * (card - (cards - 1) / 2) / cards
-            yield self._written(version, place, metric, f"{card}/{cards}", partial(_of_card, share))
+            yield [f"{round(share * value, 2):g}" for value in values]
 
-    def _written(self, version: Job, place: int, metric: str, name: str, write: Callable[[float], T]) -> list[T]:
-        """Return each reading of a pod, formatted by `write`. `name` identifies `write`."""
+    def _values(self, version: Job, place: int, metric: str) -> list[float]:
         # Rates are bytes a second here, except for disks: kilobytes.
         scale = 1e6 if metric.endswith("BytesRate") else 1024 if metric.startswith("disk") else 1
-        return self._series.written(
-            version,
-            place,
-            _METRICS[metric],
-            self._world.present,
-            name=f"{metric} {name}",
-            write=lambda value: write(round(scale * (value or 0.0), 2)),
-        )
+        found = self._series.values(version, place, _METRICS[metric], self._world.present)
+        return [round(scale * (value or 0.0), 2) for value in found]
 
     def _mean_of_pods(self, version: Job) -> dict[str, list[str]]:
         if version.running is None:
             return {}
-        pods, means = range(len(version.pods)), {}
+        means = {}
         for metric in _METRICS:
-            if len(pods) == 1:
-                means[metric] = self._written(version, 0, metric, "mean", "{:.2f}".format)
-            else:
-                values = [self._written(version, place, metric, "value", float) for place in pods]
-                means[metric] = [f"{fmean(column):.2f}" for column in zip(*values, strict=True)]
+            of_pods = [self._values(version, place, metric) for place in range(len(version.pods))]
+            means[metric] = [f"{fmean(column):.2f}" for column in zip(*of_pods, strict=True)]
         return means
 
     def _row(self, version: Job, number: int) -> dict[str, Any]:
         role = version.draft.roles[0]
         return {
             "version_id": int(version.job_id),
-            "version_name": f"V{number:04d}",
-            "pre_version_id": None,
             "status": v1_status(version),
             "create_time": version.created * 1000,
             "start_time": None if version.running is None else version.running * 1000,
             "duration": version.duration(self._world.now) * 1000,
-            "engine_type": None,
-            "spec_code": role.machine,
             "worker_server_num": role.count,
             "gpu_num": role.cards,
             "gpu_type": role.card_type or None,
             "npu_info": None,
-            "core": str(role.cpu),
-            "cpu": str(role.cpu),
-            "memory": f"{role.memory // GIB}GB",
             "pool_id": None,
-            "pool_name": None,
             "parameter": [{"label": "hub_token", "value": PLANTED_SECRETS[1]}],
-            "user_command": None,
             # In a list, this object is a text with JSON.
             "system_metric_list": json.dumps(self._mean_of_pods(version) | {"interval": 1}),
         }
@@ -267,7 +219,3 @@ def _pod_names(version: Job) -> list[str]:
     if version.running is None:
         return []
     return [f"job-{version.draft.name}.{place}" for place in range(len(version.pods))]
-
-
-def _of_card(share: float, value: float) -> str:
-    return f"{round(share * value, 2):g}"

@@ -14,10 +14,10 @@ from uuid import NAMESPACE_DNS, uuid5
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.phases import WORKLOAD_STATUSES, workload_status
-from trainfleet_simulator.modelarts.pools import gib, host_ip, pool_of
+from trainfleet_simulator.modelarts.pools import host_ip, pool_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, total
-from trainfleet_simulator.world.nouns import DAY
+from trainfleet_simulator.world.nouns import DAY, GIB
 from trainfleet_simulator.world.pools import Pool
 
 _TYPES = ("train", "infer", "notebook", "x-infer")
@@ -95,40 +95,28 @@ def list_workloads(call: Call) -> Answer:
 def _row(world: World, pool: Pool, workload: _Workload, positions: Mapping[str, int]) -> dict[str, Any]:
     job = workload.job
     row: dict[str, Any] = {
-        "kind": "Workload",
         "apiVersion": "v1",
         "type": workload.kind,
-        "namespace": pool.spec.pool_id,
         "name": workload.name,
         "jobName": workload.name,
         "uid": str(uuid5(NAMESPACE_DNS, f"{pool.spec.pool_id}/{workload.name}/{workload.created}")),
         "status": workload.status,
-        "createTime": workload.created * 1000,
         "pendingPosition": -1,
-        "isDeleted": "false",
     }
     if job is None:
         return row | {
             "userName": "li.na",
-            "priority": "1",
             "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"},
-            "runningDuration": world.now - workload.created,
-            "pendingDuration": 5,
         }
     cpu, memory, cards = total(job.draft.roles)
-    requirement = {"cpu": f"{cpu} Cores", "memory": gib(memory)}
+    requirement = {"cpu": f"{cpu} Cores", "memory": f"{memory / GIB:.2f} GiB"}
     if cards:
         requirement[catalog.DEVICE_KEYS[pool.spec.card_type]] = str(cards)
     return row | {
         "name": f"modelarts-job-{job.job_id}",
         "jobUUID": job.job_id,
         "userName": job.draft.user.name,
-        "flavor": job.draft.roles[0].machine,
-        "priority": str(job.draft.priority),
         "resourceRequirement": requirement,
-        "runningDuration": job.duration(world.now),
-        "pendingDuration": (world.now if job.running is None else job.running) - job.created,
         "pendingPosition": positions.get(job.job_id, -1),
         "hostIps": ",".join(sorted({host_ip(pool, pod.node) for pod in job.pods})),
-        "gvk": "batch.volcano.sh/v1alpha1, Kind=Job",
     }

@@ -22,7 +22,6 @@ class EcsSpec:
     card_type: str = ""
     card_memory: int = 0
     resource_type: str = "ECS"
-    payments: tuple[str, ...] = ("PostPaid", "Spot")
 
 
 WORKSPACES = (
@@ -52,7 +51,7 @@ ECS_SPECS = {
         EcsSpec("ecs.gn6v-c8g1.16xlarge", 64, 256 * GIB, 8, "NVIDIA V100", 16),
         EcsSpec("ecs.gn7i-c16g1.4xlarge", 16, 60 * GIB, 1, "NVIDIA A10", 24),
         EcsSpec("ecs.gn6e-c12g1.3xlarge", 12, 92 * GIB, 1, "NVIDIA V100", 32),
-        EcsSpec("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, "GU8T", 96, "Lingjun", ("Spot",)),
+        EcsSpec("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, "GU8T", 96, "Lingjun"),
     )
 }
 

@@ -14,7 +14,7 @@ from zlib import crc32
 from trainfleet_simulator.exchange import Answer, ApiError, Call
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.dlc_rows import detail, list_row
-from trainfleet_simulator.pai.parameters import MEMBER, iso, list_answer, list_of, page_of, time_of
+from trainfleet_simulator.pai.parameters import MEMBER, list_answer, list_of, page_of, time_of
 from trainfleet_simulator.pai.sts import required
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.listing import JobSlice
@@ -114,16 +114,10 @@ def list_ecs_specs(call: Call) -> Answer:
     specs = [
         {
             "InstanceType": spec.name,
-            "AcceleratorType": "GPU" if spec.cards else "CPU",
             "Cpu": spec.cpu,
             "Memory": spec.memory // GIB,
             "Gpu": spec.cards,
-            "GpuMemory": spec.card_memory,
             "GpuType": spec.card_type,
-            "IsAvailable": True,
-            "ResourceType": spec.resource_type,
-            "PaymentTypes": list(spec.payments),
-            "SpotStockStatus": "WithStock",
         }
         for spec in catalog.ECS_SPECS.values()
     ]
@@ -136,14 +130,7 @@ def list_workspaces(call: Call) -> Answer:
         {
             "WorkspaceId": workspace.workspace_id,
             "WorkspaceName": workspace.name,
-            "DisplayName": workspace.name,
-            "Description": "",
             "Status": "ENABLED",
-            "IsDefault": workspace.is_default,
-            "Creator": catalog.ACCOUNT_ID,
-            "EnvTypes": ["prod"],
-            "GmtCreateTime": iso(call.world.started - 400 * DAY),
-            "GmtModifiedTime": iso(call.world.started - 90 * DAY),
         }
         for workspace in catalog.WORKSPACES
         if workspace.workspace_id in MEMBER.keys() - call.world.hidden

@@ -6,7 +6,7 @@ Every amount is text. The memory of nodes is in GiB without a unit, unlike a quo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call, utc_text
@@ -15,7 +15,7 @@ from trainfleet_simulator.pai.parameters import MEMBER, bool_of, iso, list_answe
 from trainfleet_simulator.pai.sts import required
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, total
-from trainfleet_simulator.world.nouns import DAY, GIB, LIVE, Amount, PoolSpec
+from trainfleet_simulator.world.nouns import DAY, GIB, LIVE, Amount
 from trainfleet_simulator.world.pools import Node, Pool, pod_amount
 
 _ENQUEUED, _DEQUEUED = "Enqueued", "Dequeued"
@@ -38,11 +38,6 @@ def _quota_of(call: Call, quota_id: str) -> Pool:
     return quota
 
 
-def _resource_group(spec: PoolSpec) -> str:
-    """Return the id of the resource group of a quota's nodes."""
-    return f"lingjsim{spec.pool_id[-6:]}" if spec.resource_type == "Lingjun" else "rgsimgeneral"
-
-
 def _visible(call: Call, quota: Pool) -> bool:
     """Return whether the identity is a member of one of its workspaces."""
     return not (MEMBER.keys() - call.world.hidden).isdisjoint(quota.spec.workspaces)
@@ -56,8 +51,6 @@ def _family(call: Call, own: str) -> list[Pool]:
 
 def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
     spec = quota.spec
-    nodes = sum(len(q.nodes) for q in world.family(spec.pool_id))
-    children = [q.spec for q in world.pools.values() if q.spec.parent == spec.pool_id]
     return {
         "QuotaId": spec.pool_id,
         "QuotaName": spec.name,
@@ -65,19 +58,13 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         "GPUType": spec.card_type,
         "Status": spec.status,
         "ReasonCode": "",
-        "ReasonMessage": "",
         "ParentQuotaId": spec.parent,
-        "SubQuotas": [{"QuotaId": child.pool_id, "QuotaName": child.name} for child in children],
         "Workspaces": [
             {"WorkspaceId": w, "WorkspaceName": MEMBER[w]}
             for w in spec.workspaces
             if w in MEMBER and w not in world.hidden
         ],
-        "ResourceGroupIds": [_resource_group(spec)],
-        "Min": {"NodeSpecs": [{"Type": spec.node_type.name, "Count": nodes}]},
-        "QueueStrategy": "PaiStrategyStrictFIFO",
         "QuotaConfig": {"WorkloadTypes": ["DLC", "DSW", "EAS", "TENSORBOARD"]},
-        "Version": "v1",
         "GmtCreatedTime": iso(world.started - 90 * DAY),
         "QuotaDetails": _details(world, quota, verbose=verbose),
     }
@@ -89,41 +76,14 @@ def _amount(value: Amount) -> dict[str, str]:
 
 
 def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
-    spec = quota.spec
-    family = list(world.family(spec.pool_id))
-
-    def amount(value: Amount) -> dict[str, str]:
-        amounts = _amount(value)
-        memory = amounts.pop("Memory")
-        return amounts | {"GPUMemory": f"{value.cards * spec.node_type.card_memory}Gi", "Memory": memory}
-
-    def whole(what: str) -> Amount:
-        return world.amount(spec.pool_id, lambda q: getattr(q, what))
-
-    actual, allocated, queued = whole("actual"), whole("allocated"), whole("queued")
-    # The pool that is being created was ordered with two nodes and has none yet.
-    asked = actual if quota.nodes else spec.node_type.whole.times(2)
-    in_mib = amount(allocated) | ({"Memory": f"{allocated.memory}Mi"} if allocated.memory else {})
-    details: dict[str, Any] = {
-        "DesiredMinQuota": amount(asked) | {"GPUType": spec.card_type},
-        "ActualMinQuota": amount(actual),
-        "AllocatableQuota": amount(whole("free") + allocated),
-        "SystemReservedQuota": amount(actual - whole("free") - allocated),
-        "AllocatedQuota": in_mib,
-        "UsedQuota": in_mib,
-        "RequestedQuota": in_mib,
-        "SelfAllocatedQuota": amount(quota.allocated),
-        "DescendantsAllocatedQuota": amount(allocated - quota.allocated),
-        "AncestorsAllocatedQuota": amount(Amount()),
-        "SelfSubmittedQuota": amount(allocated + queued),
-    }
+    actual, allocated = (world.amount(quota.spec.pool_id, attrgetter(what)) for what in ("actual", "allocated"))
+    in_mib = _amount(allocated) | ({"Memory": f"{allocated.memory}Mi"} if allocated.memory else {})
+    details: dict[str, Any] = {"ActualMinQuota": _amount(actual), "AllocatedQuota": in_mib, "UsedQuota": in_mib}
     if verbose:
-        in_use, nodes = sum(q.nodes_in_use for q in family), sum(len(q.nodes) for q in family)
-        details["NodeStatistics"] = {
-            "ActualMinNodeNum": nodes,
-            "AllocatedNodeNum": in_use,
-            "EmptyNodeNum": nodes - in_use,
-        }
+        family = list(world.family(quota.spec.pool_id))
+        in_use, nodes = sum(one.nodes_in_use for one in family), sum(len(one.nodes) for one in family)
+        counts = {"ActualMinNodeNum": nodes, "AllocatedNodeNum": in_use, "EmptyNodeNum": nodes - in_use}
+        details["NodeStatistics"] = counts
     return details
 
 
@@ -153,27 +113,19 @@ def list_quota_workloads(call: Call) -> Answer:
 
 def _workload(job: Job, place: int | None) -> dict[str, Any]:
     cpu, memory, cards = total(job.draft.roles)
-    dequeued = next((since for status, since in job.statuses if status == "EnvPreparing"), None)
     return {
         "WorkloadId": job.job_id,
-        "WorkloadName": job.draft.name,
         "WorkloadType": "dlc",
         "WorkloadStatus": _WORDS.get(job.status, "Running"),
         "Status": _ENQUEUED if place is not None else _DEQUEUED,
         "Position": place,
-        "Priority": job.draft.priority,
         "QuotaId": job.draft.pool_id,
         "Resource": {"CPU": str(cpu), "GPU": str(cards), "Memory": memory_text(memory)},
         "Code": job.reason[0],
-        "Reason": job.reason[1],
         "UserId": job.draft.user.user_id,
         "UserName": job.draft.user.name,
         "WorkspaceId": job.draft.workspace_id,
-        "UseOversoldResource": False,
         "GmtCreatedTime": iso(job.created),
-        "GmtEnqueuedTime": iso(job.submitted),
-        "GmtDequeuedTime": iso(dequeued),
-        "GmtPositionModifiedTime": iso(job.submitted),
     }
 
 
@@ -193,7 +145,6 @@ def list_users(call: Call) -> Answer:
         {
             "UserId": user_id,
             "Username": jobs[user_id][0].draft.user.name,
-            "WorkloadCount": len(jobs[user_id]),
             "Resources": {
                 "Used": _amount(used[user_id]),
                 "Submitted": _amount(sum((Amount(*total(job.draft.roles)) for job in jobs[user_id]), Amount())),
@@ -208,9 +159,8 @@ def list_nodes(call: Call) -> Answer:
     """GET /api/v1/nodes: the nodes of one quota and its children, with figures of use on demand."""
     world, verbose = call.world, bool_of(call, "Verbose")
     pools = list(world.family(_quota_of(call, required(call, "QuotaId")).spec.pool_id))
-    workloads = _workloads(world, pools) if verbose else {}
     rows = [
-        _node(world, pool, node, place) | (_use(pool, node, workloads) if verbose else {})
+        _node(world, pool, node, place) | (_use(pool, node) if verbose else {})
         for pool in pools
         for place, node in enumerate(pool.nodes.values())
     ]
@@ -223,7 +173,6 @@ def _gib(mib: int) -> str:
 
 def _node(world: World, pool: Pool, node: Node, place: int) -> dict[str, Any]:
     spec, kind = pool.spec, pool.spec.node_type
-    bound = [spec] + ([world.pools[spec.parent].spec] if spec.parent else [])
     is_cordoned = spec.pool_id in CORDONED and place == len(pool.nodes) - 1
     lease = LEASE_DAYS.get(spec.pool_id)
     expires = "" if lease is None else utc_text(world.started + (lease + 30 * place) * DAY)
@@ -235,44 +184,13 @@ def _node(world: World, pool: Pool, node: Node, place: int) -> dict[str, Any]:
         "ReasonMessage": "cordoned by alice, driver update" if is_cordoned else "",
         "GmtExpiredTime": expires,
         "OrderStatus": "Normal",
-        "AcceleratorType": "GPU",
         "GPUType": spec.card_type,
         "CPU": str(kind.cpu),
         "GPU": str(kind.cards),
         "Memory": _gib(kind.memory),
-        "GPUMemory": str(kind.cards * kind.card_memory),
-        "NodeGPUMemoryBytes": kind.cards * kind.card_memory * 2**30,
-        "AllocatableCPU": str(kind.cpu - kind.reserved_cpu),
-        "AllocatableMemory": _gib(kind.memory - kind.reserved_memory),
-        "SystemReservedCPU": str(kind.reserved_cpu),
-        "SystemReservedMemory": _gib(kind.reserved_memory),
-        "ResourceGroupId": _resource_group(spec),
-        "ResourceGroupName": "general" if spec.resource_type == "ECS" else spec.name,
-        "BoundQuotas": [{"QuotaId": quota.pool_id, "QuotaName": quota.name} for quota in bound],
-        "HyperZone": "",
     }
 
 
-def _use(pool: Pool, node: Node, workloads: dict[str, int]) -> dict[str, Any]:
+def _use(pool: Pool, node: Node) -> dict[str, Any]:
     taken = pool.spec.node_type.usable - node.free
-    requested = {"CPU": str(taken.cpu), "GPU": str(taken.cards), "Memory": _gib(taken.memory)}
-    return {
-        **{f"Request{name}": amount for name, amount in requested.items()},
-        **{f"Limit{name}": amount for name, amount in requested.items()},
-        "PodNum": node.pods,
-        "WorkloadNum": workloads.get(node.name, 0),
-        "SelfQuotaWorkloadNum": workloads.get(node.name, 0),
-    }
-
-
-def _workloads(world: World, pools: Iterable[Pool]) -> dict[str, int]:
-    """Count the jobs with a pod on each node."""
-    pool_ids = {pool.spec.pool_id for pool in pools}
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    keys = [(workspace, status) for workspace in MEMBER for status in LIVE]
-    for job_id in world.index.between(keys, 0, world.now).ids():
-        job = world.jobs[job_id]
-        if job.draft.pool_id in pool_ids:
-            for pod in job.pods:
-                found[pod.node].add(job_id)
-    return {name: len(job_ids) for name, job_ids in found.items()}
+    return {"RequestCPU": str(taken.cpu), "RequestGPU": str(taken.cards), "RequestMemory": _gib(taken.memory)}

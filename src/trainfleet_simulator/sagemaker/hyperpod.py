@@ -55,7 +55,6 @@ class Capacity:
             **_cluster(call.world),
             "InstanceGroups": [_group(group) for group in GROUPS],
             "Orchestrator": {"Eks": {"ClusterArn": f"arn:aws:eks:{catalog.REGION}:{catalog.ACCOUNT_ID}:cluster/sim"}},
-            "NodeRecovery": "Automatic",
         }
         return Answer(body)
 
@@ -107,7 +106,6 @@ def _group(group: Group) -> dict[str, Any]:
         "TargetCount": group.target,
         "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-sim/lifecycle", "OnCreate": "on_create.sh"},
         "ExecutionRole": f"arn:aws:iam::{catalog.ACCOUNT_ID}:role/hyperpod",
-        "ThreadsPerCore": 1,
         "Status": group.status,
     }
     if group.plan:
@@ -116,7 +114,7 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _nodes(started: int) -> Iterator[dict[str, Any]]:
-    for group_number, group in enumerate(GROUPS):
+    for group in GROUPS:
         for place, status in enumerate(group.states):
             digest = hashlib.sha256(f"{group.name}/{place}".encode()).hexdigest()
             yield {
@@ -124,9 +122,7 @@ def _nodes(started: int) -> Iterator[dict[str, Any]]:
                 "InstanceId": f"i-{digest[:17]}",
                 "InstanceType": group.instance_type,
                 "LaunchTime": float(started - _AGE + 60 * place),
-                "LastSoftwareUpdateTime": float(started - 10 * DAY),
                 "InstanceStatus": {"Status": status, "Message": _MESSAGES.get(status, "")},
-                "PrivateDnsHostname": f"ip-10-1-{group_number}-{place + 10}.ec2.internal",
             }
 
 
@@ -144,7 +140,6 @@ def _plan(world: World, name: str) -> dict[str, Any]:
         "InstanceType": _INSTANCE_TYPE,
         "TotalInstanceCount": count,
         "Status": status,
-        "AvailabilityZone": f"{catalog.REGION}a",
         **lasts,
     }
     return {
@@ -152,8 +147,6 @@ def _plan(world: World, name: str) -> dict[str, Any]:
         "TrainingPlanName": name,
         "Status": status,
         **lasts,
-        "UpfrontFee": "120000.00",
-        "CurrencyCode": "USD",
         "TotalInstanceCount": count,
         "AvailableInstanceCount": count - in_use if status == "Active" else 0,
         "InUseInstanceCount": in_use,
