@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from deploy.generator.rules_accelerators import PRICE
-from deploy.generator.rules_model import Alert, Group, of_a_job
+from deploy.generator.rules_model import Alert, Group
 from deploy.generator.rules_readings import FRESH_USE, OLD
 from deploy.generator.rules_signals import (
     BUSIEST,
@@ -106,36 +108,34 @@ _NODE = (
     "$labels.pod_id) }} It runs on node {{ . | first | label `node_name` }}.{{ end }}"
 )
 
+_of_a_job = partial(Alert, of="job")
+
 JOB_ALERTS = Group(
     "trainfleet-job-alerts",
     (
-        Alert(
+        _of_a_job(
             "TrainfleetJobFailed",
-            of_a_job(
-                "JobFailed", f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"
-            ),
+            f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}",
             "warning",
             "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of the platform.",
             f"The job {_JOB} failed",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}{_EXIT_CODE}",
+            bridge="<job_failed_seconds>s",
             event=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobPlatformFault",
-            of_a_job(
-                "JobPlatformFault", f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}", "<job_failed_seconds>s"
-            ),
+            f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}",
             "warning",
             "A job failed within the last <job_failed_seconds> s, and the cloud's reason is a fault of the platform.",
             f"The job {_JOB} failed because of the platform",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON} The user's program is not the cause.",
+            bridge="<job_failed_seconds>s",
             event=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobIdle",
-            of_a_job(
-                "JobIdle",
-                f"""\
+            f"""\
 {_HELD}
 and {_ON}
 max {_BY} (avg_over_time({FRESH_USE}[<idle_window>])) < <idle_ratio>
@@ -150,7 +150,6 @@ unless on (provider, job_id)
 unless on (provider, job_id)
 {_STARTS}
 {OLD}""",
-            ),
             "warning",
             "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. No pod "
             "has more. A job with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its "
@@ -163,12 +162,10 @@ unless on (provider, job_id)
             "<idle_for>",
             by_held=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobHung",
             # A job whose earlier wait has ended has fewer samples of the record than minutes since the first of them.
-            of_a_job(
-                "JobHung",
-                f"""\
+            f"""\
 {_HELD}
 and {_ON}
 {QUIET}
@@ -180,7 +177,6 @@ and {_ON}
 )
 {_RUNNING}
 {OLD}""",
-            ),
             "warning",
             "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its usual power and "
             "without traffic. For a job that never worked, the usual power of the accelerator model counts. The likely "
@@ -192,11 +188,9 @@ and {_ON}
             "<hung_for>",
             by_held=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobMayHang",
-            of_a_job(
-                "JobMayHang",
-                f"""\
+            f"""\
 {_HELD} > 1
 and {_ON}
 max {_BY} (min_over_time({FRESH_USE}{{accelerator="gpu"}}[<may_hang_window>])) >= <may_hang_busy_ratio>
@@ -206,7 +200,6 @@ unless on (provider, job_id)
 last_over_time({POWER}[<bridge>])
 {_RUNNING}
 {OLD}""",
-            ),
             "info",
             "A running job keeps its accelerators busy, but its busiest pod uses less than <may_hang_cpu_ratio> of "
             "its usual CPU for <may_hang_window>. Only for jobs with several accelerators whose power is not known.",
@@ -216,11 +209,9 @@ last_over_time({POWER}[<bridge>])
             f"does not report power, so this is a weak sign.{_COST}",
             flaps=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobSlowed",
-            of_a_job(
-                "JobSlowed",
-                f"""\
+            f"""\
 avg_over_time({POWER}[<slowed_window>]) / (last_over_time({POWER_MEDIAN}[{LATEST}]) > 0)
 < <slowed_ratio> > <slowed_least_ratio>
 and on (provider, job_id)
@@ -230,7 +221,6 @@ avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LA
 < <slowed_ratio> > <slowed_least_ratio>
 {_RUNNING}
 {OLD}""",
-            ),
             "info",
             "A running job draws less than <slowed_ratio> of its own median power, and has less than <slowed_ratio> of "
             "its median traffic.",
@@ -241,11 +231,9 @@ avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LA
             "<slowed_for>",
             flaps=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetPodStraggling",
-            of_a_job(
-                "PodStraggling",
-                f"""\
+            f"""\
 (
   {_SLOWER} < <straggler_ratio>
   and on (provider, job_id)
@@ -257,7 +245,6 @@ unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}""",
-            ),
             "warning",
             "A pod does less than <straggler_ratio> of its usual work, compared with the other pods of its job. Its "
             "share of the work was steady before. The work is power times utilization.",
@@ -268,17 +255,14 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
             "<straggler_for>",
             flaps=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetDeviceUnhealthy",
-            of_a_job(
-                "DeviceUnhealthy",
-                f"""\
+            f"""\
 max by (provider, job_id, pod_id, device) (last_over_time(trainfleet_device_healthy[<bridge>])) == 0
 unless on (provider, job_id, pod_id)
 trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}""",
-            ),
             "warning",
             "The cloud has reported an accelerator of a running job as unhealthy for <device_unhealthy_for>.",
             f"The device {{{{ $labels.device }}}} of the pod {{{{ $labels.pod_id }}}} of the job {_JOB} is unhealthy",
@@ -286,30 +270,24 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
             "{{ $labels.provider }}.",
             "<device_unhealthy_for>",
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobRestartStorm",
-            of_a_job(
-                "JobRestartStorm",
-                """\
+            """\
 max by (provider, job_id) (
   max_over_time(trainfleet_job_restarts_total[<restarts_window>])
   - min_over_time(trainfleet_job_restarts_total[<restarts_window>])
 ) >= <restarts>""",
-            ),
             "warning",
             "A job restarted <restarts> times or more within <restarts_window>.",
             f"The job {_JOB} restarts too often",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} restarted {{{{ $value }}}} times within "
             "<restarts_window>.",
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetPodsEvicted",
-            of_a_job(
-                "PodsEvicted",
-                f"""\
+            f"""\
 last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>])
 >= <evictions>""",
-            ),
             "info",
             "Pods of a job were evicted within <evictions_window>.",
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
@@ -317,14 +295,13 @@ last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_win
             "preempted, or the nodes were removed.",
             event=True,
         ),
-        Alert(
+        _of_a_job(
             "TrainfleetJobQueuedTooLong",
-            of_a_job(
-                "JobQueuedTooLong",
-                "max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>]))\n"
-                "> <queued_seconds>\nunless on (provider, job_id)\n"
-                'trainfleet_job_status{status!="queued"} == 1',
-            ),
+            """\
+max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<bridge>]))
+> <queued_seconds>
+unless on (provider, job_id)
+trainfleet_job_status{status!="queued"} == 1""",
             "info",
             "A job has been queued for more than <queued_seconds> s.",
             f"The job {_JOB} has been queued for {{{{ $value | humanizeDuration }}}}",

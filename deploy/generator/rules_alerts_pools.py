@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from textwrap import indent
 
-from deploy.generator.rules_model import Alert, Group, of_a_pool
+from deploy.generator.rules_model import Alert, Group
 
 _PLACE = "provider, pool_id, accelerator"
 _POOL = "{{ or $labels.pool_name $labels.pool_id }} of {{ $labels.provider }}"
@@ -63,12 +64,14 @@ unless on (provider, pool_id)
 )"""
 
 
+_of_a_pool = partial(Alert, of="pool")
+
 POOL_ALERTS = Group(
     "trainfleet-pool-alerts",
     (
-        Alert(
+        _of_a_pool(
             "TrainfleetPoolNodesAbnormal",
-            of_a_pool(f"""\
+            f"""\
 (
   max by (provider, pool_id) (last_over_time(trainfleet_pool_nodes{{status="abnormal"}}[<bridge>])) > 0
   or on (provider, pool_id)
@@ -78,7 +81,7 @@ POOL_ALERTS = Group(
     trainfleet_node_status{{status!="abnormal"}} == 1
   )
 )
-{_unless_parent_has(_NODE_STATES)}"""),
+{_unless_parent_has(_NODE_STATES)}""",
             "warning",
             "Nodes of a pool are abnormal.",
             f"The pool {_POOL} has abnormal nodes: {{{{ $value }}}}",
@@ -86,37 +89,37 @@ POOL_ALERTS = Group(
             f"capacity than it shows. Nodes of nested pools count for the parent pool.{_ABNORMAL_NODES}",
             "<nodes_abnormal_for>",
         ),
-        Alert(
+        _of_a_pool(
             "TrainfleetNodeMaintenanceAhead",
-            of_a_pool(_WORK_AHEAD),
+            _WORK_AHEAD,
             "warning",
             "Announced maintenance of a node begins within <maintenance_seconds> s, or has begun.",
             f"Maintenance of the node {{{{ $labels.node_name }}}} in the pool {_POOL} is announced",
             "{{ if gt $value 0.0 }}It begins in {{ $value | humanizeDuration }}.{{ else }}It has begun.{{ end }}"
             + _JOBS_THERE,
         ),
-        Alert(
+        _of_a_pool(
             "TrainfleetNodeLeaseEnding",
-            of_a_pool(f"""\
+            f"""\
 count by (provider, pool_id) (
   max by (provider, pool_id, node_name) (last_over_time(trainfleet_node_expiry_timestamp_seconds[<bridge>])) - time()
   < <lease_seconds>
 )
-{_unless_parent_has(_LEASES)}"""),
+{_unless_parent_has(_LEASES)}""",
             "warning",
             "Leases of a pool's nodes end within <lease_seconds> s, or have ended.",
             f"Leases of nodes of the pool {_POOL} end soon: {{{{ $value }}}}",
             "Without a renewal, the cloud takes the nodes back and jobs on them are lost. Nodes of nested pools count "
             f"for the parent pool.{_NEXT_LEASES}",
         ),
-        Alert(
+        _of_a_pool(
             "TrainfleetPoolSaturated",
-            of_a_pool(f"""\
+            f"""\
 sum by ({_PLACE}) (last_over_time(pool:trainfleet_allocated_accelerators:sum[<bridge>]))
 / sum by ({_PLACE}) (last_over_time(pool:trainfleet_capacity_accelerators:sum[<bridge>]))
 >= <saturated_ratio>
 and on ({_PLACE})
-last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0"""),
+last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0""",
             "warning",
             "<saturated_ratio> or more of a pool's accelerators are allocated while workloads wait.",
             f"The pool {_POOL} is full and has a queue",

@@ -41,7 +41,7 @@ class Alert:
     """
 
     name: str
-    expr: str
+    condition: str
     severity: Severity
     about: str
     summary: str
@@ -50,13 +50,30 @@ class Alert:
     event: bool = False
     by_held: bool = False
     flaps: bool = False
+    of: Literal["job", "pool", ""] = ""
+    """Of what the series of `condition` are. The alert adds the name and the owner, or the name of the pool."""
+    bridge: str = "<bridge>"
 
     @property
     def subject(self) -> tuple[str, str] | None:
         """The labels and the info family of the jobs or pools that an override selects; None for other alerts."""
-        if _OWNED in self.expr:
-            return JOB, "trainfleet_job_info"
-        return (POOL, "trainfleet_pool_info") if self.expr.endswith(_WHICH) else None
+        return {"job": (JOB, "trainfleet_job_info"), "pool": (POOL, "trainfleet_pool_info")}.get(self.of)
+
+    @property
+    def expr(self) -> str:
+        """The query. Jobs can opt out of all their alerts or of this one, by its name without `Trainfleet`."""
+        if self.subject is None:
+            return self.condition
+        keys, family = self.subject
+        labels = f"job_name, {JOB_OWNERS}" if self.of == "job" else "pool_name"
+        whose = info(keys, labels, family, bridged=True, bridge=self.bridge)
+        named = f"(\n{indented(self.condition)}\n)\n* on ({keys}) group_left ({labels})\n{whose}"
+        if self.of == "pool":
+            return named
+        # The space separates braces, which Helm would read as the start of a template.
+        tag = f"off|(.*[^A-Za-z])?(Trainfleet)?{self.name.removeprefix('Trainfleet')}([^A-Za-z].*)?"
+        opted_out = f'last_over_time(trainfleet_job_labels{{ <opt_out_label>=~"{tag}"}}[{self.bridge}])'
+        return f"{named}\nunless on ({JOB})\n{opted_out}"
 
     @property
     def thresholds(self) -> set[str]:
@@ -140,26 +157,7 @@ JOB = "provider, job_id"
 JOB_OWNERS = "workspace_id, pool_id, user_id, user_name"
 POOL = "provider, pool_id"
 
-_OWNED = f"* on ({JOB}) group_left (job_name, {JOB_OWNERS})"
 _BOARDS = {JOB: ("job", "job_id", "job_id"), POOL: ("pools", "pool", "pool_id")}
-_WHICH = info(POOL, "pool_name", "trainfleet_pool_info", bridged=True)
-
-
-def of_a_job(alert: str, condition: str, bridge: str = "<bridge>") -> str:
-    """Add the job name and the owner to the series of `condition`, which are by job.
-
-    Drop jobs that opted out of all alerts or of this one, by its name without `Trainfleet`.
-    """
-    # The space separates braces, which Helm would read as the start of a template.
-    tag = f"off|(.*[^A-Za-z])?(Trainfleet)?{alert}([^A-Za-z].*)?"
-    opted_out = f'last_over_time(trainfleet_job_labels{{ <opt_out_label>=~"{tag}"}}[{bridge}])'
-    whose = info(JOB, f"job_name, {JOB_OWNERS}", "trainfleet_job_info", bridged=True, bridge=bridge)
-    return f"(\n{indented(condition)}\n)\n{_OWNED}\n{whose}\nunless on ({JOB})\n{opted_out}"
-
-
-def of_a_pool(condition: str) -> str:
-    """Add the pool name to the series of `condition`, which are by pool."""
-    return f"(\n{indented(condition)}\n)\n* on ({POOL}) group_left (pool_name)\n{_WHICH}"
 
 
 def indented(text: str) -> str:
