@@ -37,8 +37,7 @@ _PAGE = 1440
 
 
 def config(url: str) -> str:
-    """Return a config file for the exporter that polls this cloud, with the default collectors that find something
-    here."""
+    """Return a config file for the exporter that polls this cloud, with the collectors that read lists."""
     return f"""\
 global:
   poll_interval: 120s
@@ -50,6 +49,7 @@ providers:
     credentials: {{access_key_id: LTAIBENCHMARK, access_key_secret: benchmark-secret}}
     endpoints: {{dlc: {url}, paistudio: {url}, aiworkspace: {url}, cloudmonitor: {url}}}
     collectors:
+      pods: {{enabled: false}}
       pools: {{enabled: false}}
       pool_workloads: {{enabled: false}}
       usage: {{source: cloudmonitor}}
@@ -93,29 +93,6 @@ class Fleet:
         size, number = int(query.get("PageSize", "10")), int(query.get("PageNumber", "1"))
         page = found[(number - 1) * size : number * size]
         return f'{{"TotalCount":{len(found)},"Jobs":[{",".join(map(self._row, page))}],"RequestId":"b"}}'
-
-    def get_job(self, job_id: str) -> str:
-        """DLC GetJob, also of a job that was replaced."""
-        number = int(job_id[3:11], 16)
-        if job_id != self._job_id(number):
-            return '{"Code":"404","Message":"no such job"}'
-        pods = [
-            {
-                "Type": "Worker",
-                "PodId": f"{job_id}-worker-{place}",
-                "PodUid": f"{job_id}-{place}",
-                "Status": "Running",
-                "SubStatus": "Normal",
-                "Ip": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
-                "NodeName": f"lingjun-{number}-{place}",
-                "GmtCreateTime": _iso(self._started),
-                "GmtStartTime": _iso(self._started + 60),
-                "GmtFinishTime": "",
-                "HistoryPods": [],
-            }
-            for place in range(self._pods)
-        ]
-        return f'{self._row(number)[:-1]},"Pods":{json.dumps(pods)}}}'
 
     def catalogue(self, query: dict[str, str]) -> str:
         """CloudMonitor DescribeMetricMetaList."""
@@ -260,8 +237,6 @@ def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
         match action:
             case b"ListJobs":
                 return fleet.list_jobs(query)
-            case b"GetJob":
-                return fleet.get_job(path.rsplit("/", 1)[1])
             case b"DescribeMetricLast":
                 return fleet.last(query)
             case b"DescribeMetricMetaList":

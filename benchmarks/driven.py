@@ -3,8 +3,8 @@
 The exporter, its poll thread and its web server are those of the daemon; only the schedule is not. Each line of its
 input is a command, answered by a line of JSON when it is done: the CPU seconds that the process has used.
 
-* `sweep`: poll every bulk collector once, and wait until their page is ready to be sent.
-* `on`, `off`: start and stop polling every bulk collector without a pause; the poll under way goes on to its end.
+* `sweep`: poll every collector once, and wait until their page is ready to be sent.
+* `on`, `off`: start and stop polling every collector without a pause; the poll under way goes on to its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from time import process_time
 
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.config import load_config
-from trainfleet_exporter.polling import PerObjectCollector
 from trainfleet_exporter.polling.poll_thread import PollThread
 from trainfleet_exporter.process.resources import tune_memory
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -78,14 +77,13 @@ class _Driver:
 
 
 async def _poll(exporter: Exporter) -> None:
-    bulk = [runner for runner in exporter.runners if not isinstance(runner.collector, PerObjectCollector)]
     # The exporter keeps readings of new jobs only when it knows these jobs.
-    first = [runner for runner in bulk if runner.state.collector in _FIRST]
+    first = [runner for runner in exporter.runners if runner.state.collector in _FIRST]
     await asyncio.gather(*(runner.tick() for runner in first))
-    await asyncio.gather(*(runner.tick() for runner in bulk if runner not in first))
-    failed = [f"{runner.state.collector}: {runner.errors}" for runner in bulk if not runner.state.success]
+    await asyncio.gather(*(runner.tick() for runner in exporter.runners if runner not in first))
+    failed = [f"{runner.state.collector}: {runner.errors}" for runner in exporter.runners if not runner.state.success]
     if failed:
-        raise SystemExit(f"these collectors fail: {'; '.join(failed)}")
+        raise RuntimeError(f"these collectors fail: {'; '.join(failed)}")
 
 
 async def _poll_on(exporter: Exporter, wanted: asyncio.Event) -> None:

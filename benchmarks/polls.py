@@ -25,7 +25,7 @@ _AT_MOST = 1.7
 _METHOD = (
     f"Jobs have {_PODS} pods each and 12 readings for each pod. Medians of {_ROUNDS} rounds (least to most).",
     (
-        "The time covers all threads of the exporter and all collectors but `pods`, which has a call for each job. The "
+        "The time covers all threads of the exporter and all collectors but `pods`, which calls once for each job. The "
         "page is ready at its end. The exporter has one core, the cloud the other."
     ),
 )
