@@ -78,6 +78,11 @@ def another_source(now: Page, before: Page) -> list[str]:
     return _described(now, others) + [f"{count} sources of {job_id}" for job_id, count in sources.items() if count != 1]
 
 
+def without_nodes(now: Page, before: Page) -> list[str]:
+    """Everything is as before, but for tasks that are shown without their nodes."""
+    return _described(now, [key for key in wrong(now, before) if ("node_name", "") not in key[1]])
+
+
 def reported_totals(now: Page, before: Page) -> list[str]:
     """Counts that are nothing but the total of a list are what the cloud says."""
     return _described(now, [key for key in wrong(now, before) if key[0] not in _COUNTS])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.faults.columns import KEPT, LESS, OTHER, SAME
-from tests.faults.judges import another_source, unknown_states
+from tests.faults.columns import COLUMNS, KEPT, LESS, OTHER, SAME
+from tests.faults.judges import another_source, unknown_states, without_nodes
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, NUMBERS, PLAIN_TEXT, POOL_USAGE, USAGE, short_lived
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
@@ -67,6 +67,22 @@ MODELARTS = (
         second_page={"offset": "1"},
         recovery={"unknown words": 4},
         slow="a job changes its source only after AOM and task metrics have both responded",
+        one_workspace=_MODELARTS_WORKSPACE,
+    ),
+    Row(
+        cloud="modelarts",
+        api="modelarts",
+        operation="ListTrainingJobs",
+        under="nodes of tasks",
+        query={"by": "nodes"},
+        collectors=("jobs", "pools", "nodes"),
+        fails=("nodes",),
+        loses=("pod_info",),
+        some=(),  # tasks on public pools have no nodes
+        recovers=2,
+        recovers_from_refusal=2,
+        slow=_PLACED,
+        judges=dict.fromkeys([column.name for column in COLUMNS], without_nodes),
         one_workspace=_MODELARTS_WORKSPACE,
     ),
     Row(

@@ -114,6 +114,8 @@ class Row:
     """How a call for finished jobs alone is known; empty where no poll makes one."""
     under: str = ""
     """What the config says, where another row is about the same operation."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    """The parameters of its calls, where another row is about other calls of the operation."""
     only: tuple[str, ...] = ()
     """The faults that are made, where another row has all of them; empty for all."""
     told_by: tuple[str, ...] = ()
@@ -153,7 +155,7 @@ class Row:
     @property
     def match(self) -> dict[str, str]:
         """Return the rule that selects its calls."""
-        return {"api": self.api, "operation": self.operation}
+        return {"api": self.api, "operation": self.operation, **self.query}
 
     def excludes(self, column: Column) -> str | None:
         """Why a fault is not made for this operation; None where it is."""

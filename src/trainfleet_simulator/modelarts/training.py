@@ -146,12 +146,12 @@ def _task_ips(world: World, job: Job) -> list[dict[str, str]]:
 
 
 def facts_of(body: Any) -> dict[str, str]:
-    """Return the fields of a search for `/truth` and `/faults`: its plain fields, and each filter by its key."""
+    """Return a search's fields for `/truth` and `/faults`: plain ones, filters by key, and what it searches `by`."""
     if not isinstance(body, dict):
         return {}
-    facts = {name: str(value) for name, value in body.items() if isinstance(value, str | int)}
-    filters = body.get("filters")
-    for one in filters if isinstance(filters, list) else []:
+    plain = body | ({"by": "nodes"} if body.get("host_ips") else {})
+    facts = {name: str(value) for name, value in plain.items() if isinstance(value, str | int)}
+    for one in body["filters"] if isinstance(body.get("filters"), list) else []:
         if isinstance(one, dict) and isinstance(one.get("value"), list):
             facts[str(one.get("key"))] = ",".join(map(str, one["value"]))
     return facts

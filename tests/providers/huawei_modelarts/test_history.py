@@ -58,9 +58,72 @@ def _poll(row: jobs.JobRow, now: float, *, began: float = 0.0, histories: JobHis
     return shown(histories, job, T + now, since=T + began)
 
 
-def test_job_that_ran_once() -> None:
-    found = _poll(_row("Completed", _run(90, 690, xpu=150)), 1000)
-    assert found == Shown({"queued": 90, "preparing": 60, "running": 540}, recovery_seconds=0, queued=90, prepared=60)
+RETRY = _attempt(500, 512, "npu_step_retry", "chip_fault", "success", "worker-0")
+HANG = _attempt(400, None, "proc_restart", "job_hanged", "recovering", "worker-1")
+FAILED = _attempt(300, 390, "job_reschedule", "job_failed", "failed", "worker-0")
+LOG = _attempt(100, 110, "proc_restart", "error_in_log", "success", "worker-0")
+SPENT = _attempt(200, 205, "proc_restart", "job_subhealth", "quotaExceeded", "worker-1")
+IN_PLACE = _attempt(300, 320, "npu_proc_restart", "chip_fault", "downgrade", "worker-2")
+MOVED = _attempt(320, 500, "job_reschedule_with_taint", "chip_fault", "success", "worker-2")
+UNDATED = _attempt(-T, None, "proc_restart", "job_failed", "success", "worker-0")
+CASES: dict[str, tuple[Any, ...]] = {
+    "ran once": (_row("Completed", _run(90, 690, xpu=150)), 1000, {"queued": 90, "preparing": 60, "running": 540}, {}),
+    "a gap without a recovery is a wait": (
+        *(_row("Running", _run(50, 200), _run(260)), 300),
+        *({"queued": 50 + 60, "running": 190}, {}),
+    ),
+    "a step is computed again while the run goes on": (
+        *(_row("Running", _run(100, recover_records=[RETRY])), 700),
+        *({"queued": 100, "running": 588, "recovering": 12}, {("accelerator", "chip_fault"): 1}),
+    ),
+    "a hang in place": (
+        *(_row("Running", _run(60, xpu=80, recover_records=[HANG])), 430),
+        *({"queued": 60, "preparing": 20, "running": 320, "recovering": 30}, {("hang", "job_hanged"): 1}),
+    ),
+    "a failed recovery ends the job": (
+        *(_row("Failed", _run(60, 300, xpu=60, recover_records=[FAILED])), 1000),
+        *({"queued": 60, "preparing": 0, "running": 240, "recovering": 90}, {("process", "job_failed"): 1}),
+    ),
+    "two faults, the second beyond the quota": (
+        *(_row("Failed", _run(0, 200, recover_records=[LOG, SPENT])), 600),
+        {"queued": 0, "running": 190, "recovering": 15},
+        {("other", "error_in_log"): 1, ("degraded", "job_subhealth"): 1},
+    ),
+    "a downgrade is one fault; then all tasks are scheduled again": (
+        *(_row("Running", _run(0, 300, recover_records=[IN_PLACE, MOVED]), _run(500)), 600),
+        *({"queued": 180, "running": 400, "recovering": 20}, {("accelerator", "chip_fault"): 1}),
+    ),
+    "only end_recover reports how the job went on": (
+        *(_row("Running", _run(0, 100, end_recover="pod_reschedule"), _run(130)), 200),
+        *({"queued": 0, "running": 170, "recovering": 30}, {("other", ""): 1}),
+    ),
+    "times of 0 are not set": (
+        *(_row("Running", _run(50, recover_records=[UNDATED])), 100, {"queued": 50, "running": 50}, {}),
+    ),
+    "started without records": (_row("Running", start_time=T * 1000), 100, {}, {}),
+    "ended without records": (_row("Terminated"), 100, {}, {}),
+    "without an end, a run lasts until the next": (
+        *(_row("Running", _run(0), _run(100, 150), _run(160)), 200, {"queued": 10, "running": 190}, {}),
+    ),
+    "overlapping runs count once": (
+        *(_row("Completed", _run(0, 100), _run(90, 200, xpu=95)), 300),
+        *({"queued": 0, "running": 195, "preparing": 5}, {}),
+    ),
+    "an ended job without an end does not grow": (*(_row("Failed", _run(50)), 900, {"queued": 50, "running": 0}, {}),),
+    "accelerators that never started": (
+        *(_row("Failed", _run(50, 80, xpu=200)), 900, {"queued": 50, "preparing": 30}, {}),
+    ),
+    "a record without times stands for the next run": (
+        *(_row("Pending", _run(50, 200), _run(None)), 300, {"queued": 150, "running": 150}, {}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_phases_and_faults(name: str) -> None:
+    row, now, phases, faults = CASES[name]
+    found = _poll(row, now)
+    assert (found.phases, found.faults) == (phases, faults)
 
 
 def test_reschedule_in_place() -> None:
@@ -78,14 +141,6 @@ def test_reschedule_in_place() -> None:
         queued=60,
         prepared=20,
     )
-
-
-def test_step_retry_within_a_run() -> None:
-    """A step is computed again while the run goes on."""
-    retry = _attempt(500, 512, "npu_step_retry", "chip_fault", "success", "worker-0")
-    found = _poll(_row("Running", _run(100, None, recover_records=[retry])), 700)
-    assert found.phases == {"queued": 100, "running": 588, "recovering": 12}
-    assert (found.faults, found.recovery_seconds) == ({("accelerator", "chip_fault"): 1}, 12)
 
 
 def test_node_fault_of_the_issue() -> None:
@@ -110,45 +165,6 @@ def test_node_fault_of_the_issue() -> None:
     assert round((running - lost) / (total - queued), 3) == 0.926
     assert round((running - lost) / total, 3) == 0.833
     assert found.faults == {("node", "node_fault"): 1}
-
-
-def test_failed_recovery_ends_the_job() -> None:
-    failed = _attempt(300, 390, "job_reschedule", "job_failed", "failed", "worker-0")
-    row = _row("Failed", _run(60, 300, xpu=60, recover_records=[failed]))
-    found = _poll(row, 1000)
-    assert found.phases == {"queued": 60, "preparing": 0, "running": 240, "recovering": 90}
-    assert found.faults == {("process", "job_failed"): 1}
-    assert (found.recoveries, found.recovery_seconds) == ({("job_reschedule", "failed"): 1}, 90)
-
-
-def test_downgrade_is_one_fault_with_two_recoveries() -> None:
-    attempts = [
-        _attempt(300, 320, "npu_proc_restart", "chip_fault", "downgrade", "worker-2"),
-        _attempt(320, 500, "job_reschedule_with_taint", "chip_fault", "success", "worker-2"),
-    ]
-    found = _poll(_row("Running", _run(0, 300, recover_records=attempts), _run(500)), 600)
-    assert found.phases == {"queued": 180, "running": 400, "recovering": 20}  # all tasks are scheduled again
-    assert found.faults == {("accelerator", "chip_fault"): 1}
-    assert found.recoveries == {("npu_proc_restart", "downgrade"): 1, ("job_reschedule_with_taint", "success"): 1}
-    assert found.recovery_seconds == 200
-
-
-def test_two_faults_of_two_tasks_after_a_quota_was_exceeded() -> None:
-    attempts = [
-        _attempt(100, 110, "proc_restart", "error_in_log", "success", "worker-0"),
-        _attempt(200, 205, "proc_restart", "job_subhealth", "quotaExceeded", "worker-1"),
-    ]
-    found = _poll(_row("Failed", _run(0, 200, recover_records=attempts)), 600)
-    assert found.faults == {("other", "error_in_log"): 1, ("degraded", "job_subhealth"): 1}
-    assert found.recoveries == {("proc_restart", "success"): 1, ("proc_restart", "quotaExceeded"): 1}
-    assert found.phases == {"queued": 0, "running": 190, "recovering": 15}
-
-
-def test_gap_without_a_recovery_record_is_a_wait_not_a_fault() -> None:
-    """A preempted job waits to be scheduled again: ModelArts has no word for that."""
-    found = _poll(_row("Running", _run(50, 200), _run(260)), 300)
-    assert found.phases == {"queued": 50 + 60, "running": 190}
-    assert found.faults == {}
 
 
 @pytest.mark.parametrize(("recovered", "recovering"), [(None, 0), (240, 40)])
@@ -204,42 +220,6 @@ def test_queue_grows_until_the_first_run() -> None:
     assert (found.phases, found.queued, found.prepared) == ({"queued": 4000, "running": 600}, 4000, None)
 
 
-def test_zero_times_are_not_set() -> None:
-    lost = _attempt(-T, None, "proc_restart", "job_failed", "success", "worker-0")
-    found = _poll(_row("Running", _run(50, None, xpu=None, recover_records=[lost])), 100)
-    assert found.phases == {"queued": 50, "running": 50}
-    assert found.faults == {}  # a fault without a date
-
-
-def test_job_without_records_that_has_started_has_no_phases() -> None:
-    assert _poll(_row("Running", start_time=T * 1000), 100).phases == {}
-    assert _poll(_row("Terminated"), 100).phases == {}
-
-
-def test_run_without_an_end_lasts_until_the_next_one() -> None:
-    assert _poll(_row("Running", _run(0), _run(100, 150), _run(160)), 200).phases == {
-        "queued": 10,
-        "running": 190,
-    }
-
-
-def test_overlapping_runs_count_once() -> None:
-    assert _poll(_row("Completed", _run(0, 100), _run(90, 200, xpu=95)), 300).phases == {
-        "queued": 0,
-        "running": 195,
-        "preparing": 5,
-    }
-
-
-def test_run_of_an_ended_job_without_an_end_does_not_grow() -> None:
-    assert _poll(_row("Failed", _run(50)), 900).phases == {"queued": 50, "running": 0}
-
-
-def test_accelerators_that_never_started() -> None:
-    assert _poll(_row("Failed", _run(50, 80, xpu=0)), 900).phases == {"queued": 50, "running": 30}
-    assert _poll(_row("Failed", _run(50, 80, xpu=200)), 900).phases == {"queued": 50, "preparing": 30}
-
-
 def test_bad_record_loses_only_itself_and_is_counted() -> None:
     lost: Counter[str] = Counter()
     token = UNUSABLE.set(lost)
@@ -259,31 +239,12 @@ def test_queue_time_is_unknown_if_the_first_run_is_unreadable() -> None:
         assert (found.phases, found.queued) == ({"running": 100}, None)
 
 
-def test_run_that_is_yet_to_start_changes_nothing() -> None:
-    """A record without any time stands for the next run."""
-    found = _poll(_row("Pending", _run(50, 200), _run(None)), 300)
-    assert found.phases == {"queued": 150, "running": 150}
-
-
-def test_hang_under_way_in_place() -> None:
-    hang = _attempt(400, None, "proc_restart", "job_hanged", "recovering", "worker-1")
-    found = _poll(_row("Running", _run(60, None, xpu=80, recover_records=[hang])), 430)
-    assert found.phases == {"queued": 60, "preparing": 20, "running": 320, "recovering": 30}
-    assert found.faults == {("hang", "job_hanged"): 1}
-
-
 def test_end_of_a_recovery_may_come_late() -> None:
     histories = JobHistories(ServerClock(started=T))
     for end, seconds in ((None, 0), (440, 40), (None, 40)):
         attempt = _attempt(400, end, "proc_restart", "job_failed", "success", "worker-1")
         found = _poll(_row("Running", _run(60, None, recover_records=[attempt])), 500, histories=histories)
         assert (found.recoveries, found.recovery_seconds) == ({("proc_restart", "success"): 1}, seconds)
-
-
-def test_exit_code_0_of_a_job_that_goes_on_is_not_set() -> None:
-    statuses = [{"task": "worker-0", "exit_code": 0}, {"task": "worker-1", "exit_code": 1}]
-    assert _poll(_row("Running", _run(0), task_statuses=statuses), 20).exits == {"worker-1": 1}
-    assert _poll(_row("Completed", _run(0, 9), task_statuses=statuses), 20).exits == {"worker-0": 0, "worker-1": 1}
 
 
 def test_unknown_words_are_shown_as_codes_only() -> None:
@@ -294,14 +255,6 @@ def test_unknown_words_are_shown_as_codes_only() -> None:
     found = _poll(_row("Running", _run(0, None, recover_records=attempts)), 100)
     assert found.faults == {("other", "cosmic_ray"): 1, ("other", ""): 1}
     assert found.recoveries == {("warm_swap", "partial"): 1, ("other", "other"): 1}
-
-
-def test_run_without_records_of_recoveries_that_another_followed() -> None:
-    """Services before recover_records say by end_recover how the job went on."""
-    records = (_run(0, 100, end_recover="pod_reschedule", end_related_task="worker-1"), _run(130))
-    found = _poll(_row("Running", *records), 200)
-    assert found.faults == {("other", ""): 1}
-    assert found.recoveries == {}
 
 
 def test_exit_codes_of_tasks() -> None:
@@ -315,3 +268,5 @@ def test_exit_codes_of_tasks() -> None:
     ]
     found = _poll(_row("Failed", _run(0, 10), task_statuses=statuses), 20)
     assert found.exits == {"worker-0": 137, "worker-1": 0, "worker-2": -9}
+    found = _poll(_row("Running", _run(0), task_statuses=statuses), 20)
+    assert found.exits == {"worker-0": 137, "worker-2": -9}  # 0 of a job that goes on is not set

@@ -1,4 +1,4 @@
-"""SDK-HMAC-SHA256: recomputed vectors, the vendor's package as oracle, awkward characters."""
+"""SDK-HMAC-SHA256: recomputed vectors, and the vendor's package as oracle, with awkward characters."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainfleet_exporter.config.secrets import unusable_secret
-from trainfleet_exporter.providers.canonical import Query, canonical_query, canonical_request
-from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, Token, canonical_path, sign
+from trainfleet_exporter.providers.canonical import Query
+from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, Token, sign
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, SignedRequest
 
@@ -78,96 +78,14 @@ def test_vectors(name: str) -> None:
     )
 
 
-def test_fraction_of_a_second_is_cut_off() -> None:
-    assert _sign(now=MOMENT + 0.9) == _sign()
-    assert _sign().headers["x-sdk-date"] == "20260102T030405Z"
-
-
-def test_what_is_empty_is_not_sent() -> None:
-    optional = {"content-type", "x-project-id", "x-security-token"}
-    assert not optional & set(_sign(project_id="").headers)
-    every = _sign(method="POST", body=b"{}", keys=Keys("example-ak", "example-sk", "TOK")).headers
-    assert {name: every[name] for name in optional} == {
-        "content-type": JSON,
-        "x-project-id": PROJECT,
-        "x-security-token": "TOK",
-    }
-
-
 def test_token_is_sent_instead_of_a_signature() -> None:
     signed = _sign(method="POST", body=b"{}", keys=Token("", "", "planted-token"))
     assert signed.headers == {"host": HOST, "content-type": JSON, "X-Auth-Token": "planted-token"}
     assert signed.secrets == ("planted-token",)
 
 
-def test_the_secret_is_in_no_header() -> None:
-    assert "example-sk" not in str(_sign(keys=Keys("example-ak", "example-sk", "TOK")).headers)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({}, ""),
-        ([], ""),
-        ({"k": ""}, "k="),
-        ({"k": " "}, "k=%20"),
-        ({"k": "+"}, "k=%2B"),
-        ({"k": "~-_."}, "k=~-_."),
-        ({"k": "*'()!/"}, "k=%2A%27%28%29%21%2F"),
-        ({"k": "a=b&c"}, "k=a%3Db%26c"),
-        ({"k": "%41"}, "k=%2541"),
-        ({"k": "队列"}, "k=%E9%98%9F%E5%88%97"),
-        ({"k": "🙂\n\x00"}, "k=%F0%9F%99%82%0A%00"),
-        ({"a b": "1"}, "a%20b=1"),
-        ({"b": "1", "B": "2", "a": "3"}, "B=2&a=3&b=1"),
-        ({"Tags": '{"k":"v 1"}'}, "Tags=%7B%22k%22%3A%22v%201%22%7D"),
-        ([("type", "train"), ("type", "infer"), ("limit", "1")], "limit=1&type=infer&type=train"),
-        ([("k", "1"), ("k", "1")], "k=1&k=1"),
-        ([("k", "~"), ("k", "é")], "k=~&k=%C3%A9"),  # sorted before they are encoded
-    ],
-)
-def test_canonical_query_of_edge_characters(query: Query, expected: str) -> None:
-    assert canonical_query(query) == expected
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("", "/"),
-        ("/", "/"),
-        ("/v2/p/pools", "/v2/p/pools/"),
-        ("/v2/p/pools/", "/v2/p/pools/"),
-        ("/v2/a%20b", "/v2/a%20b/"),
-        ("/v2/a b", "/v2/a%20b/"),
-        ("/v2/%7e%41", "/v2/~A/"),
-        ("/v2/a+b:c", "/v2/a%2Bb%3Ac/"),
-        ("/v2/%E9%98%9F", "/v2/%E9%98%9F/"),
-    ],
-)
-def test_the_signed_path_ends_in_a_slash_and_is_encoded_once(path: str, expected: str) -> None:
-    assert canonical_path(path) == expected
-
-
 text = st.text(st.characters(exclude_categories=["Cs"]))  # lone surrogates are no UTF-8, on no wire
 pairs = st.lists(st.tuples(text.filter(bool), text))
-
-
-@given(pairs)
-def test_the_wire_form_decodes_to_what_was_signed(query: list[tuple[str, str]]) -> None:
-    on_the_wire = canonical_query(query)
-    assert on_the_wire.isascii()
-    assert parse_qsl(on_the_wire, keep_blank_values=True, strict_parsing=bool(query)) == sorted(query)
-
-
-@given(pairs)
-def test_the_order_of_pairs_does_not_matter(query: list[tuple[str, str]]) -> None:
-    assert canonical_query(query) == canonical_query(query[::-1])
-
-
-def test_header_names_and_edges_do_not_matter_to_a_verifier() -> None:
-    same = [{"Host": " h ", "X-Sdk-Date": "d"}, {"x-sdk-date": "d", "host": "h"}]
-    results = {canonical_request(method="get", path="/", query={}, headers=each, body_sha256="") for each in same}
-    assert len(results) == 1
 
 
 @pytest.fixture

@@ -282,16 +282,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert len(await fleet.lines("pool_info")) == 1
 
 
-@trap("6 an unknown phase is shown and counted")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.jobs = [job("a")]
-    await fleet.exporter.poll_once()
-    cloud.jobs[0]["status"]["phase"] = "Lost"
-    await fleet.exporter.poll_once()
-    assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
-    assert await fleet.value('jobs{workspace_id="0",status="unknown",platform_status="Lost"}') == 1
-
-
 @trap("2 times that are not set are absent", V1)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     year_1 = -62135596800
@@ -363,22 +353,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert fleet.own("dropped_readings_total", collector="pools", reason="unlisted") == 4
 
 
-@trap("4.3 a queue: requirements are text with units, positions may be -1, and what waits is phase Pending")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.pools = [{"metadata": {"name": "pool-1"}}]
-    cloud.jobs = [job(job_id, "Pending", resource={"pool_id": "pool-1"}) for job_id in "ab"]
-    cloud.workloads["pool-1"] = {"statics": {"items": [{"type": "train", "status": {"Queue": "2"}}]}}
-    asked = {"cpu": "1 Cores", "memory": "6.52 GiB", "huawei.com/ascend-1980": "8"}
-    cloud.queued["pool-1"] = [
-        {"uid": "1", "jobUUID": "a", "pendingPosition": 1, "resourceRequirement": asked},
-        {"uid": "2", "jobUUID": "b", "pendingPosition": -1, "resourceRequirement": {"cpu": "2 Cores"}},
-    ]
-    assert await fleet.exporter.poll_once()
-    assert await fleet.value('job_queue_position{job_id="a"}') == 1
-    assert await fleet.value('job_queue_position{job_id="b"}') is None
-    assert await fleet.value('pool_queued_accelerators{pool_id="pool-1",accelerator="npu"}') == 8
-
-
 @trap("4.3 an amount with a long gap is malformed, and read in no time")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.pools = [{"metadata": {"name": "pool-1"}}]
@@ -392,30 +366,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         assert await fleet.exporter.poll_once()
     assert fleet.own("dropped_readings_total", collector="pool_workloads", reason="malformed") == 1
     assert fleet.own("dropped_readings_total", collector="pool_workloads", reason="out_of_range") == 1
-
-
-@trap("4.5 the monitor: its own name for memory, -1 and empty lists, averages by request, megabytes of 2^20")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.pools = [{"metadata": {"name": "pool-1"}}]
-
-    def metric(name: str, unit: str, *values: float) -> dict[str, Any]:
-        points = [
-            {"timestamp": ms(60 * place - 180), "unit": unit, "statistics": [{"statistic": "average", "value": value}]}
-            for place, value in enumerate(values)
-        ]
-        return {"metric": {"metricName": name}, "dataPoints": points}
-
-    cloud.monitor["pool-1"] = [
-        metric("cpuUsage", "Percent"),
-        metric("memUsedRate", "Percent", 20, 25, -1),
-        metric("npuUtil", "", -1, -1, -1),
-        metric("diskCapacity", "Megabytes", 1000),
-    ]
-    assert await fleet.exporter.poll_once()
-    assert {about["statistics"] for about in cloud.called("/monitor")} == {"average"}
-    assert await fleet.lines("pool_cpu_utilization", "pool_accelerator") == []
-    assert await fleet.value('pool_memory_utilization_ratio{pool_id="pool-1"}') == 0.25
-    assert await fleet.value('pool_disk_capacity_bytes{pool_id="pool-1"}') == 1000 * 2**20
 
 
 @trap("4.6 what is allocated on a node is what is not available", NODES)
