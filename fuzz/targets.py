@@ -196,7 +196,7 @@ _CARDS = feeds({"CARD_GPU_DUTY_CYCLE": MetricMeta("CARD_GPU_DUTY_CYCLE", "%")}, 
 ]
 
 
-_METRIC_TYPES = [metric.name for metric in usage.METRIC_TYPES]
+_METRIC_TYPES = [metric.key for metric in usage.METRIC_TYPES]
 
 
 def alibaba_pai(data: bytes) -> None:
@@ -204,15 +204,15 @@ def alibaba_pai(data: bytes) -> None:
     payload = decode_json(data)
     _translate(payload, _OF_PAI)
     if isinstance(payload, dict):
-        metrics = decode(data, usage.JobMetrics)
-        newest = NewestReadings("pod", {"dlc1": 0.0}, now=_NOW, max_age=300)
+        metrics, subjects = decode(data, usage.JobMetrics), Subjects()
+        newest = NewestReadings("pod", {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
         usage.take(metrics, newest, "dlc1", _NOW)
-        _show(page_readings(Subjects().columns(usage.job_columns(dict.fromkeys(_METRIC_TYPES, newest)))))
+        _show(page_readings(usage.job_columns(dict.fromkeys(_METRIC_TYPES, newest), subjects)))
         points = payload.get("Datapoints")
         if isinstance(points, list):
-            cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, now=_NOW, max_age=300)
+            cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
             cards.take(usage.readings(_CARDS, points, usage.job_of))
-            _show(page_readings(Subjects().columns(cards.of_families(_CARDS.targets, period=0))))
+            _show(page_readings(cards.of_families(_CARDS.targets, period=0)))
 
 
 def _usage_of(answer: task_metrics.Metrics) -> object:
@@ -228,7 +228,7 @@ def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAns
         if isinstance(answer, modelarts_pools.StatisticsAnswer):
             return modelarts_pools.workloads("pool", answer)[0]
         columns = modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300)
-        return page_readings(Subjects().columns(columns))
+        return page_readings(columns)
     except BadAnswer as error:
         assert str(error).isprintable()
         return None

@@ -34,7 +34,7 @@ _QUOTA_CATALOGUE = "PAI CloudMonitor acs_pai_quota"
 
 def _usage_sources(family: Family) -> list[str]:
     found = [
-        f"{_JOB_METRICS}, MetricType {metric.name}"
+        f"{_JOB_METRICS}, MetricType {metric.key}"
         for metric in METRIC_TYPES
         if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
     ]

@@ -3,5 +3,5 @@
 Functions and small classes that a cloud calls. Nothing here calls a cloud.
 
     answer ──lists──► rows ──a cloud's translation──► Job ──JobTracker──► live, ended, missing ──Workspaces──► objects
-    points ──NewestReadings──► FamilyReadings ──publish_fresh──► objects
+    points ──NewestReadings──► Column ──publish_fresh──► objects
 """

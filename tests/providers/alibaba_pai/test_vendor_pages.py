@@ -42,12 +42,12 @@ def test_get_job_metrics_page_a_day_later_is_stale() -> None:
 def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[str]]:
     """What is shown of the page's answer, and what is dropped; each of the eight types has this shape."""
     job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[str, NewestReadings]()
+    subjects = Subjects()
     for metric in METRIC_TYPES:
-        found[metric.name] = NewestReadings("pod", {job_id: 0.0}, now=now, max_age=900)
-        take(metrics, found[metric.name], job_id, now)
-    columns = job_columns(found)
+        found[metric.key] = NewestReadings("pod", {job_id: 0.0}, subjects, now=now, max_age=900)
+        take(metrics, found[metric.key], job_id, now)
+    kept = job_columns(found, subjects)
     dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
-    kept = Subjects().columns(columns)
     return [*page_readings(kept), *usage_sources(kept, "job_metrics")], dropped
 
 

@@ -22,11 +22,12 @@ import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import takewhile
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from functools import lru_cache, partial
+from itertools import repeat, takewhile
+from operator import attrgetter
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from msgspec import Struct
+import msgspec
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
@@ -35,7 +36,6 @@ from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
     Column,
-    FamilyReadings,
     Key,
     NewestReadings,
     Reading,
@@ -139,30 +139,50 @@ class JobMetrics(Row):
 def readings(feed: Feed, points: Sequence[object], owner: Callable[[Point], str]) -> Iterator[Reading]:
     """Yield the reading of each point. A key that lacks a part ends before it. `owner` returns whose a point is."""
     devices = [key for key in feed.metric.keys if is_device_key(key)]
-    has_devices, has_pods = feed.level == "device", feed.level in ("pod", "device")
     statistics = [each for name in feed.statistics for each in (name, name.lower())]
     for given in points:
         point: Point = given if isinstance(given, dict) else {}
         key: Key = (owner(point),)
-        if has_pods:
-            pod = point.get(POD_KEYS[0])
-            key = (*key, pod if type(pod) is str and pod else _first(point, POD_KEYS, text_of) or "")
-        if has_devices:
+        if feed.level in ("pod", "device"):
+            key = (*key, _first(point, POD_KEYS, text_of) or "")
+        if feed.level == "device":
             named = devices if feed.metric.keys else filter(is_device_key, point)
             key = (*key, "/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu")
         if "" in key:
             key = tuple(takewhile(bool, key)) or ("",)
-        at, value = point.get("timestamp"), point.get(statistics[0])
-        if type(at) is not int:
-            milliseconds = number_of(at)
-            at = milliseconds if milliseconds is not None and milliseconds.is_integer() else math.inf
-        yield key, at / 1000, value if type(value) is float else _first(point, statistics, number_of)
+        at = number_of(point.get("timestamp"))
+        yield key, math.inf if at is None or not at.is_integer() else at / 1000, _first(point, statistics, number_of)
+
+
+def usual_readings(feed: Feed, text: str) -> Iterator[Reading] | None:
+    """Return the same for a JSON list whose points have a job, and all that is read under its first name; else None."""
+    devices = [key for key in feed.metric.keys if is_device_key(key)]
+    if feed.level == "pool" or len(devices) != (feed.level == "device"):
+        return None
+    names = ("timestamp", feed.statistics[0], "jobId", *(POD_KEYS[:1] if feed.level != "job" else ()), *devices)
+    try:
+        points = _decoder_of_usual(names)(text)
+    except (ValueError, RecursionError):
+        return None
+    times, values, *parts = [map(attrgetter(field), points) for field, _ in _FIELDS[: len(names)]]
+    kinds = [repeat("gpu")] if devices else []
+    return zip(zip(*parts, *kinds, strict=False), [at / 1000 for at in times], values, strict=True)
+
+
+_TIME, _TEXT = Annotated[int, msgspec.Meta(ge=0, le=2**53)], Annotated[str, msgspec.Meta(min_length=1)]
+_FIELDS = (("at", _TIME), ("value", float), ("job", _TEXT), ("pod", _TEXT), ("device", _TEXT))
+"""Of a usual point: milliseconds, a number, and texts that are not empty."""
+
+
+@lru_cache(maxsize=16)
+def _decoder_of_usual(names: Sequence[str]) -> Callable[[str], Sequence[msgspec.Struct]]:
+    fields = [(*field, msgspec.field(name=name)) for field, name in zip(_FIELDS, names, strict=False)]
+    return msgspec.json.Decoder(list[msgspec.defstruct("UsualPoint", fields, gc=False)]).decode  # type: ignore[misc]
 
 
 def job_of(point: Point) -> str:
     """The job of a point."""
-    job_id = point.get("jobId")
-    return job_id if type(job_id) is str else text_of(job_id) or ""
+    return text_of(point.get("jobId")) or ""
 
 
 def quota_of(quotas: Mapping[str, str]) -> Callable[[Point], str]:
@@ -189,10 +209,8 @@ def text_of(value: object) -> str | None:
 
 def number_of(value: object) -> float | None:
     """A number, or a text of one; infinite if it is beyond reason."""
-    if type(value) is float:
-        return value
     try:
-        return float(value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+        return float(value) if isinstance(value, float | int | str) and not isinstance(value, bool) else None
     except ValueError:
         return None
     except OverflowError:
@@ -218,16 +236,18 @@ async def read_points(
     query = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
     if asked := [{named_by: name} for name in names]:
         query["Dimensions"] = json.dumps(asked, separators=(",", ":"))
-    tokens, empty = set[str](), 0
+    tokens, empty, no_data = set[str](), 0, lambda page: not page.next_token and _is_empty(page)
     for _ in range(_MOST_PAGES):
-        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=_is_empty)
+        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=no_data)
         given, token = page.datapoints, page.next_token
-        points = decode_value(given if isinstance(given, str) else json.dumps(given), list[object]) if given else []
-        if points is None:
-            raise BadAnswer("the points are not a JSON array", operation=operation)
-        empty = 0 if points else empty + 1
-        yield readings(feed, points, owner)
-        del page, given, points  # before the next call
+        text = given if given and isinstance(given, str) else json.dumps(given or [])
+        empty = empty + 1 if _is_empty(page) else 0
+        if (found := usual_readings(feed, text)) is None:
+            if (points := decode_value(text, list[object])) is None:
+                raise BadAnswer("the points are not a JSON array", operation=operation)
+            found, points = readings(feed, points, owner), None
+        yield found
+        del page, given, text, found  # before the next call
         if not token:
             return
         if token in tokens or empty == _EMPTY_PAGES:
@@ -239,13 +259,12 @@ async def read_points(
 
 def _is_empty(page: PointsPage) -> bool:
     points = page.datapoints  # not decoded: each answer is asked, and has a long text where it is not empty
-    return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))
+    return not points or (isinstance(points, str) and points.strip() in ("", "[]"))
 
 
 async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
     """DescribeMetricMetaList: every metric of a namespace, by its name."""
-    query = {"Namespace": namespace}
-    return await api.list_all(CATALOGUE, "/", query, deadline=deadline, page_size=_CATALOGUE_PAGE)
+    return await api.list_all(CATALOGUE, "/", {"Namespace": namespace}, deadline=deadline, page_size=_CATALOGUE_PAGE)
 
 
 def log_unfed(unfed: Iterable[Unfed]) -> None:
@@ -315,6 +334,7 @@ class Usage:
         self._spaces = [self._jobs]
         if config.collectors.pools.enabled:
             self._spaces.append(Space(QUOTA, exposed(POOL_FAMILIES, deny, chosen.profiling), choices))
+        self._publish = partial(publish_fresh, max_data_age=fleet.max_data_age, clock=fleet.clock)
         self._turns, self._cut_off = FairQueue(), False
 
     @collector("usage")
@@ -339,7 +359,8 @@ class Usage:
             await self._try_names(poll, space)
         async with poll.part(_SOURCES) as part:
             columns = [column for shown in self._jobs.columns.values() for column in shown]
-            await self._publish(part, self._jobs, columns, partial(usage_sources, source=CLOUDMONITOR))
+            shown = partial(usage_sources, source=CLOUDMONITOR)
+            await self._publish(part, columns, shown, begun=partial(self._begun, self._jobs))
 
     def usage_expired(self, key: str) -> None:
         """A metric's last good answer was kept long enough."""
@@ -362,38 +383,28 @@ class Usage:
 
     async def _serve_pools(self, space: Space) -> None:
         quotas = await self._quotas.get()
-        space.served, space.due = _begun(quotas), bool(quotas)
+        space.served, space.due = self._begun(space), bool(quotas)
         space.owner = quota_of({key: quota.name for key, quota in quotas.items()})
 
     async def _read(self, space: Space, part: Part) -> None:
         """Read one metric of all that are served."""
         feed, served = space.feeds[part.key], space.served or {}
         is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
-        age = max(self._fleet.max_data_age, 2 * part.interval)
-        newest = NewestReadings(
-            feed.level, served, now=self._fleet.clock.now(), max_age=age, is_known=is_known, once=True
-        )
+        now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * part.interval)
+        newest = NewestReadings(feed.level, served, space.subjects, now=now, max_age=age, is_known=is_known, once=True)
         if served:
             await self._ask(feed, space, newest, part.deadline)
             space.points += newest.points
             part.dropped("no_data", 0 if newest.points else 1)
-        found = newest.of_families(feed.targets, period=feed.metric.period or 0)
-        columns = space.columns[part.key] = space.subjects.columns(found)
+        columns = space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period or 0)
         count(part, newest.dropped)
-        await self._publish(part, space, columns)
+        await self._publish(part, columns, begun=partial(self._begun, space))
 
-    async def _publish(
-        self,
-        part: Part,
-        space: Space,
-        columns: Sequence[Column],
-        shown: Callable[[Sequence[Column]], Sequence[object]] = page_readings,
-    ) -> None:
-        def begun() -> Mapping[str, float]:
-            return dict.fromkeys(self._fleet.live, 0.0) if space is self._jobs else _begun(self._quotas.value)
-
-        age, clock = self._fleet.max_data_age, self._fleet.clock
-        await publish_fresh(part, columns, shown, begun=begun, max_data_age=age, clock=clock)
+    def _begun(self, space: Space) -> Mapping[str, float]:
+        """The jobs or pools of now (NewestReadings); PAI gives no id of a job twice."""
+        if space is self._jobs:
+            return dict.fromkeys(self._fleet.live, 0.0)
+        return {quota_id: quota.created for quota_id, quota in self._quotas.value.items()}
 
     async def _ask(self, feed: Feed, space: Space, into: NewestReadings, deadline: float) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""
@@ -449,26 +460,17 @@ class Usage:
             log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
 
-def _begun(quotas: Mapping[str, Quota]) -> Mapping[str, float]:
-    return {quota_id: quota.created for quota_id, quota in quotas.items()}
-
-
 # GetJobMetrics.
 
 
-class MetricType(Struct, frozen=True):
+class MetricType(msgspec.Struct, frozen=True):
     """A MetricType of GetJobMetrics, and what it feeds."""
 
-    name: str
+    key: str
     suffix: str
     of_accelerators: bool = False
     level: ClassVar[Level] = "pod"
     """Of its readings."""
-
-    @property
-    def key(self) -> str:
-        """Its name."""
-        return self.name
 
     @property
     def targets(self) -> dict[Family, float]:
@@ -493,7 +495,7 @@ async def get_job_metrics(
     api: Api, job_id: str, metric: MetricType, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
 ) -> JobMetrics:
     """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
-    query = {"MetricType": metric.name, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
+    query = {"MetricType": metric.key, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
     return await api.get(
         "dlc",
         "GetJobMetrics",
@@ -532,22 +534,20 @@ def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> 
             into.dropped["no_data"] += 1
         else:
             at, value = max(usable)
-            into.put((job_id, pod_id), at, value)
+            into.take([((job_id, pod_id), at, value)])
 
 
-def job_columns(found: Mapping[str, NewestReadings]) -> list[FamilyReadings]:
+def job_columns(found: Mapping[str, NewestReadings], subjects: Subjects) -> list[Column]:
     """The readings of one job and its pods, by metric."""
-    pods: dict[Key, float] = {}
-    columns: list[FamilyReadings] = []
-    spoiled = set[str]()
+    pods, columns, spoiled = dict[Key, float](), list[Column](), set[str]()
     for metric in METRIC_TYPES:
-        newest = found.get(metric.name)
-        if newest is not None and newest.found:
-            for key, (at, _) in newest.found.items():
-                pods[key] = max(at, pods.get(key, at))
+        newest = found.get(metric.key)
+        if newest is not None and newest.times:
+            for subject, at in newest.times.items():
+                pods[subject.keys] = max(at, pods.get(subject.keys, at))
             columns += newest.of_families(metric.targets, period=0)[:1]  # of the pods alone
             spoiled |= {columns[-1].family.path} if newest.spoiled else set()
-    return [*columns, *of_jobs(columns, pods, spoiled=spoiled)]
+    return [*columns, *of_jobs(columns, pods, subjects, spoiled=spoiled)]
 
 
 def is_without_gpus(job: Job) -> bool:
@@ -562,7 +562,7 @@ def collector_of_job_metrics(
 
     async def read(part: Part) -> None:
         job, now, found = fleet.live[part.key], fleet.clock.now(), dict[str, NewestReadings]()
-        age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}
+        age, begun, subjects = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}, Subjects()
         for metric in METRIC_TYPES:
             if metric.of_accelerators and is_without_gpus(job):
                 continue
@@ -571,11 +571,11 @@ def collector_of_job_metrics(
             except NotFound as error:
                 await part.not_found(error)  # the next poll of jobs says what became of it
                 return
-            newest = found[metric.name] = NewestReadings("pod", begun, now=now, max_age=age)
+            newest = found[metric.key] = NewestReadings("pod", begun, subjects, now=now, max_age=age)
             take(payload, newest, part.key, now)
-            if not newest.found and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
+            if not newest.times and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        columns = Subjects().columns(job_columns(found))  # which counts what is out of range
+        columns = job_columns(found, subjects)  # which counts what is out of range
         for newest in found.values():
             count(part, newest.dropped)
         publish = partial(publish_fresh, begun=lambda: begun, max_data_age=fleet.max_data_age, clock=fleet.clock)

@@ -219,9 +219,8 @@ class Usage:
             async with poll.part(metric.key) as part:
                 if isinstance(newest, CloudError):
                     raise newest
-                part.dropped("no_data", 0 if newest.found or newest.dropped else 1)
-                values = newest.of_families(self._targets[metric], period=_PERIOD)
-                self._shown[metric.key] = self._subjects.columns(values)
+                part.dropped("no_data", 0 if newest.times or newest.dropped else 1)
+                self._shown[metric.key] = newest.of_families(self._targets[metric], period=_PERIOD)
                 count(part, newest.dropped)
                 await self._publish(part, self._shown[metric.key])
         if not keys:
@@ -242,7 +241,7 @@ class Usage:
         """Return the newest readings of each metric that some job has, or the error of one that failed."""
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * poll.interval)
         found: dict[Metric, NewestReadings | CloudError] = {
-            metric: NewestReadings("pod", self._begun(), now=now, max_age=age)
+            metric: NewestReadings("pod", self._begun(), self._subjects, now=now, max_age=age)
             for metric in dict.fromkeys(query.metric for asked in queries for query in asked)
         }
         slots = asyncio.Semaphore(self._fleet.at_once)
@@ -258,7 +257,7 @@ class Usage:
                             continue
                         if not isinstance(readings, CloudError):
                             newest.take([max(readings, key=itemgetter(1))] if readings else ())
-                        elif query.key not in newest.found:
+                        elif self._subjects.known["pod"].get(query.key) not in newest.times:
                             found[query.metric] = readings
             except CloudError as error:
                 found.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response

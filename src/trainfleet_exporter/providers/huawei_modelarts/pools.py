@@ -22,7 +22,7 @@ from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.lists import distinct, pages_by_token
-from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings, Reading, Subjects, count, publish_fresh
+from trainfleet_exporter.fleet.usage import Column, NewestReadings, Reading, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
     Accelerator,
@@ -458,9 +458,7 @@ def maintenance(row: EventRow) -> NodeMaintenance | None:
     )
 
 
-def columns_of(
-    answer: PoolMonitor, pool_id: str, dropped: Counter[str], *, now: float, max_age: float
-) -> list[FamilyReadings]:
+def columns_of(answer: PoolMonitor, pool_id: str, dropped: Counter[str], *, now: float, max_age: float) -> list[Column]:
     """The newest reading of each metric. Unix time and seconds. BadAnswer if the answer holds no list at all."""
     if isinstance(answer.metrics, UnsetType):
         raise BadAnswer("the answer has no metrics", operation="ShowPoolMonitor")
@@ -469,9 +467,10 @@ def columns_of(
         name = (item.metric and item.metric.metric_name) or ""
         dropped["malformed"] += not name
         if name in MONITORED:
-            new = NewestReadings("pool", {pool_id: 0.0}, now=now, max_age=max_age, accelerator=kind_of(name))
+            known = {pool_id: 0.0}, Subjects()
+            new = NewestReadings("pool", *known, now=now, max_age=max_age, accelerator=kind_of(name))
             found.setdefault(name, new).take(_points(item, pool_id, MONITORED[name][1], dropped))
-    columns: list[FamilyReadings] = []
+    columns: list[Column] = []
     for name, readings in found.items():
         family, unit = MONITORED[name]
         columns += readings.of_families({family: UNITS[unit]}, period=0)
@@ -725,7 +724,7 @@ class Pools:
             dropped, begun = Counter[str](), {part.key: 0.0}
             found = columns_of(answer, part.key, dropped, now=clock.now(), max_age=max(age, 2 * part.interval))
             count(part, dropped)
-            await publish_fresh(part, Subjects().columns(found), begun=lambda: begun, max_data_age=age, clock=clock)
+            await publish_fresh(part, found, begun=lambda: begun, max_data_age=age, clock=clock)
 
         await self._read_each_pool(poll, "pool_usage", read)
 

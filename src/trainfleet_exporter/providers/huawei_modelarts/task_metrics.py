@@ -26,7 +26,7 @@ from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import MEASURES, Level, Measure
 from trainfleet_exporter.fleet.collectors import EachJob
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import UNDATED, FamilyReadings, Key, Subjects, count, page_readings
+from trainfleet_exporter.fleet.usage import UNDATED, Column, Key, Row, Subjects, count, page_readings
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import Part
@@ -169,12 +169,12 @@ class Values:
                         if value is not None:
                             yield at, level, kind, key, value
 
-    def columns(self, job_ids: Collection[str] | None = None) -> list[FamilyReadings]:
+    def columns(self, subjects: Subjects, job_ids: Collection[str] | None = None) -> list[Column]:
         """Return the values of now; of these jobs, or all."""
-        found: defaultdict[tuple[Level, Accelerator], dict[Key, tuple[float, float, float]]] = defaultdict(dict)
+        found: defaultdict[tuple[Level, Accelerator], dict[Key, Row]] = defaultdict(dict)
         for _, level, kind, key, value in self.rows(job_ids):
             found[level, kind][key] = value, UNDATED, UNDATED
-        return [FamilyReadings(self.measure.of(level), rows, kind) for (level, kind), rows in found.items()]
+        return [subjects.column(self.measure.of(level), rows, kind) for (level, kind), rows in found.items()]
 
     def _wholes(self, job: JobParts, keys: Collection[Key]) -> Iterator[tuple[Level, Key, Collection[Key], bool]]:
         """Yield each level and key with its parts, and whether these are all."""
@@ -252,9 +252,10 @@ class ArrayReadings:
 
     def shown(self, source: str) -> list[object]:
         """Return what is shown of now, with the values of the job and its source."""
-        columns = [column for values in self.values.values() for column in values.columns()]
+        subjects = Subjects()
+        columns = [column for values in self.values.values() for column in values.columns(subjects)]
         named = [UsageSource(self._job.job_id, source, None)] if any(c.family.level == "pod" for c in columns) else []
-        return [*page_readings(Subjects().columns(columns)), *named]
+        return [*page_readings(columns), *named]
 
     def _put(self, name: str, pod_id: str, card: str, item: MetricValues, answer: Metrics) -> bool:
         """Take over the samples of one metric; return whether there are any."""

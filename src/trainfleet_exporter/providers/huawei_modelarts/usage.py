@@ -30,7 +30,7 @@ from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotF
 from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
-from trainfleet_exporter.fleet.usage import Column, FamilyReadings, Key, Subjects, count, publish_fresh
+from trainfleet_exporter.fleet.usage import Column, Key, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Poll
@@ -191,9 +191,9 @@ class Readings:
                 for at, number in self._numbers(job.job_id, [row.value] if row.values is None else row.values):
                     values.put(key, number, query.factor, at)
 
-    def columns(self, job_ids: Collection[str]) -> list[FamilyReadings]:
+    def columns(self, subjects: Subjects, job_ids: Collection[str]) -> list[Column]:
         """Return the values of now of these jobs."""
-        return [column for values in self.values.values() for column in values.columns(job_ids)]
+        return [column for values in self.values.values() for column in values.columns(subjects, job_ids)]
 
     @property
     def job_ids(self) -> frozenset[str]:
@@ -479,7 +479,7 @@ class Usage:
                 if isinstance(answer, CloudError):
                     raise answer
                 count(part, answer.dropped)
-                used += (columns := self._subjects.columns(answer.columns(new[key])))
+                used += (columns := answer.columns(self._subjects, new[key]))
                 await publish_fresh(part, columns, begun=begun, max_data_age=age, clock=clock)
         self._subjects.keep_only(used)
         now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired

@@ -60,9 +60,9 @@ def convert(raw: float, factor: float, quantity: Quantity) -> float | None:
     return convert_each([raw], factor, quantity)[0]
 
 
-def convert_each(raws: Iterable[float], factor: float, quantity: Quantity) -> list[float | None]:
-    """Readings in base units, each None if it cannot be true."""
-    values = [raw * factor for raw in raws]
+def convert_each(raws: Iterable[float | None], factor: float, quantity: Quantity) -> list[float | None]:
+    """Readings in base units, each None if it is missing or cannot be true."""
+    values = [math.nan if raw is None else raw * factor for raw in raws]
     if quantity == "flag":
         return [value if value in (0, 1) else None for value in values]
     if quantity == "celsius":

@@ -182,7 +182,7 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
 
 def _subjects() -> int:
     """How many jobs, pods and cards of the test are known anywhere."""
-    known = [found._known for found in gc.get_objects() if isinstance(found, Subjects)]
+    known = [found.known for found in gc.get_objects() if isinstance(found, Subjects)]
     return sum(key[0] == "a" for levels in known for keys in levels.values() for key in keys)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.families.usage import Quantity
-from trainfleet_exporter.fleet.usage import FamilyReadings, NewestReadings
+from trainfleet_exporter.fleet.usage import Column, NewestReadings, Reading, Subjects
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
     JOB_FAMILIES,
     UNITS,
@@ -24,7 +24,7 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     base_units,
     feeds,
 )
-from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
+from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings, usual_readings
 from trainfleet_exporter.transport.payload import decode_value
 
 NOW = 1_767_323_045.0
@@ -104,10 +104,13 @@ def _metric(given_: Mapping[str, object]) -> MetricMeta:
     return msgspec.convert(given_, MetricMeta)
 
 
-def _decoded(points: Iterable[object]) -> list[object]:
-    """Points as an answer has them."""
-    found = decode_value(json.dumps(list(points)), list[object])
-    assert found is not None
+def _readings(feed: Feed, points: Iterable[object]) -> Sequence[Reading]:
+    """The readings of an answer that has these points; they are the same where it can be read by columns."""
+    text = json.dumps(list(points))
+    decoded, usual = decode_value(text, list[object]), usual_readings(feed, text)
+    assert decoded is not None
+    found = list(readings(feed, decoded, job_of))
+    assert usual is None or list(usual) == found
     return found
 
 
@@ -132,7 +135,7 @@ def _decoded(points: Iterable[object]) -> list[object]:
 )
 def test_what_a_point_is_of(dimensions: str, point: dict[str, object], key: tuple[str, ...]) -> None:
     feed = _feed("CARD_GPU_DUTY_CYCLE", dimensions=dimensions, choices=CARDS_AS)
-    assert [found for found, _, _ in readings(feed, [{"jobId": "a", "pod": "a-0", **point}], job_of)] == [key]
+    assert [found for found, _, _ in _readings(feed, [{"jobId": "a", "pod": "a-0", **point}])] == [key]
 
 
 CARDS_AS = {
@@ -148,7 +151,7 @@ def test_a_statistic_may_have_any_name(statistic: str) -> None:
     point = {"timestamp": int(NOW) * 1000, "jobId": "a", "pod": "a-0", "gpuId": "3", statistic: 50}
     collected = _collected(feed)
     _take(feed, collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
-    assert len(collected.found) == (statistic in ("podId", "class", "a-b", "P99"))
+    assert len(collected.times) == (statistic in ("podId", "class", "a-b", "P99"))
 
 
 JSON = st.recursive(
@@ -171,15 +174,15 @@ POINT = st.fixed_dictionaries(
 
 def _collected(feed: Feed) -> NewestReadings:
     """What is to be collected of the job a."""
-    return NewestReadings(feed.level, {"a": 0.0}, now=NOW, max_age=900, once=True)
+    return NewestReadings(feed.level, {"a": 0.0}, Subjects(), now=NOW, max_age=900, once=True)
 
 
 def _take(feed: Feed, newest: NewestReadings, points: Iterable[object]) -> None:
-    newest.take(readings(feed, _decoded(points), job_of))
+    newest.take(_readings(feed, points))
 
 
-def _columns(feed: Feed, newest: NewestReadings) -> Sequence[FamilyReadings]:
-    return [column for column in newest.of_families(feed.targets, period=0) if column.rows]
+def _columns(feed: Feed, newest: NewestReadings) -> Sequence[Column]:
+    return [column for column in newest.of_families(feed.targets, period=0) if column.subjects]
 
 
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
@@ -190,13 +193,12 @@ def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> 
     _take(feed, collected, points)
     assert collected.points == len(points)
     shown = _columns(feed, collected)
-    kept = sum(len(column.rows) for column in shown if column.family.level == feed.level)
+    kept = sum(len(column.values) for column in shown if column.family.level == feed.level)
     levels = sum(family.level == feed.level for family in feed.targets)
     assert kept / levels + sum(collected.dropped.values()) == len(points)
-    for key, (time, _) in collected.found.items():
-        assert key[0] == "a"
-        assert NOW - 900 <= time <= NOW + 900
-    assert all(0 <= value < math.inf for column in shown for value, _, _ in column.rows.values())
+    assert {subject.keys[0] for subject in collected.times} <= {"a"}
+    assert all(NOW - 900 <= time <= NOW + 900 for time in collected.times.values())
+    assert all(0 <= value < math.inf for column in shown for value in column.values)
 
 
 def test_newest_point_wins_in_any_order() -> None:
@@ -204,7 +206,8 @@ def test_newest_point_wins_in_any_order() -> None:
     feed = _feed("JOB_CPU_UTIL")
     collected = _collected(feed)
     _take(feed, collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
-    assert collected.found == {("a",): (NOW - 30, 30)}
+    (subject,) = collected.values
+    assert (subject.keys, collected.times[subject], collected.values[subject]) == (("a",), NOW - 30, 30)
     assert +collected.dropped == {"duplicate": 2}
 
 
@@ -228,7 +231,7 @@ def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value:
     feed = _feed("JOB_CPU_UTIL")
     collected = _collected(feed)
     _take(feed, collected, [{"timestamp": NOW * 1000, "jobId": "a", **point}])
-    found = [[value for value, _, _ in column.rows.values()] for column in _columns(feed, collected)]
+    found = [list(column.values) for column in _columns(feed, collected)]
     assert found == ([] if value is None else [[value]])
 
 
