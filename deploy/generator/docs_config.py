@@ -32,14 +32,14 @@ from trainfleet_exporter.providers.huawei_modelarts import credentials as modela
 from trainfleet_exporter.providers.registry import installed_platforms
 
 _KINDS: tuple[tuple[Any, str], ...] = (
-    (kind.Duration, "duration above 0"),
-    (kind.LongDuration, "duration above 0"),
-    (kind.DurationOrZero, "duration"),
+    (kind.Duration, "duration"),
+    (kind.LongDuration, "duration"),
+    (kind.DurationOrZero, "duration or `0s`"),
     (kind.Flag, "`true` or `false`"),
-    (kind.CountFrom0, "whole number from 0"),
-    (kind.CountFrom1, "whole number from 1"),
+    (kind.CountFrom0, "number from 0"),
+    (kind.CountFrom1, "number from 1"),
     (kind.Rate, "number above 0"),
-    (kind.Name, "text of at most 64 characters"),
+    (kind.Name, "text"),
     (kind.Region, "region id"),
     (modelarts.ProjectId, "project id"),
     (kind.Text, "text"),

@@ -35,6 +35,7 @@ _USAGE = """\
 Each row has one measure at several levels, and describes the first one. `job` has the labels `job_id` and the further
 ones, `pod` the same and `pod_id`. `pool` has `pool_id` and the further ones. `device`, one accelerator, has `job_id`,
 `pod_id`, `device` and `accelerator`: on ModelArts from the same metrics by card, or with `statistic_type=each` of v1.
+[Profiling](collectors.md#profiling) and health, from `sm` on, are off by default.
 
 """
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")
@@ -56,7 +57,9 @@ def reference() -> str:
         for title, families in _GROUPS.items()
     ]
     usage = _USAGE + table(("metrics", "further labels", _HEADS[2]), (_row(families) for families in _MEASURES))
-    return "\n\n".join((*groups, usage, "## The exporter about itself\n\n" + _own()))
+    return "\n\n".join(
+        (*groups, usage, "## The exporter about itself\n\nBesides `process_*` and `python_info`:\n\n" + _own())
+    )
 
 
 def _row(families: Sequence[MetricFamily], keys: Sequence[str] = ()) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def _sources(platform: str, families: Sequence[MetricFamily]) -> str:
 def _own() -> str:
     """Return the table of the exporter's own families."""
     rows = []
-    for metric in own_metrics():
+    for metric in (each for each in own_metrics() if each.name.startswith("trainfleet_")):
         name = metric.name + ("_total" if metric.type == "counter" else "")
         mark = "" if metric.type in ("gauge", "info", "unknown") else f" ({metric.type})"
         rows.append((code(name) + mark, ", ".join(map(code, labels_of(metric))), metric.documentation))

@@ -39,9 +39,7 @@ def _usage_sources(family: Family) -> list[str]:
         if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
     ]
     catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
-    name = family.names[0] if family.names else f"a metric of {family.level}s that usage.metrics names"
-    if family.profile:
-        name += f" if usage.profiling names {family.profile}"
+    name = family.names[0] if family.names else f"for {family.level}s only by usage.metrics"
     return [*found, f"{catalogue}, {name}"]
 
 
@@ -132,11 +130,11 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {
         "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
         "trainfleet_job_requested_memory_bytes": "unit unproven for values without a unit and for machine types",
-        "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
-        "trainfleet_pool_user_accelerators": "unproven whether the amounts of all users add up to the allocated ones",
-        "trainfleet_job_faults_total": "the platform does not document its codes of restarts",
-        "trainfleet_job_recoveries_total": "the platform does not document its codes of restarts",
-        "trainfleet_node_faults_total": "the platform does not document its codes of restarts",
+        "trainfleet_pool_queued_accelerators": "unproven which workloads count as queued",
+        "trainfleet_pool_user_accelerators": "unproven whether users add up to the allocated accelerators",
+        "trainfleet_job_faults_total": "codes of restarts undocumented",
+        "trainfleet_job_recoveries_total": "codes of restarts undocumented",
+        "trainfleet_node_faults_total": "codes of restarts undocumented",
         **{
             f"trainfleet_{suffix}": "name or unit at the source unproven"
             for suffix, family in FAMILIES.items()

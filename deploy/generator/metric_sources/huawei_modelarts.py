@@ -38,9 +38,7 @@ def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     of_aom = ", ".join(names[0] for names in reading.sources.values())
     if ratios and level != "device":
         yield f"{_TASKS}, {', '.join(ratios)}"
-    profile = reading.measure.profile
-    named = f" if usage.profiling names {profile}" if profile else ""
-    yield f"{_AOM}, {of_aom}{named}"
+    yield f"{_AOM}, {of_aom}"
     if of_v1:
         yield f"{_V1_METRICS}, {of_v1}"
 
@@ -134,8 +132,8 @@ EXPERIMENTAL: Mapping[str, str] = MappingProxyType(
     {
         "trainfleet_job_holds_resources": "unproven whether a starting job already holds accelerators",
         "trainfleet_job_requested_memory_bytes": "unit unproven for values without a unit and for machine types",
-        "trainfleet_pool_user_accelerators": "unproven whether the amounts of all users add up to the allocated ones",
-        "trainfleet_pool_queued_accelerators": "unproven which workloads the platform counts as queued",
+        "trainfleet_pool_user_accelerators": "unproven whether users add up to the allocated accelerators",
+        "trainfleet_pool_queued_accelerators": "unproven which workloads count as queued",
         **{
             f"trainfleet_{family.suffix}": "name or unit at the source unproven"
             for reading in READINGS
