@@ -47,7 +47,6 @@ max by (instance, job, target) (
   increase(trainfleet_exporter_write_errors_total{target="ledger"}[<bridge>]) > 0
 )""",
         "warning",
-        "An exporter cannot write the lease, or the ledger of jobs.",
         "The exporter {{ $labels.instance }} cannot write the {{ $labels.target }}",
         "Its writes failed within <bridge>. {{ if eq $labels.target `lease` }}It cannot take or keep the lease."
         "{{ else }}Jobs that ended wait for the ledger, and some may be lost.{{ end }} Its log names the cause.",
@@ -80,8 +79,6 @@ or on (instance, job)
 or on (job)
 absent(up{{job="<exporter_job>"}})""",
             "critical",
-            "Prometheus cannot scrape an exporter, or has no exporter to scrape. One alert for each provider that no "
-            "exporter polls.",
             "{{ if $labels.instance }}The exporter {{ $labels.instance }} does not respond"
             "{{ else if $labels.provider }}No exporter that polls {{ $labels.provider }} responds"
             "{{ else }}Prometheus scrapes no exporter{{ end }}",
@@ -94,7 +91,6 @@ absent(up{{job="<exporter_job>"}})""",
             "TrainfleetProviderDown",
             "max by (provider) (last_over_time(trainfleet_provider_up[<bridge>])) == 0",
             "critical",
-            "No collector of a provider succeeds.",
             "No collector of {{ $labels.provider }} succeeds",
             "No collector of {{ $labels.provider }} has succeeded for <provider_down_for>. The last good values stay "
             "for a few polls. Then the series disappear and their alerts end.",
@@ -107,7 +103,6 @@ absent(up{{job="<exporter_job>"}})""",
             + "\nor on (provider, collector)\n"
             + _STALE.format(by="provider, collector", which="", success=_LAST_SUCCESS),
             "warning",
-            "A collector has had no completely successful poll for <stale_intervals> of its intervals.",
             "The collector {{ $labels.collector }} of {{ $labels.provider }} is stale"
             "{{ with $labels.instance }} in the shard {{ . }}{{ end }}",
             "{{ if gt $value 1e9 }}It has had no completely successful poll.{{ else }}Its latest completely successful "
@@ -122,7 +117,6 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
 / sum by (provider, api) (rate(trainfleet_exporter_api_requests_total[<throttled_window>]))
 > <throttled_ratio>""",
             "warning",
-            "The cloud throttled more than <throttled_ratio> of the calls to an API.",
             "The cloud throttles calls to {{ $labels.api }} of {{ $labels.provider }}",
             "{{ $value | humanizePercentage }} of the calls to {{ $labels.api }} of {{ $labels.provider }} were "
             "throttled within <throttled_window>.",
@@ -135,8 +129,6 @@ sum by (provider, api) (rate(trainfleet_exporter_api_requests_total{outcome="thr
 30 * 86400 * sum by (provider, api) (rate(trainfleet_exporter_api_requests_total[<budget_window>]))
 > <budget_ratio> * max by (provider, api) (last_over_time(trainfleet_exporter_api_budget_calls[<bridge>]))""",
             "warning",
-            "At the rate of the last <budget_window>, the calls of a provider in 30 days would be more than "
-            "<budget_ratio> times its budget.",
             "{{ $labels.provider }} makes more calls to {{ $labels.api }} than its budget allows",
             "At the rate of the last <budget_window>, {{ $labels.provider }} would call {{ $labels.api }} "
             "{{ $value | humanize }} times in 30 days. This is more than <budget_ratio> times its budget. Nothing "
@@ -151,7 +143,6 @@ max by (provider, collector) (
   / last_over_time(trainfleet_exporter_collector_configured_interval_seconds[<bridge>])
 ) > <stretched_ratio>""",
             "warning",
-            "Limits make a collector's interval more than <stretched_ratio> times as long as configured.",
             "The collector {{ $labels.collector }} of {{ $labels.provider }} polls too rarely",
             "Its interval is {{ $value | humanize }} times the configured one. A budget of calls, the rate limit or a "
             "slow cloud makes it longer.",
@@ -164,7 +155,6 @@ min by (provider) (
   last_over_time(trainfleet_exporter_credentials_expiry_timestamp_seconds[<bridge>]) - time()
 ) < <credentials_seconds>""",
             "critical",
-            "Temporary credentials expire within <credentials_seconds> s, and the exporter could not refresh them.",
             "The credentials of {{ $labels.provider }} {{ if gt $value 0.0 }}expire soon{{ else }}have expired"
             "{{ end }}",
             "{{ if gt $value 0.0 }}They expire in {{ $value | humanizeDuration }}. Then the cloud rejects every call."
@@ -175,7 +165,6 @@ min by (provider) (
             "TrainfleetConfigReloadFailed",
             "last_over_time(trainfleet_exporter_config_last_reload_successful[<bridge>]) == 0",
             "warning",
-            "The latest reload of the config file failed.",
             "The config file of {{ $labels.instance }} is invalid",
             "The latest reload failed, and the old config stays in use. The exporter will not start with this file.",
             "<reload_failed_for>",
@@ -198,7 +187,6 @@ max by (job) (last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1)
 )
 > 0""",
             "critical",
-            "Prometheus does not scrape all shards.",
             "Shards of {{ $labels.job }} are missing: {{ $value }}",
             "Prometheus has not scraped them for <shards_for>. Their providers are not monitored.",
             "<shards_for>",
@@ -217,7 +205,6 @@ max by (job) (
   )
 ) > 1""",
             "warning",
-            "Shards have different values of --total-shards, or two shards have the same --shard.",
             "The shards of {{ $labels.job }} have conflicting flags",
             "For <shards_for>, shards have had different values of --total-shards or the same --shard. If two "
             "shards poll a provider, sums count it twice. If no shard polls it, its series are missing.",
@@ -230,7 +217,6 @@ sum by (job) (trainfleet_exporter_leader)
 < on (job)
 max by (job) (trainfleet_exporter_total_shards)""",
             "critical",
-            "No exporter holds the lease. With shards, at least one lease has no holder.",
             "No exporter of {{ $labels.job }} holds the lease",
             "For <exporter_down_for>, fewer exporters of {{ $labels.job }} have polled than there are shards. Jobs and "
             "pools that no exporter polls are not monitored.",
@@ -244,7 +230,6 @@ sum by (instance, job) (
   increase(trainfleet_exporter_http_rejected_total{reason="tls"}[<handshakes_window>])
 ) >= <handshakes>""",
             "info",
-            "An exporter refused <handshakes> or more TLS handshakes within <handshakes_window>.",
             "The exporter {{ $labels.instance }} refuses TLS handshakes",
             "It refused {{ $value | humanize }} within <handshakes_window>. A client has no valid certificate, does "
             "not trust the certificate of the exporter, or does not speak TLS. The log names the client and the cause.",

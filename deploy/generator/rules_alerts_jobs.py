@@ -117,7 +117,6 @@ JOB_ALERTS = Group(
             "TrainfleetJobFailed",
             f"{_FAILED}\nunless on (provider, job_id)\n{_PLATFORM_REASON}",
             "warning",
-            "A job failed within the last <job_failed_seconds> s, and the cloud names no fault of the platform.",
             f"The job {_JOB} failed",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON}{_EXIT_CODE}",
             bridge="<job_failed_seconds>s",
@@ -127,7 +126,6 @@ JOB_ALERTS = Group(
             "TrainfleetJobPlatformFault",
             f"{_FAILED}\nand on (provider, job_id)\n{_PLATFORM_REASON}",
             "warning",
-            "A job failed within the last <job_failed_seconds> s, and the cloud's reason is a fault of the platform.",
             f"The job {_JOB} failed because of the platform",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} failed.{_REASON} The user's program is not the cause.",
             bridge="<job_failed_seconds>s",
@@ -151,9 +149,6 @@ unless on (provider, job_id)
 {_STARTS}
 {OLD}""",
             "warning",
-            "A job holds accelerators, and their average utilization over <idle_window> is below <idle_ratio>. No pod "
-            "has more. A job with one accelerator may prepare its data on the CPU for <preparing_seconds> s after its "
-            "start.",
             f"The job {_JOB} holds {{{{ $value }}}} idle accelerators",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} holds {{{{ $value }}}} {{{{ $labels.accelerator }}}} "
             "accelerators. Their average utilization over <idle_window> has been below <idle_ratio> for <idle_for>."
@@ -178,9 +173,6 @@ and {_ON}
 {_RUNNING}
 {OLD}""",
             "warning",
-            "A running job keeps its accelerators busy, but at less than <hung_power_ratio> of its usual power and "
-            "without traffic. For a job that never worked, the usual power of the accelerator model counts. The likely "
-            "cause is a collective operation that hangs.",
             f"The job {_JOB} seems to hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
             "{{ $labels.provider }} are busy, but draw much less power than usual. The job has almost no traffic. Both "
@@ -201,8 +193,6 @@ last_over_time({POWER}[<bridge>])
 {_RUNNING}
 {OLD}""",
             "info",
-            "A running job keeps its accelerators busy, but its busiest pod uses less than <may_hang_cpu_ratio> of "
-            "its usual CPU for <may_hang_window>. Only for jobs with several accelerators whose power is not known.",
             f"The job {_JOB} may hang with busy accelerators",
             f"The {{{{ $value }}}} {{{{ $labels.accelerator }}}} accelerators of the job of {_OWNER} on "
             "{{ $labels.provider }} are busy, but its CPU load has been unusually low for <may_hang_window>. The cloud "
@@ -222,8 +212,6 @@ avg_over_time({NETWORK}[<slowed_window>]) / (last_over_time({NETWORK_MEDIAN}[{LA
 {_RUNNING}
 {OLD}""",
             "info",
-            "A running job draws less than <slowed_ratio> of its own median power, and has less than <slowed_ratio> of "
-            "its median traffic.",
             f"The job {_JOB} is slower than usual",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} draws {{{{ $value | humanizePercentage }}}} of its "
             "median power. Its traffic is below <slowed_ratio> of the median, too. Both have lasted for <slowed_for>."
@@ -246,8 +234,6 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}""",
             "warning",
-            "A pod does less than <straggler_ratio> of its usual work, compared with the other pods of its job. Its "
-            "share of the work was steady before. The work is power times utilization.",
             f"The pod {{{{ $labels.pod_id }}}} of the job {_JOB} is slower than the others",
             "It does {{ $value | humanizePercentage }} of its usual work, compared with the other pods of the job. "
             f"This has lasted for <straggler_for>.{_NODE} The job belongs to {_OWNER} on {{{{ $labels.provider }}}}."
@@ -264,7 +250,6 @@ trainfleet_pod_status{{status=~"succeeded|failed|stopped"}} == 1
 {_RUNNING}
 {OLD}""",
             "warning",
-            "The cloud has reported an accelerator of a running job as unhealthy for <device_unhealthy_for>.",
             f"The device {{{{ $labels.device }}}} of the pod {{{{ $labels.pod_id }}}} of the job {_JOB} is unhealthy",
             f"The cloud has reported it as unhealthy for <device_unhealthy_for>.{_NODE} The job belongs to {_OWNER} on "
             "{{ $labels.provider }}.",
@@ -278,7 +263,6 @@ max by (provider, job_id) (
   - min_over_time(trainfleet_job_restarts_total[<restarts_window>])
 ) >= <restarts>""",
             "warning",
-            "A job restarted <restarts> times or more within <restarts_window>.",
             f"The job {_JOB} restarts too often",
             f"The job of {_OWNER} on {{{{ $labels.provider }}}} restarted {{{{ $value }}}} times within "
             "<restarts_window>.",
@@ -289,7 +273,6 @@ max by (provider, job_id) (
 last_over_time({EVICTIONS}[<bridge>]) - min_over_time({EVICTIONS}[<evictions_window>])
 >= <evictions>""",
             "info",
-            "Pods of a job were evicted within <evictions_window>.",
             f"Pods of the job {_JOB} were evicted: {{{{ $value }}}}",
             f"They lost their nodes on {{{{ $labels.provider }}}} within <evictions_window>. The job of {_OWNER} was "
             "preempted, or the nodes were removed.",
@@ -303,7 +286,6 @@ max by (provider, job_id) (last_over_time(job:trainfleet_queue_age:seconds[<brid
 unless on (provider, job_id)
 trainfleet_job_status{status!="queued"} == 1""",
             "info",
-            "A job has been queued for more than <queued_seconds> s.",
             f"The job {_JOB} has been queued for {{{{ $value | humanizeDuration }}}}",
             f"The job of {_OWNER} waits in the queue of {{{{ with $labels.pool_id }}}}the pool {{{{ . }}}}"
             "{{ else }}the public resources{{ end }} of {{ $labels.provider }}.",
@@ -326,8 +308,6 @@ sum by (provider, workspace_id) (
   )
 ) >= <failure_count>""",
             "warning",
-            "Of a workspace's jobs that failed or succeeded within <failure_window>, <failure_ratio> or more failed. "
-            "At least <failure_count> jobs failed or succeeded.",
             "{{ $value | humanizePercentage }} of the jobs in workspace {{ $labels.workspace_id }} of "
             "{{ $labels.provider }} failed",
             "This is their share of the jobs that finished within <failure_window>. Stopped jobs do not count. If jobs "

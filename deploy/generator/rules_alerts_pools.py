@@ -83,7 +83,6 @@ POOL_ALERTS = Group(
 )
 {_unless_parent_has(_NODE_STATES)}""",
             "warning",
-            "Nodes of a pool are abnormal.",
             f"The pool {_POOL} has abnormal nodes: {{{{ $value }}}}",
             "They have been abnormal for <nodes_abnormal_for>. Jobs on them may hang or be lost, and the pool has less "
             f"capacity than it shows. Nodes of nested pools count for the parent pool.{_ABNORMAL_NODES}",
@@ -93,7 +92,6 @@ POOL_ALERTS = Group(
             "TrainfleetNodeMaintenanceAhead",
             _WORK_AHEAD,
             "warning",
-            "Announced maintenance of a node begins within <maintenance_seconds> s, or has begun.",
             f"Maintenance of the node {{{{ $labels.node_name }}}} in the pool {_POOL} is announced",
             "{{ if gt $value 0.0 }}It begins in {{ $value | humanizeDuration }}.{{ else }}It has begun.{{ end }}"
             + _JOBS_THERE,
@@ -107,7 +105,6 @@ count by (provider, pool_id) (
 )
 {_unless_parent_has(_LEASES)}""",
             "warning",
-            "Leases of a pool's nodes end within <lease_seconds> s, or have ended.",
             f"Leases of nodes of the pool {_POOL} end soon: {{{{ $value }}}}",
             "Without a renewal, the cloud takes the nodes back and jobs on them are lost. Nodes of nested pools count "
             f"for the parent pool.{_NEXT_LEASES}",
@@ -121,7 +118,6 @@ sum by ({_PLACE}) (last_over_time(pool:trainfleet_allocated_accelerators:sum[<br
 and on ({_PLACE})
 last_over_time(pool:trainfleet_queued_accelerators:sum[<bridge>]) > 0""",
             "warning",
-            "<saturated_ratio> or more of a pool's accelerators are allocated while workloads wait.",
             f"The pool {_POOL} is full and has a queue",
             "{{ $value | humanizePercentage }} of its {{ $labels.accelerator }} accelerators are allocated. Workloads "
             "have waited for free ones for <saturated_for>.",
@@ -135,7 +131,6 @@ max by (provider) (last_over_time(trainfleet_provider_job_quota_used[<bridge>]))
 / (max by (provider) (last_over_time(trainfleet_provider_job_quota[<bridge>])) > 0)
 >= <job_quota_ratio>""",
             "warning",
-            "A provider uses <job_quota_ratio> or more of its quota of training jobs.",
             "{{ $labels.provider }} uses {{ $value | humanizePercentage }} of its quota of training jobs",
             "It has used this much for <job_quota_for>. At 100 % the cloud rejects every new job, even if pools have "
             "free accelerators.",

@@ -34,7 +34,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alerting rule. `about` is for the docs. `wait` is its `for`; if it is empty, the alert fires at once.
+    """An alerting rule. `wait` is its `for`; if it is empty, the alert fires at once.
 
     The alert of an `event` fires for a fixed time and has the label `event="true"`. Its end means nothing. If the value
     is a number of held accelerators (`by_held`), many of them make it critical. If it `flaps`, it fires longer.
@@ -43,7 +43,6 @@ class Alert:
     name: str
     condition: str
     severity: Severity
-    about: str
     summary: str
     description: str
     wait: str = ""

@@ -50,8 +50,10 @@ of the job, except `TrainfleetJobRestartStorm`. A failed poll does not end an al
 
 An `event` fires immediately and has the label `event="true"`. Its alert ends after a fixed time. Ignore this end.
 
-| alert | severity | for | what it says |
-|---|---|---|---|
+Each [runbook](runbooks.md) says when its alert fires, and what to do.
+
+| alert | severity | for |
+|---|---|---|
 """
 _READ = """
 ## What the rules read
@@ -130,4 +132,4 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
 def _row(alert: Alert, thresholds: Thresholds) -> str:
     wait = filled(alert.wait, thresholds) or ("event" if alert.event else "none")
     severity = alert.severity + ", or critical" * alert.by_held
-    return f"| {alert.link} | {severity} | {wait} | {filled(alert.about, thresholds)} |\n"
+    return f"| {alert.link} | {severity} | {wait} |\n"
