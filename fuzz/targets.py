@@ -196,9 +196,6 @@ _CARDS = feeds({"CARD_GPU_DUTY_CYCLE": MetricMeta("CARD_GPU_DUTY_CYCLE", "%")}, 
 ]
 
 
-_METRIC_TYPES = [metric.key for metric in usage.METRIC_TYPES]
-
-
 def alibaba_pai(data: bytes) -> None:
     """Translate a response of any operation of PAI: its rows become objects, or are dropped."""
     payload = decode_json(data)
@@ -207,7 +204,7 @@ def alibaba_pai(data: bytes) -> None:
         metrics, subjects = decode(data, usage.JobMetrics), Subjects()
         newest = NewestReadings("pod", {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
         usage.take(metrics, newest, "dlc1", _NOW)
-        _show(page_readings(usage.job_columns(dict.fromkeys(_METRIC_TYPES, newest), subjects)))
+        _show(page_readings(usage.job_columns(dict.fromkeys(usage.METRIC_TYPES, newest), subjects)))
         points = payload.get("Datapoints")
         if isinstance(points, list):
             cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)

@@ -62,7 +62,8 @@ _CLOUDMONITOR = """\
 ### `collectors.usage.metrics` (alibaba_pai)
 
 A key is the name of a family of [usage](metrics.md#usage) without `trainfleet_`. Its value replaces the defaults:
-`name` is the metric in CloudMonitor, with its `unit` and `statistic`. `name` is required without a default.
+`name` is the metric in CloudMonitor, with its `unit` and `statistic`, and required without a default. A `unit` without
+`name` also counts for GetJobMetrics.
 The families of [profiling](collectors.md#profiling) also need their name in `usage.profiling`."""
 _AOM = """\
 ### `collectors.usage.metrics` (huawei_modelarts)

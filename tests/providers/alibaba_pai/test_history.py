@@ -93,20 +93,6 @@ def test_job_that_ran_once() -> None:
     assert found == Shown({"queued": 65, "preparing": 30, "running": 600}, recovery_seconds=0, queued=65, prepared=30)
 
 
-def test_sanity_check() -> None:
-    history = [*WAITED, _status("SanityChecking", 95, 140), _status("Running", 140, None)]
-    found = _poll("Running", history, 200)
-    assert found.phases == {"queued": 65, "preparing": 30, "checking": 45, "running": 60}
-    assert (found.queued, found.prepared) == (65, 75)
-
-
-def test_list_row_has_phases_and_no_faults() -> None:
-    history = [*WAITED, _status("Running", 95, 300), _status("Restarting", 300, 330), _status("Running", 330)]
-    found = _poll("Running", history, 400, detail=False)
-    assert found.phases == {"queued": 65, "preparing": 30, "running": 275, "recovering": 30}
-    assert (found.faults, found.recovery_seconds) == ({}, None)
-
-
 def test_node_fault_of_the_issue() -> None:
     """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
     fault = 10 * HOUR
@@ -216,16 +202,6 @@ def test_details_of_a_fault_that_come_late_make_no_second_fault(trigger: str | N
     assert found.nodes == {("lingjun-7", "node"): 1}
 
 
-def test_two_faults_and_recoveries_of_one_second_are_two() -> None:
-    first, second = (
-        _restart(200, seconds, TriggerID=f"trigger-{seconds}", DetailErrorInfoList=[_error("GPULost", "n1", "p0")])
-        for seconds in (30, 40)
-    )
-    found = _poll("Running", [*WAITED, _status("Running", 95)], 400, restarts=[first, second])
-    assert found.faults == {("accelerator", "GPULost"): 2}
-    assert (found.recoveries, found.recovery_seconds) == ({("PodLevel", "success"): 2}, 70)
-
-
 def test_restart_under_way_is_not_over_when_it_has_a_duration() -> None:
     histories = JobHistories(ServerClock(started=T))
     history = [*WAITED, _status("Running", 95)]
@@ -295,40 +271,10 @@ def test_restart_during_queueing() -> None:
     assert (found.faults, found.queued, found.prepared) == ({}, 190, 30)
 
 
-def test_running_across_the_exporter_s_restart() -> None:
-    history = [*WAITED, _status("Running", 95)]
-    restarts = [_restart(200, 30, Reason="ExitCode1"), _restart(500, 40, Reason="ExitCode1")]
-    found = _poll("Running", history, 600, restarts=restarts, began=300)
-    assert found.phases == {"queued": 65, "preparing": 30, "running": 435, "recovering": 70}
-    assert found.faults == {("process", "ExitCode1"): 1}
-    assert found.recovery_seconds == 40
-    assert (found.queued, found.prepared) == (None, None)
-
-
-def test_zero_and_year_1_are_not_set() -> None:
-    history: list[Any] = [
-        _status("Creating", 0, 5),
-        {"Status": "Queuing", "StartTime": "0001-01-01T00:00:00Z", "EndTime": ""},
-        {"Status": "Running", "StartTime": _at(50), "EndTime": "0001-01-01T00:00:00Z"},
-    ]
-    restarts = [{"OccurTime": "", "RestartStatus": "Success"}, _restart(60, 0, "")]
-    found = _poll("Running", history, 100, restarts=restarts)
-    assert found.phases == {"queued": 5, "running": 50}
-    assert (found.faults, found.recoveries, found.recovery_seconds) == ({("other", ""): 1}, {}, 0)
-
-
 def test_status_without_an_end_lasts_until_the_next_one() -> None:
     history = [_status("Queuing", 0), _status("Running", 100), _status("Restarting", 160, 170), _status("Running", 165)]
     found = _poll("Running", history, 200)
     assert found.phases == {"queued": 100, "running": 90, "recovering": 10}
-
-
-def test_overlapping_restarts_count_once() -> None:
-    history = [*WAITED, _status("Running", 95)]
-    restarts = [_restart(200, 50, Reason="NodeLost"), _restart(220, 60, Reason="NodeLost")]
-    found = _poll("Running", history, 400, restarts=restarts)
-    assert found.phases == {"queued": 65, "preparing": 30, "running": 225, "recovering": 80}
-    assert (found.faults, found.recovery_seconds) == ({("node", "NodeLost"): 2}, 110)
 
 
 def test_restart_under_way_is_counted_when_it_has_ended() -> None:
@@ -344,11 +290,6 @@ def test_restart_under_way_is_counted_when_it_has_ended() -> None:
     assert (found.faults, found.recoveries) == ({("node", "NodeLost"): 1}, {("PodLevel", "success"): 1})
 
 
-def test_reserving_job_spends_its_time_on_nothing() -> None:
-    history = [*WAITED, _status("Running", 95, 195), _status("FailedReserving", 195)]
-    assert _poll("FailedReserving", history, 900).phases == {"queued": 65, "preparing": 30, "running": 100}
-
-
 def test_bad_record_loses_only_itself_and_is_counted() -> None:
     lost: Counter[str] = Counter()
     token = UNUSABLE.set(lost)
@@ -361,12 +302,6 @@ def test_bad_record_loses_only_itself_and_is_counted() -> None:
     assert found.phases == {"queued": 65, "preparing": 30, "running": 35, "recovering": 5}
     assert found.faults == {("hang", "Hang"): 1}
     assert lost == {"out_of_range": 1, "malformed": 4}
-
-
-def test_job_without_a_history_has_no_phases() -> None:
-    found = _poll("Running", [], 100)
-    assert (found.phases, found.recovery_seconds) == ({}, 0)
-    assert _poll("Running", [], 100, detail=False) == Shown()
 
 
 @pytest.mark.parametrize(
@@ -391,16 +326,6 @@ def test_job_without_a_history_has_no_phases() -> None:
 )
 def test_causes_by_parts_of_codes(words: tuple[str | None, ...], expected: str) -> None:
     assert cause(*words) == expected
-
-
-def test_texts_are_never_shown() -> None:
-    restarts = [
-        _restart(10, 5, "went well", Reason="node lingjun-7 lost its disk", RestartLevelType="the whole job"),
-        _restart(20, 5, "Done", DetailErrorInfoList=[_error("disk is full")]),
-    ]
-    found = _poll("Running", [_status("Running", 0)], 100, restarts=restarts)
-    assert found.faults == {("other", ""): 2}
-    assert found.recoveries == {("other", "other"): 1, ("PodLevel", "Done"): 1}
 
 
 def test_several_nodes_of_one_fault_are_all_counted() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,30 +105,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('job_pods{job_id="a",role="Worker",status="failed"}') == 2
 
 
-@trap("5.1 times that are not set are absent")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    never, epoch = "0001-01-01T00:00:00Z", "1970-01-01T08:00:00.000+08:00"
-    unset = {"GmtSubmittedTime": never, "GmtRunningTime": epoch, "GmtFailedTime": epoch, "GmtFinishTime": never}
-    cloud.jobs = [job("a", **unset), job("b", **unset)]
-    pod = {"PodId": "p", "Status": "Pending", "GmtCreateTime": never, "GmtStartTime": epoch, "GmtFinishTime": ""}
-    cloud.details["a"] = cloud.jobs[0] | {"Pods": [pod]}
-    await fleet.exporter.poll_once()
-    assert len(await fleet.lines("job_info")) == 2
-    assert len(await fleet.lines("pod_info")) == 1
-    cloud.jobs[0] |= {"Status": "Succeeded", "GmtSuccessedTime": at(-5)}
-    cloud.jobs[1] |= {"Status": "Failed"}
-    del cloud.details["a"]
-    await fleet.exporter.poll_once()
-    times = [line for line in await fleet.lines("job_", "pod_") if "_timestamp_seconds{" in line]
-    assert sorted(line.removeprefix("trainfleet_") for line in times) == [
-        f'job_created_timestamp_seconds{{provider="p",job_id="a"}} {START - 600:.0f}',
-        f'job_created_timestamp_seconds{{provider="p",job_id="b"}} {START - 600:.0f}',
-        f'job_finished_timestamp_seconds{{provider="p",job_id="a"}} {START - 5:.0f}',
-    ]
-    assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
-    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 0
-
-
 @trap("5.2 evictions of replaced pods are in HistoryPods")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a")]
@@ -169,15 +144,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert await fleet.value('pod_evicted{job_id="a",pod_id="a-worker-0"}') == 0
 
 
-@trap("5.3 job types beyond the documented ones")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.jobs = [job("a", JobType="DataJuicerJob"), job("b", JobType="SomethingNew")]
-    await fleet.exporter.poll_once()
-    info = " ".join(await fleet.lines("job_info"))
-    assert 'job_type="DataJuicerJob"' in info
-    assert 'job_type="SomethingNew"' in info
-
-
 @trap("5.4 payment type: no row says it, quota and specs do")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     spot = {"Type": "Worker", "PodCount": 1, "UseSpotInstance": True}
@@ -189,15 +155,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         "b": "PostPaid",
         "c": "Spot",
     }
-
-
-@trap("5.5 quota states are an open set")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.quotas = [{"QuotaId": "q1", "Status": "Ready"}, {"QuotaId": "q2", "Status": "Enabled"}, {"QuotaId": "q3"}]
-    await fleet.exporter.poll_once()
-    assert await fleet.value('pool_status{pool_id="q1",status="ready"}') == 1
-    assert await fleet.value('pool_status{pool_id="q2",status="unknown"}') == 1
-    assert await fleet.value('pool_status{pool_id="q3",status="unknown"}') == 1
 
 
 @trap("5.6 accelerator models are internal codes, shown raw")
@@ -391,26 +348,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     await fleet.exporter.poll_once()
     assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.4
     assert await fleet.value('job_accelerator_memory_utilization_ratio{job_id="a",accelerator="gpu"}') == 0.4
-
-
-@trap("3.3 amounts in a queue are text, with their suffixes")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.quotas = [{"QuotaId": "q"}]
-    cloud.queues["q"] = [{"WorkloadId": "w", "Status": "Enqueued", "Resource": {"GPU": "8", "Memory": "512Gi"}}]
-    await fleet.exporter.poll_once()
-    assert await fleet.value('pool_queued_accelerators{pool_id="q",accelerator="gpu"}') == 8
-
-
-@trap("7.8 Datapoints at CloudMonitor, DataPoints at DLC, both JSON in a text", CLOUDMONITOR)
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    _monitor(cloud)
-    wrong = {"Code": "200", "Success": True, "DataPoints": json.dumps([point("a", 50)])}
-    cloud.answer = _refuse("DescribeMetricLast", httpx.Response(200, json=wrong))
-    assert await fleet.exporter.poll_once()
-    assert await fleet.lines("job_cpu") == []
-    cloud.answer = lambda *_: None
-    assert await fleet.exporter.poll_once()
-    assert len(await fleet.lines("job_cpu")) == 1
 
 
 @pytest.mark.parametrize("name", trap.names)

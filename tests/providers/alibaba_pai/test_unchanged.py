@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job
 from tests.support.fleet import Fleet
 
 MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]
@@ -115,5 +115,30 @@ def test_pods_go_with_their_job_and_come_back_with_it(run: Run) -> None:
         for _ in range(2):  # the cycle over pods may have begun before the job was listed again
             await fleet.exporter.poll_once()
         assert len(await fleet.lines("pod_info")) == 2
+
+    run(cloud, steps)
+
+
+def test_only_codes_become_reasons_and_causes(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceId="", ReasonCode="see data/alice/run.log"), job("b", ReasonCode="data/bob/run.log")]
+    error = {"ErrorCode": "GPULost", "Node": "n1", "TriggerRestart": True}
+    record = {"OccurTime": at(10), "RestartDurationInSec": 5, "RestartStatus": "Success", "RestartLevelType": "Pod"}
+    restarts = [record | {"Reason": "data/alice/run.log"}, record | {"OccurTime": at(20), "Reason": "NodeNotReady"}]
+    restarts.append(record | {"OccurTime": at(30), "DetailErrorInfoList": [error]})
+    history = [{"Status": "Running", "StartTime": at(-500)}]
+    cloud.details["a"] = cloud.jobs[0] | {"RestartRecord": restarts, "StatusHistory": history}
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        await asyncio.sleep(60)
+        for _ in range(2):
+            await fleet.exporter.poll_once()
+        assert await fleet.lines("job_status_reason") == []
+        assert (fleet.own("dropped_readings_total", collector="jobs", reason="malformed") or 0) >= 2
+        causes = {line.split('platform_cause="')[1].split('"')[0] for line in await fleet.lines("job_faults_total")}
+        assert causes == {"", "NodeNotReady", "GPULost"}
+        # A job without a pool runs on a node, too.
+        assert await fleet.value('node_faults_total{pool_id="",node_name="n1",cause="accelerator"}') == 1
 
     run(cloud, steps)

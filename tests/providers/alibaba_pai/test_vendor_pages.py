@@ -17,7 +17,7 @@ from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings, usage_sources
 from trainfleet_exporter.providers.alibaba_pai import jobs
-from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, JobMetrics, job_columns, take
+from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, JobMetrics, MetricType, job_columns, take
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
@@ -41,11 +41,11 @@ def test_get_job_metrics_page_a_day_later_is_stale() -> None:
 
 def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[str]]:
     """What is shown of the page's answer, and what is dropped; each of the eight types has this shape."""
-    job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[str, NewestReadings]()
+    job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[MetricType, NewestReadings]()
     subjects = Subjects()
     for metric in METRIC_TYPES:
-        found[metric.key] = NewestReadings("pod", {job_id: 0.0}, subjects, now=now, max_age=900)
-        take(metrics, found[metric.key], job_id, now)
+        found[metric] = NewestReadings("pod", {job_id: 0.0}, subjects, now=now, max_age=900)
+        take(metrics, found[metric], job_id, now)
     kept = job_columns(found, subjects)
     dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
     return [*page_readings(kept), *usage_sources(kept, "job_metrics")], dropped

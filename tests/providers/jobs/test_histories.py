@@ -206,12 +206,6 @@ def test_nodes_are_counted_over_jobs_and_outlive_them() -> None:
     assert histories.fleet(BEGAN + 100) == three
 
 
-def test_machines_of_jobs_without_a_pool_are_not_counted() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    _poll(histories, _job(pool_id=""), Records(faults=(_fault(1, nodes=(("vm-1", "node"),)),)), 10)
-    assert histories.fleet(BEGAN + 100) == []
-
-
 def test_exit_codes_are_shown() -> None:
     records = Records(faults=(), exit_codes=(("worker-0", 137), ("worker-1", 0)))
     shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(status=Status.FAILED), records, 10)

@@ -32,7 +32,6 @@ VERSIONS = {
 
 
 def string_to_sign(request_hash: str) -> str:
-    """The string to sign for the hash of a canonical request."""
     return f"{ALGORITHM}\n{request_hash}"
 
 
@@ -95,13 +94,11 @@ class PaiDialect(SignedDialect[Keys]):
         self.version = version
 
     def sign(self, call: Call, host: str) -> SignedRequest:
-        """Sign one attempt with a new nonce and date."""
         keys = self.credential.current()
         keys.remember()
         return sign(keys, call, host, version=self.version, now=self.now(), nonce=uuid.uuid4().hex)
 
     def meaning(self, answer: HttpAnswer) -> CloudError | None:
-        """None for a good answer, else its error."""
         return judge(answer)
 
 

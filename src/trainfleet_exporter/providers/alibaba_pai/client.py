@@ -171,7 +171,6 @@ class Api:
         return total
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._key_http.aclose()
         await self._transport.aclose()
 

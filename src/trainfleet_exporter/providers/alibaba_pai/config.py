@@ -62,7 +62,6 @@ class _UsageMetrics(ChosenMetrics):
     """One key for each family that can be fed: its name after `trainfleet_`."""
 
     def choices(self) -> dict[str, Choice]:
-        """The values of the config, by family."""
         return {
             suffix: Choice(metric.name or "", metric.unit or "", metric.statistic or "")
             for suffix, metric in self.given().items()

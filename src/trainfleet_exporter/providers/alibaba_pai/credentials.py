@@ -30,7 +30,6 @@ from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, parse_endpoint
 from trainfleet_exporter.config.secrets import show
 from trainfleet_exporter.errors import AccessDenied, NotFound, RequestTimedOut, Unreachable
-from trainfleet_exporter.providers.alibaba_pai import payloads
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
 from trainfleet_exporter.providers.key_search import (
     METADATA,
@@ -57,6 +56,27 @@ _ALLOWED = (
     "or no credentials for those of the vendor's own chain"
 )
 _ROLE = ("role_arn", "external_id")
+
+
+class _IssuedKeys(msgspec.Struct, rename="pascal", gc=False):
+    """Keys for a while, whose expiration is an ISO 8601 text. Those of STS have no code."""
+
+    code: str | None = None
+    access_key_id: str | None = None
+    access_key_secret: str | None = None
+    security_token: str | None = None
+    expiration: str | None = None
+
+
+class _StsAnswer(msgspec.Struct, rename="pascal", gc=False):
+    credentials: _IssuedKeys | None = None
+
+
+class _CliConfig(msgspec.Struct, gc=False):
+    """`~/.aliyun/config.json`."""
+
+    current: str | None = None
+    profiles: list[dict[str, object]] | None = None
 
 
 def _arn(kind: str, what: str) -> AfterValidator:
@@ -212,7 +232,7 @@ async def _assume(http: NoHttp, keys: Keys, role: str, session: Mapping[str, str
     query = {"RoleArn": role, **session, **({"ExternalId": external_id} if external_id else {})}
     secrets = (external_id,) if external_id else ()
     call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
-    answer = await http.call(call, payloads.StsAnswer, PaiDialect("sts", _STS_VERSION, GivenKeys.of(keys), http.clock))
+    answer = await http.call(call, _StsAnswer, PaiDialect("sts", _STS_VERSION, GivenKeys.of(keys), http.clock))
     return issued_keys(answer.credentials, call.operation, origin)
 
 
@@ -224,7 +244,7 @@ async def _assume_with_oidc(
     # In the body, because proxies log addresses.
     body = urlencode({"OIDCProviderArn": provider, "RoleArn": role, "OIDCToken": id_token, **session}).encode()
     call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=body, secrets=(id_token,))
-    answer = await http.call(call, payloads.StsAnswer, OpenDialect("sts", judge, _open_headers))
+    answer = await http.call(call, _StsAnswer, OpenDialect("sts", judge, _open_headers))
     return issued_keys(answer.credentials, call.operation, origin)
 
 
@@ -251,7 +271,7 @@ async def _machine(env: Environment, http: NoHttp, wanted: str) -> Keys:
         if not role:
             role = str(await http.call(Call(operation="ListRamRoles", path=path, text=_A_ROLE_NAME), dict, session))
         call = Call(operation="GetRamRoleCredentials", path=path + quote(role, safe=""))
-        answer = await http.call(call, payloads.MachineKeys, session)
+        answer = await http.call(call, _IssuedKeys, session)
     except NotFound as error:
         error.message = f"this machine has no RAM role {wanted}".rstrip()
         raise
@@ -271,10 +291,10 @@ async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
     origin, call = f"the credentials URI at {base_url}", Call(operation="GetCredentialsUri", path="/")
     http.asks(origin)
     dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target, is_near=is_loopback(base_url))
-    return _machine_keys(await http.call(call, payloads.MachineKeys, dialect, base_url), call.operation, origin)
+    return _machine_keys(await http.call(call, _IssuedKeys, dialect, base_url), call.operation, origin)
 
 
-def _machine_keys(answer: payloads.MachineKeys, operation: str, origin: str) -> Keys:
+def _machine_keys(answer: _IssuedKeys, operation: str, origin: str) -> Keys:
     if answer.code != "Success":
         raise AccessDenied(f"no keys, but the code {show(answer.code)}", operation=operation)
     return issued_keys(answer, operation, origin)
@@ -328,7 +348,7 @@ def _profiles(env: Environment) -> list[_Profiles]:
 
 
 def _parse_cli(raw: str) -> tuple[dict[str, dict[str, object]], str]:
-    config = msgspec.json.decode(raw, type=payloads.CliConfig)
+    config = msgspec.json.decode(raw, type=_CliConfig)
     # Of several with one name, the vendor's tools use the first.
     return {str(profile.get("name")): profile for profile in reversed(config.profiles or ())}, config.current or ""
 

@@ -21,8 +21,6 @@ from trainfleet_exporter.transport.json_fields import unusable
 
 
 class StatusTransition(Row):
-    """A status that a job had."""
-
     status: str | None = None
     start_time: str | None = None
     end_time: str | None = None
@@ -30,8 +28,6 @@ class StatusTransition(Row):
 
 
 class RestartError(Row):
-    """An error behind a restart."""
-
     error_code: str | None = None
     error_source: str | None = None
     node: str | None = None
@@ -107,7 +103,6 @@ def cause(*words: str | None) -> Cause:
 
 
 def _dated(items: Sequence[Any] | None, name: str) -> list[tuple[Any, float]]:
-    """The items that have this time, in their order."""
     found = [(item, at) for item in readable(items) if (at := utc_time(getattr(item, name))) is not None]
     return sorted(found, key=lambda pair: pair[1])
 

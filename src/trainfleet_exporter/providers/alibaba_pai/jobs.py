@@ -38,6 +38,7 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
+from trainfleet_exporter.providers.jobs.history import checked_code
 from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
@@ -222,7 +223,6 @@ NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def ecs_size(row: EcsSpec) -> Size:
-    """What a machine type has."""
     return Size(amount(row.cpu), gibibytes(row.memory), amount(row.gpu), row.gpu_type or "")
 
 
@@ -289,7 +289,7 @@ def job(
         payment_type=row.payment_type or payment_type,  # ListJobs filters by it and does not return it
         status=status,
         platform_status=word,
-        reason=row.reason_code or "",
+        reason=checked_code(row.reason_code),
         holds_resources=None if status is Status.UNKNOWN else status in HOLDING or word in RESERVING,
         priority=whole(row.priority),
         created=utc_time(row.gmt_create_time),
@@ -447,7 +447,6 @@ class Jobs:
 
     @collector("workspaces")
     async def workspaces(self, poll: Poll) -> None:
-        """Those of the identity, with the workspaces of the config."""
         await self._fleet.read_list(poll, lambda deadline: list_workspaces(self._api, deadline=deadline), workspace)
 
     @collector("jobs")
@@ -456,7 +455,6 @@ class Jobs:
         await self._fleet.poll_jobs(poll, self._read_live, self._read_ends)
 
     def jobs_expired(self, key: str) -> None:
-        """Forget a workspace."""
         self._fleet.expired(key)
 
     async def _read_live(self, read: WorkspaceRead) -> None:

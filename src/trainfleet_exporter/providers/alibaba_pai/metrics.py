@@ -148,7 +148,6 @@ class MetricMeta(Struct, rename="pascal", gc=False):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The dimensions."""
         return _listed(self.dimensions)
 
     @property
@@ -159,7 +158,6 @@ class MetricMeta(Struct, rename="pascal", gc=False):
 
     @property
     def all_periods(self) -> list[int]:
-        """Seconds."""
         return [int(period) for period in _listed(self.periods) if period.isascii() and period.isdigit()]
 
     @property

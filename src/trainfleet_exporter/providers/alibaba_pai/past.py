@@ -78,7 +78,6 @@ class PaiPast(Past):
         self._feeds: list[Feed] = []
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._api.aclose()
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
@@ -167,7 +166,8 @@ class PaiPast(Past):
     def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
         """One round: no call depends on another."""
         shown = {family.suffix for family in exposed(JOB_FAMILIES, self._metrics.deny) if self._usage.enabled}
-        metrics = [each for each in usage.METRIC_TYPES if any(family.suffix in shown for family in each.targets)]
+        types = usage.metric_types(self._usage)
+        metrics = [each for each in types if any(family.suffix in shown for family in each.targets)]
         by_job, by_monitor = (self._owners(source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
         calls = [PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)]
         for is_of_pools in (False, True):
@@ -193,7 +193,6 @@ class PaiPast(Past):
         return owners
 
     async def _points(self, feed: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
-        """Points of jobs or quotas."""
         times = {
             # The shortest period that is not below the wanted one.
             "Period": str(min((each for each in feed.metric.all_periods if each >= asked.step), default=asked.step)),
@@ -201,8 +200,9 @@ class PaiPast(Past):
             "StartTime": str(asked.span.start * 1000 - 1),
             "EndTime": str(asked.span.end * 1000 - 1),
         }
-        owner = usage.quota_of(self._quotas) if feed.level == "pool" else usage.job_of
-        async for found in usage.read_points(self._api, feed, owner, times, asked.within, deadline=deadline):
+        owner = usage.quota_of(self._quotas, self._config.region) if feed.level == "pool" else usage.job_of
+        named = usage.dimensions(feed, asked.within, self._quotas)
+        async for found in usage.read_points(self._api, feed, owner, times, named, deadline=deadline):
             yield found
             del found
 

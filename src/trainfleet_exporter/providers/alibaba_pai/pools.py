@@ -173,7 +173,6 @@ class Quota(Struct, frozen=True):
 
 
 def quota(row: QuotaRow) -> Quota:
-    """The facts that others need."""
     capacity = (row.quota_details or NO_DETAILS).actual_min_quota or NO_AMOUNT
     types = None if row.quota_config is None else row.quota_config.workload_types
     return Quota(
@@ -313,7 +312,6 @@ class Pools:
         self._turns: defaultdict[str, FairQueue] = defaultdict(FairQueue)
 
     def models(self) -> Mapping[str, str]:
-        """Return the accelerator model of each quota."""
         return {quota_id: each.model for quota_id, each in self.quotas.value.items()}
 
     @collector("pools")

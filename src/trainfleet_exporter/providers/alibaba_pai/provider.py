@@ -11,9 +11,9 @@ from trainfleet_exporter.providers.alibaba_pai.client import PERMISSIONS, Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT
 from trainfleet_exporter.providers.alibaba_pai.jobs import STATES, Jobs
+from trainfleet_exporter.providers.alibaba_pai.past import PaiPast
 from trainfleet_exporter.providers.alibaba_pai.pools import Pools
 from trainfleet_exporter.providers.alibaba_pai.usage import CLOUDMONITOR, JOB_METRICS, Usage, collector_of_job_metrics
-from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
@@ -48,17 +48,10 @@ class AlibabaPai:
             topic = Usage(api, config, fleet, pools.quotas, sources=sources, deny=context.settings.metrics.deny)
             self.collectors += collectors_of([topic], chosen, every)
         if usage.enabled and usage.source in ("auto", JOB_METRICS):
-            self.collectors.append(collector_of_job_metrics(api, fleet, interval, sources, max_jobs=usage.max_jobs))
+            self.collectors.append(collector_of_job_metrics(api, fleet, interval, sources, usage))
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._api.aclose()
-
-
-def _past(config: AlibabaPaiConfig, context: BuildContext) -> Past:
-    from trainfleet_exporter.providers.alibaba_pai.past import PaiPast  # noqa: PLC0415 - the daemon has no need
-
-    return PaiPast(config, context)
 
 
 PLATFORM = Platform(
@@ -69,5 +62,5 @@ PLATFORM = Platform(
     kept={**KEPT, "DescribeMetricMetaList": 86400.0, "ListEcsSpecs": 6 * 3600.0},
     # DescribeMetricLast and DescribeMetricList a month, shared by all that reads metrics in the account.
     free_calls={"cloudmonitor": 1_000_000},
-    past=_past,
+    past=PaiPast,
 )

@@ -28,6 +28,7 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
@@ -52,12 +53,14 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
+from trainfleet_exporter.providers.alibaba_pai.config import Usage as UsageConfig
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
     DLC,
     JOB_FAMILIES,
     POD_KEYS,
     POOL_FAMILIES,
     QUOTA,
+    UNITS,
     Choice,
     Feed,
     MetricMeta,
@@ -102,7 +105,6 @@ class MetricMetasPage(Total):
 
     @property
     def rows(self) -> list[MetricMeta | None] | None:
-        """The rows."""
         return self.resources.resource if self.resources else None
 
 
@@ -181,15 +183,30 @@ def _decoder_of_usual(names: Sequence[str]) -> Callable[[str], Sequence[msgspec.
 
 
 def job_of(point: Point) -> str:
-    """The job of a point."""
     return text_of(point.get("jobId")) or ""
 
 
-def quota_of(quotas: Mapping[str, str]) -> Callable[[Point], str]:
-    """Return what finds the quota of a point. `quotas` are their names by id; an ambiguous name names none."""
+def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[Point], str]:
+    """Return what finds the quota of a point. `quotas` are their names by id; an ambiguous name names none. Points
+    are of all regions, where other quotas may have the same names."""
     counted = Counter(quotas.values())
     by_name = {name: key for key, name in quotas.items() if counted[name] == 1}
-    return lambda point: text_of(point.get("quotaId")) or by_name.get(text_of(point.get("quotaName")) or "", "")
+
+    def find(point: Point) -> str:
+        name, where = text_of(point.get("quotaName")) or "", text_of(point.get("regionId")) or region
+        return text_of(point.get("quotaId")) or (by_name.get(name, "") if where == region else f"{name} of {where}")
+
+    return find
+
+
+def dimensions(feed: Feed, ids: Iterable[str], quotas: Mapping[str, str]) -> list[dict[str, str]]:
+    """Name jobs or quotas in a call. The vendor's text names quotas by `quotaName`, a catalogue may have `quotaId`.
+    `quotas` as in quota_of."""
+    if feed.level != "pool":
+        return [{"jobId": job_id} for job_id in ids]
+    if "quotaId" in feed.metric.keys:
+        return [{"quotaId": quota_id} for quota_id in ids]
+    return [{"quotaName": quotas[quota_id]} for quota_id in ids if quotas.get(quota_id)]
 
 
 def _first(point: Point, names: Sequence[str], read: Callable[[object], T | None]) -> T | None:
@@ -222,20 +239,20 @@ async def read_points(
     feed: Feed,
     owner: Callable[[Point], str],
     times: Mapping[str, str],
-    names: Iterable[str] = (),
+    named: Sequence[Mapping[str, str]] = (),
     *,
     deadline: float,
 ) -> AsyncIterator[Iterator[Reading]]:
     """Yield the readings of each page of a metric. Raises CloudError.
 
     `times` are StartTime alone for the newest point of each resource (DescribeMetricLast), or also EndTime for all
-    points of a range (DescribeMetricList), in milliseconds; and Period. `names` are the resources; none: all.
+    points of a range (DescribeMetricList), in milliseconds; and Period. `named` are the resources; none: all.
     """
     operation = "DescribeMetricList" if "EndTime" in times else "DescribeMetricLast"
-    namespace, named_by = (QUOTA, "quotaId") if feed.level == "pool" else (DLC, "jobId")
+    namespace = QUOTA if feed.level == "pool" else DLC
     query = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
-    if asked := [{named_by: name} for name in names]:
-        query["Dimensions"] = json.dumps(asked, separators=(",", ":"))
+    if named:
+        query["Dimensions"] = json.dumps(named, separators=(",", ":"))
     tokens, empty, no_data = set[str](), 0, lambda page: not page.next_token and _is_empty(page)
     for _ in range(_MOST_PAGES):
         page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=no_data)
@@ -268,7 +285,6 @@ async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[Met
 
 
 def log_unfed(unfed: Iterable[Unfed]) -> None:
-    """Log what cannot be shown."""
     for family, metric, cause in unfed:
         facts = fields(reading=family, source="CloudMonitor", source_metric=printable(metric, 80), cause=cause)
         log.warning("cannot use a metric of the source", extra=facts)
@@ -329,6 +345,7 @@ class Usage:
         deny: Sequence[str],
     ) -> None:
         self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
+        self._region = config.region
         chosen, choices = config.collectors.usage, config.collectors.usage.metrics.choices()
         self._jobs = Space(DLC, exposed(JOB_FAMILIES, deny, chosen.profiling), choices)
         self._spaces = [self._jobs]
@@ -339,7 +356,6 @@ class Usage:
 
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
-        """A part for each metric, and one for the source of each job's usage."""
         # The usage of pools can be had without knowing any job.
         await self._fleet.listed.wait(poll.deadline, needed=len(self._spaces) == 1)
         await self._learn(poll)
@@ -363,7 +379,6 @@ class Usage:
             await self._publish(part, columns, shown, begun=partial(self._begun, self._jobs))
 
     def usage_expired(self, key: str) -> None:
-        """A metric's last good answer was kept long enough."""
         self._jobs.columns.pop(key, None)
 
     async def _learn(self, poll: Poll) -> None:
@@ -378,22 +393,24 @@ class Usage:
     async def _serve_jobs(self, space: Space) -> None:
         now = self._fleet.clock.now()
         jobs = [job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)]
-        space.served = dict.fromkeys((job.job_id for job in jobs), 0.0)  # PAI gives no id twice
+        space.served = {job.job_id: job.created or 0.0 for job in jobs}
         space.due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
 
     async def _serve_pools(self, space: Space) -> None:
         quotas = await self._quotas.get()
         space.served, space.due = self._begun(space), bool(quotas)
-        space.owner = quota_of({key: quota.name for key, quota in quotas.items()})
+        space.owner = quota_of({key: quota.name for key, quota in quotas.items()}, self._region)
 
     async def _read(self, space: Space, part: Part) -> None:
         """Read one metric of all that are served."""
         feed, served = space.feeds[part.key], space.served or {}
+        if feed.of_accelerators and space is self._jobs:
+            served = {key: begun for key, begun in served.items() if not is_without_gpus(self._fleet.live[key])}
         is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * part.interval)
         newest = NewestReadings(feed.level, served, space.subjects, now=now, max_age=age, is_known=is_known, once=True)
         if served:
-            await self._ask(feed, space, newest, part.deadline)
+            await self._ask(feed, space, sorted(served), newest, part.deadline)
             space.points += newest.points
             part.dropped("no_data", 0 if newest.points else 1)
         columns = space.columns[part.key] = newest.of_families(feed.targets, period=feed.metric.period or 0)
@@ -401,15 +418,16 @@ class Usage:
         await self._publish(part, columns, begun=partial(self._begun, space))
 
     def _begun(self, space: Space) -> Mapping[str, float]:
-        """The jobs or pools of now (NewestReadings); PAI gives no id of a job twice."""
-        if space is self._jobs:
-            return dict.fromkeys(self._fleet.live, 0.0)
-        return {quota_id: quota.created for quota_id, quota in self._quotas.value.items()}
+        """The jobs or pools of now (NewestReadings)."""
+        things = self._fleet.live if space is self._jobs else self._quotas.value
+        return {key: thing.created or 0.0 for key, thing in things.items()}
 
-    async def _ask(self, feed: Feed, space: Space, into: NewestReadings, deadline: float) -> None:
+    async def _ask(
+        self, feed: Feed, space: Space, served: Sequence[str], into: NewestReadings, deadline: float
+    ) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""
-        clock, ordered = asyncio.get_running_loop().time, sorted(space.served or ())
-        by_name = [ordered[start : start + _NAMES] for start in range(0, len(ordered), _NAMES)]
+        clock = asyncio.get_running_loop().time
+        by_name = [served[start : start + _NAMES] for start in range(0, len(served), _NAMES)]
         if clock() >= space.named_until:
             try:
                 await self._take(feed, space, into, deadline)
@@ -434,7 +452,8 @@ class Usage:
         them would fill most pages. As a text, the time zone of a time would not be certain."""
         times = {"StartTime": str(math.floor(into.since * 1000))}
         times |= {} if feed.metric.period is None else {"Period": str(feed.metric.period)}
-        async for found in read_points(self._api, feed, space.owner, times, names, deadline=deadline):
+        named = dimensions(feed, names, {key: quota.name for key, quota in self._quotas.value.items()})
+        async for found in read_points(self._api, feed, space.owner, times, named, deadline=deadline):
             into.take(found)
             del found
 
@@ -469,14 +488,16 @@ class MetricType(msgspec.Struct, frozen=True):
     key: str
     suffix: str
     of_accelerators: bool = False
+    unit: str = ""
+    """Of the config; empty for percent, or MB/s."""
     level: ClassVar[Level] = "pod"
-    """Of its readings."""
 
     @property
     def targets(self) -> dict[Family, float]:
         """The families of pods and jobs, and how many base units a value counts."""
         measure = MEASURES[self.suffix]
-        return {measure.of(level): 0.01 if measure.is_ratio else 1e6 for level in ("pod", "job")}
+        factor = UNITS[measure.quantity][self.unit or ("%" if measure.is_ratio else "MB/s")]
+        return {measure.of(level): factor for level in ("pod", "job")}
 
 
 METRIC_TYPES = (
@@ -489,6 +510,19 @@ METRIC_TYPES = (
     MetricType("DiskReadRate", "disk_read_bytes_per_second"),
     MetricType("DiskWriteRate", "disk_write_bytes_per_second"),
 )
+
+
+def metric_types(chosen: UsageConfig) -> list[MetricType]:
+    """Return the types, with the units of the config. The unit of a named metric of CloudMonitor is not theirs."""
+    units = {
+        suffix: choice.unit
+        for suffix, choice in chosen.metrics.choices().items()
+        if not choice.name or chosen.source == JOB_METRICS
+    }
+    return [
+        replace(each, unit=units.get(f"pod_{each.suffix}") or units.get(f"job_{each.suffix}") or "")
+        for each in METRIC_TYPES
+    ]
 
 
 async def get_job_metrics(
@@ -537,12 +571,11 @@ def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> 
             into.take([((job_id, pod_id), at, value)])
 
 
-def job_columns(found: Mapping[str, NewestReadings], subjects: Subjects) -> list[Column]:
-    """The readings of one job and its pods, by metric."""
+def job_columns(found: Mapping[MetricType, NewestReadings], subjects: Subjects) -> list[Column]:
+    """The readings of one job and its pods."""
     pods, columns, spoiled = dict[Key, float](), list[Column](), set[str]()
-    for metric in METRIC_TYPES:
-        newest = found.get(metric.key)
-        if newest is not None and newest.times:
+    for metric, newest in found.items():
+        if newest.times:
             for subject, at in newest.times.items():
                 pods[subject.keys] = max(at, pods.get(subject.keys, at))
             columns += newest.of_families(metric.targets, period=0)[:1]  # of the pods alone
@@ -556,14 +589,16 @@ def is_without_gpus(job: Job) -> bool:
 
 
 def collector_of_job_metrics(
-    api: Api, fleet: Workspaces, interval: float, sources: JobSources, *, max_jobs: int
+    api: Api, fleet: Workspaces, interval: float, sources: JobSources, chosen: UsageConfig
 ) -> EachJob:
     """The collector of the jobs that `sources` leave to this one, the newest jobs first."""
+    types = metric_types(chosen)
 
     async def read(part: Part) -> None:
-        job, now, found = fleet.live[part.key], fleet.clock.now(), dict[str, NewestReadings]()
-        age, begun, subjects = max(fleet.max_data_age, 2 * part.interval), {part.key: 0.0}, Subjects()
-        for metric in METRIC_TYPES:
+        job, now, found = fleet.live[part.key], fleet.clock.now(), dict[MetricType, NewestReadings]()
+        age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: job.created or 0.0}
+        subjects = Subjects()
+        for metric in types:
             if metric.of_accelerators and is_without_gpus(job):
                 continue
             try:
@@ -571,7 +606,7 @@ def collector_of_job_metrics(
             except NotFound as error:
                 await part.not_found(error)  # the next poll of jobs says what became of it
                 return
-            newest = found[metric.key] = NewestReadings("pod", begun, subjects, now=now, max_age=age)
+            newest = found[metric] = NewestReadings("pod", begun, subjects, now=now, max_age=age)
             take(payload, newest, part.key, now)
             if not newest.times and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
@@ -586,7 +621,7 @@ def collector_of_job_metrics(
         fleet,
         interval,
         read,
-        max_jobs=max_jobs,
+        max_jobs=chosen.max_jobs,
         need=lambda job: -(job.created or 0.0),
         data="usage from GetJobMetrics",
         sources=sources,

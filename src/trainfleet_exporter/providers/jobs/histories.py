@@ -254,8 +254,8 @@ class JobHistories:
         known.constant = tuple(shown)
 
     def _blame(self, job: Job, fault: JobFault) -> None:
-        """Count a fault for its nodes. Jobs without a pool run on machines that are not used again."""
-        for node, cause in fault.nodes if job.pool_id else ():
+        """Count a fault for its nodes."""
+        for node, cause in fault.nodes:
             if (job.job_id, node, fault.at) not in self._blamed:
                 self._blamed[job.job_id, node, fault.at] = fault.at
                 self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1

@@ -21,7 +21,7 @@ _PRECEDENCE: Final[Sequence[Phase]] = ("checking", "preparing", "queued", "recov
 """Of intervals that overlap, the first of these counts: a job that waits or prepares within a recovery, or recovers
 within a run, is not counted twice."""
 _RANK = {phase: rank for rank, phase in enumerate(_PRECEDENCE)}
-_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}", re.ASCII)
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", re.ASCII)
 
 
 class Interval(Struct, frozen=True, gc=False):

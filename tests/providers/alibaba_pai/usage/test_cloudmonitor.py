@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
 
 def test_points_are_dropped_when_they_are_too_old(run: Run) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("old"), job("new"), job("ahead")]
+    cloud.jobs = [job(job_id, GmtCreateTime=at(-3600)) for job_id in ("old", "new", "ahead")]
     cloud.catalogue = [CPU]
     ages = {"old": 901, "new": 800, "ahead": -901}
     cloud.points["JOB_CPU_UTIL"] = [point(job_id, 50, age=age) for job_id, age in ages.items()]
@@ -106,7 +107,7 @@ def test_points_are_dropped_when_they_are_too_old(run: Run) -> None:
 
 def test_slow_polls_let_readings_grow_older(run: Run) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a")]
+    cloud.jobs = [job("a", GmtCreateTime=at(-3600))]
     cloud.catalogue = [CPU]
     cloud.points["JOB_CPU_UTIL"] = [point("a", 50, age=1700)]
 
@@ -329,6 +330,86 @@ def test_pools_come_by_id_or_by_a_name_that_only_one_has(run: Run) -> None:
         assert await fleet.lines("job_usage_info") == []
 
     run(cloud, steps)
+
+
+def test_quotas_of_other_regions_have_the_same_names(run: Run) -> None:
+    cloud = Cloud()
+    cloud.quotas = [{"QuotaId": "q1", "QuotaName": "one"}]
+    cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions="regionId,quotaName")]
+    cloud.points["QUOTA_CPU_UTIL"] = [
+        {"timestamp": int((START - age) * 1000), "Average": 50 + age, "quotaName": "one", "regionId": region}
+        for region, age in (("cn-hangzhou", 20), ("cn-beijing", 10))
+    ]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="q1"}') == 0.7
+        assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize(
+    ("listed", "named"), [("userId,quotaId", {"quotaId": "q1"}), ("quotaName,regionId", {"quotaName": "one"})]
+)
+def test_quotas_are_named_as_the_catalogue_does(run: Run, listed: str, named: dict[str, str]) -> None:
+    cloud = Cloud()
+    cloud.quotas = [{"QuotaId": "q1", "QuotaName": "one"}]
+    cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions=listed)]
+    cloud.points["QUOTA_CPU_UTIL"] = [{"timestamp": int((START - 60) * 1000), "Average": 50, **named}]
+
+    def refuse(operation: str, query: dict[str, str]) -> httpx.Response | None:
+        is_refused = operation == "DescribeMetricLast" and "Dimensions" not in query
+        return httpx.Response(400, json={"Code": "MissingDimensions"}) if is_refused else None
+
+    cloud.answer = refuse
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert await fleet.value('pool_cpu_utilization_ratio{pool_id="q1"}') == 0.5
+        assert [json.loads(query.get("Dimensions", "0")) for query in cloud.called("DescribeMetricLast")] == [
+            0,
+            [named],
+        ]
+
+    run(cloud, steps)
+
+
+def test_jobs_without_gpus_have_no_calls_for_them(run: Run) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", RequestGPU="0")]
+    cloud.catalogue = [CPU, metric("JOB_GPU_ACCELERATOR_DUTTY_UTIL", "%")]
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 40)]
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        assert asked(cloud) == {"JOB_CPU_UTIL": 1}
+        assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 0
+
+    run(cloud, steps)
+
+
+@pytest.mark.parametrize("source", ["cloudmonitor", "job_metrics"])
+def test_an_id_used_again_has_no_older_usage(run: Run, source: str) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", GmtCreateTime=at(-30))]
+    cloud.catalogue, cloud.points["JOB_CPU_UTIL"] = [CPU], [point("a", 40)]
+    values = [{"Time": int((START - 60) * 1000), "Value": 40}]
+    cloud.metrics["a", "CpuCoreUsage"] = [{"PodId": "a-0", "Metrics": values}]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.lines("job_cpu_utilization_ratio", "pod_cpu_utilization_ratio", "job_usage_info") == []
+        cloud.points["JOB_CPU_UTIL"], values[0]["Time"] = [point("a", 40, age=0)], int(START * 1000)
+        await fleet.exporter.poll_once()
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.4
+        # Made again between two polls: what is shown of the first life goes with it.
+        cloud.jobs = [job("a", GmtCreateTime=at(200))]
+        await asyncio.sleep(240)
+        await fleet.exporter.poll_once()
+        assert await fleet.lines("job_cpu_utilization_ratio", "pod_cpu_utilization_ratio", "job_usage_info") == []
+
+    run(cloud, steps, usage(source=source))
 
 
 def test_new_quota_of_an_old_name_has_no_older_usage(run: Run) -> None:

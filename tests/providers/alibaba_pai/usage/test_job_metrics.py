@@ -9,7 +9,7 @@ from collections import Counter
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job
 from tests.providers.alibaba_pai.worlds import MS, rich_cloud
 from tests.support.clock import START
 from tests.support.fleet import Fleet
@@ -53,6 +53,30 @@ def test_a_job_keeps_the_source_of_its_first_row(run: Run) -> None:
     run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
 
 
+@pytest.mark.parametrize(
+    ("source", "metrics", "rate"),
+    [
+        ("job_metrics", "{pod_network_receive_bytes_per_second: {unit: MiB/s}}", 2**20),
+        ("auto", "{job_network_receive_bytes_per_second: {unit: KB/s}}", 1000),
+        ("auto", "{job_network_receive_bytes_per_second: {name: JOB_X, unit: KB/s}}", 1e6),
+        ("job_metrics", "{job_network_receive_bytes_per_second: {name: JOB_X, unit: KB/s}}", 1000),
+    ],
+)
+def test_the_unit_of_the_config_reaches_get_job_metrics(run: Run, source: str, metrics: str, rate: float) -> None:
+    cloud = Cloud()
+    cloud.jobs = [job("a", ResourceId="", ResourceType="ECS")]
+    for name in ("CpuCoreUsage", "NetworkInputRate"):
+        cloud.metrics["a", name] = [{"PodId": f"a-{n}", "Metrics": [{"Time": START * MS, "Value": 3}]} for n in (0, 1)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.exporter.poll_once()
+        assert await fleet.value('pod_network_receive_bytes_per_second{job_id="a",pod_id="a-0"}') == 3 * rate
+        assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 6 * rate
+        assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-1"}') == 0.03
+
+    run(cloud, steps, CONFIG.replace("{source: job_metrics}", f"{{source: {source}, metrics: {metrics}}}"))
+
+
 def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
     cloud = rich_cloud()
     memory = 'job_memory_utilization_ratio{job_id="run1"}'
@@ -89,7 +113,7 @@ def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
 
 def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a")]
+    cloud.jobs = [job("a", GmtCreateTime=at(-3600))]
     points = {"a-worker-0": (30, 80.0), "a-worker-1": (800, 0.0)}
     for metric in ("CpuCoreUsage", "NetworkInputRate"):
         cloud.metrics[("a", metric)] = [

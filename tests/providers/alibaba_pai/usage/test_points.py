@@ -86,12 +86,6 @@ def test_what_is_not_certain_is_no_unit(unit: str) -> None:
     assert [quantity for quantity in UNITS if base_units(unit, quantity) is not None] == []
 
 
-@given(st.text(max_size=12), st.sampled_from(sorted(UNITS)))
-def test_any_text_is_a_unit_or_is_not(unit: str, quantity: Quantity) -> None:
-    factor = base_units(unit, quantity)
-    assert factor is None or factor > 0
-
-
 def _feed(
     name: str, unit: str = "%", dimensions: str | None = None, choices: Mapping[str, Choice] | None = None
 ) -> Feed:
@@ -144,16 +138,6 @@ CARDS_AS = {
 }
 
 
-@pytest.mark.parametrize("statistic", ["pod", "podId", "timestamp", "class", "a-b", "gpuId", "P99"])
-def test_a_statistic_may_have_any_name(statistic: str) -> None:
-    choice = {"device_utilization_ratio": Choice(statistic=statistic)}
-    feed = _feed("CARD_GPU_DUTY_CYCLE", dimensions="jobId,pod,gpuId", choices=choice)
-    point = {"timestamp": int(NOW) * 1000, "jobId": "a", "pod": "a-0", "gpuId": "3", statistic: 50}
-    collected = _collected(feed)
-    _take(feed, collected, [point] if statistic not in ("pod", "timestamp", "gpuId") else [])
-    assert len(collected.times) == (statistic in ("podId", "class", "a-b", "P99"))
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -199,81 +183,3 @@ def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> 
     assert {subject.keys[0] for subject in collected.times} <= {"a"}
     assert all(NOW - 900 <= time <= NOW + 900 for time in collected.times.values())
     assert all(0 <= value < math.inf for column in shown for value in column.values)
-
-
-def test_newest_point_wins_in_any_order() -> None:
-    ages = (60, 30, 45)
-    feed = _feed("JOB_CPU_UTIL")
-    collected = _collected(feed)
-    _take(feed, collected, [{"timestamp": (NOW - age) * 1000, "jobId": "a", "Average": age} for age in ages])
-    (subject,) = collected.values
-    assert (subject.keys, collected.times[subject], collected.values[subject]) == (("a",), NOW - 30, 30)
-    assert +collected.dropped == {"duplicate": 2}
-
-
-@pytest.mark.parametrize(
-    ("point", "value"),
-    [
-        ({"Average": 50}, 0.5),
-        ({"Value": 50}, 0.5),
-        ({"average": "50"}, 0.5),
-        ({"value": 50.0}, 0.5),
-        ({"Average": 50, "Value": 70, "Maximum": 90}, 0.5),
-        ({"Average": None, "Value": 70}, 0.7),
-        ({"Maximum": 90}, None),
-        ({"Average": "-1"}, None),
-        ({"Average": 10**400}, None),
-        ({"Average": True}, None),
-        ({"Average": math.nan}, None),
-    ],
-)
-def test_the_statistic_is_the_average_or_the_value(point: dict[str, Any], value: float | None) -> None:
-    feed = _feed("JOB_CPU_UTIL")
-    collected = _collected(feed)
-    _take(feed, collected, [{"timestamp": NOW * 1000, "jobId": "a", **point}])
-    found = [list(column.values) for column in _columns(feed, collected)]
-    assert found == ([] if value is None else [[value]])
-
-
-def test_metric_without_default_statistic_needs_a_named_one() -> None:
-    only = {"POD_CPU_USED": MetricMeta("POD_CPU_USED", "Core", "jobId,pod", "60", "Sum")}
-    found, unfed = feeds(only, JOB_FAMILIES, {})
-    assert found == {}
-    assert [each.cause for each in unfed] == ["of Average and Value it has none"] * 2
-    found, unfed = feeds(only, JOB_FAMILIES, {"pod_cpu_usage_cores": Choice(statistic="Sum")})
-    (feed,) = found.values()
-    assert [family.suffix for family in feed.targets] == ["pod_cpu_usage_cores"]
-
-
-@pytest.mark.parametrize(
-    ("dimensions", "name", "level"),
-    [
-        ("userId,regionId,workspaceId,jobId", "X", "job"),
-        ("jobId,podId", "X", "pod"),
-        ("jobId, pod, gpu", "X", "device"),
-        ("jobId,nodeId,gpuId", "X", "device"),
-        ("quotaName,regionId", "X", "pool"),
-        ("quotaId,nodeId", "NODE_CPU_UTIL", None),
-        ("instanceId", "X", None),
-        ("", "CARD_X", "device"),
-        ("", "SOMETHING", None),
-    ],
-)
-def test_dimensions_say_what_a_metric_is_of(dimensions: str, name: str, level: str | None) -> None:
-    assert _metric({"MetricName": name, "Dimensions": dimensions}).level == level
-
-
-@pytest.mark.parametrize(
-    ("periods", "period"), [("60,300", 60), ("15,60", 60), ("300,900", 300), ("15", 15), ("", None), ("a, 60 ", 60)]
-)
-def test_the_period_is_a_minute_or_what_is_next_to_it(periods: str, period: int | None) -> None:
-    assert _metric({"MetricName": "X", "Periods": periods}).period == period
-
-
-def test_point_of_an_unknown_pod_leaves_no_sum() -> None:
-    feed = _feed("POD_NETWORK_RECEIVE_RATE", "B/s")
-    point = {"timestamp": int(NOW) * 1000, "jobId": "a", "Average": 1.0}
-    collected = _collected(feed)
-    _take(feed, collected, [{**point, "pod": "a-0"}, point])
-    assert [column.family.level for column in _columns(feed, collected)] == ["pod"]
-    assert +collected.dropped == {"malformed": 1}
