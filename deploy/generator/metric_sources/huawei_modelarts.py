@@ -32,8 +32,8 @@ _POOL_MONITOR = "ModelArts pools/{pool}/monitor"
 
 def _usage_sources(reading: Reading, level: Level) -> Iterator[str]:
     """Return the sources of a reading of jobs, pods or devices."""
-    ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.suffix]
-    rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.suffix]
+    ratios = [metric for metric, suffix in RATIO_METRICS.items() if suffix == reading.key]
+    rates = [metric for metric, (suffix, _) in RATE_METRICS.items() if suffix == reading.key]
     of_v1 = ", ".join(metric[0].upper() + metric[1:] for metric in (*ratios, *rates) if not metric.startswith("npu"))
     of_aom = ", ".join(names[0] for names in reading.sources.values())
     if ratios and level != "device":

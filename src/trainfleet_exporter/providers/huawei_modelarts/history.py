@@ -103,11 +103,12 @@ def records(state: JobStatus, created: float | None) -> Records:
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
     runs.sort(key=lambda run: run[1])
     attempts = _attempts(given)
+    recoveries, times = _recoveries(attempts, runs)
     return Records(
         intervals=_intervals(state, created, runs),
         faults=None if state.running_records is None else tuple(_faults(attempts, runs)),
-        recoveries=tuple(_recoveries(attempts)),
-        recovery_intervals=tuple(_recovery_intervals(attempts, runs)),
+        recoveries=tuple(recoveries),
+        recovery_intervals=tuple(times),
         exit_codes=tuple(_exit_codes(state)),
     )
 
@@ -204,27 +205,21 @@ def _faults(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[JobFau
             yield JobFault(end, "other", "", record.end_related_task or "")
 
 
-def _recoveries(attempts: Sequence[Attempt]) -> Iterator[Recovery]:
+def _recoveries(attempts: Sequence[Attempt], runs: Sequence[Run]) -> tuple[list[Recovery], list[Interval]]:
+    """The attempts that have ended, and the times of all. One in progress lasts at most until the next run starts."""
+    ended, times = list[Recovery](), list[Interval]()
     for attempt, start in attempts:
-        end = unix_time(attempt.recover_end_at)
-        if end is not None and end < start:
+        end, result, task = unix_time(attempt.recover_end_at), attempt.recover_result, attempt.related_task or ""
+        seconds = None if end is None or end < start else end - start
+        if seconds is not None:
+            times.append(Interval("recovering", start, end))
+        elif end is not None:
             unusable(end, "out_of_range")
-            end = None
-        if not attempt.recover_result or attempt.recover_result == UNDER_WAY:
-            continue
-        seconds = None if end is None else end - start
-        strategy = code(attempt.recover) or "other"
-        yield Recovery(start, strategy, code(attempt.recover_result) or "other", seconds, attempt.related_task or "")
-
-
-def _recovery_intervals(attempts: Sequence[Attempt], runs: Sequence[Run]) -> Iterator[Interval]:
-    """An attempt in progress lasts at most until the next run starts."""
-    for attempt, start in attempts:
-        end = unix_time(attempt.recover_end_at)
-        if end is not None and end >= start:
-            yield Interval("recovering", start, end)
-        elif end is None and attempt.recover_result == UNDER_WAY:
-            yield Interval("recovering", start, next((later for _, later in runs if later > start), None))
+        elif result == UNDER_WAY:
+            times.append(Interval("recovering", start, next((later for _, later in runs if later > start), None)))
+        if result and result != UNDER_WAY:
+            ended.append(Recovery(start, code(attempt.recover) or "other", code(result) or "other", seconds, task))
+    return ended, times
 
 
 def _exit_codes(state: JobStatus) -> Iterator[tuple[str, int]]:

@@ -44,7 +44,7 @@ from trainfleet_exporter.providers.jobs.history import code, readable
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole
 from trainfleet_exporter.transport import PAGE
-from trainfleet_exporter.transport.json_fields import iso_time, unusable
+from trainfleet_exporter.transport.json_fields import iso_time
 
 # The answers, with the fields that are read.
 
@@ -76,31 +76,26 @@ class JobMetadata(Struct, gc=False):
     tags: list[Tag] | None = None
 
 
-class CpuInfo(Struct, gc=False):
+class PartInfo(Struct, gc=False):
+    """The CPU cores, the accelerators, or the memory of one node (in `unit`)."""
+
     core_num: float | None = None
-
-
-class DeviceInfo(Struct, gc=False):
-    """The accelerators of one node."""
-
     unit_num: float | None = None
     product_name: str | None = None
-
-
-class MemoryInfo(Struct, gc=False):
-    """An amount of `unit`."""
-
     size: float | None = None
     unit: str | None = None
+
+
+NO_PART: Final = PartInfo()
 
 
 class FlavorInfo(Struct, gc=False):
     """The resources of one node."""
 
-    cpu: CpuInfo | None = None
-    gpu: DeviceInfo | None = None
-    npu: DeviceInfo | None = None
-    memory: MemoryInfo | None = None
+    cpu: PartInfo | None = None
+    gpu: PartInfo | None = None
+    npu: PartInfo | None = None
+    memory: PartInfo | None = None
 
 
 class AllocatedResources(Struct, gc=False):
@@ -345,39 +340,35 @@ def _roles(row: JobRow) -> Iterator[Role]:
     """
     if not row.tasks:
         resource = (row.spec or NO_SPEC).resource or NO_RESOURCE
-        container = resource.main_container_allocated_resources or NOT_ALLOCATED
-        yield _role(container, resource.flavor_detail or NO_FLAVOR, amount(resource.node_count))
+        yield _role(resource.main_container_allocated_resources, resource.flavor_detail, amount(resource.node_count))
         return
     is_complete = None not in ((row.status or NO_STATUS).tasks or ())
     counts = Counter(role_of(task) for task in _task_names(row)) if is_complete else Counter[str]()
-    for role in row.tasks:
-        if role is None:
-            unusable({}, "malformed")
-            yield Role()
-            continue
+    yield from (Role() for role in row.tasks if role is None)
+    for role in readable(row.tasks):
         flavor = role.task_resource or NO_FLAVOR
-        container = flavor.main_container_allocated_resources or NOT_ALLOCATED
-        yield _role(container, flavor, counts.get(role.role or ""))
+        yield _role(flavor.main_container_allocated_resources, flavor, counts.get(role.role or ""))
 
 
-def _role(container: AllocatedResources, flavor: Flavor, nodes: float | None) -> Role:
+def _role(container: AllocatedResources | None, flavor: Flavor | None, nodes: float | None) -> Role:
+    container, flavor = container or NOT_ALLOCATED, flavor or NO_FLAVOR
     info = flavor.flavor_info or FlavorInfo()
-    cpu, memory = amount(container.cpu_core_num), amount(container.mem_size)
-    if cpu is None and info.cpu is not None:
-        cpu = amount(info.cpu.core_num)
-    if memory is None and info.memory is not None and (info.memory.unit or "").upper() in {"GB", "GIB", ""}:
-        memory = amount(info.memory.size)
-    return Role(nodes, cpu, memory, _devices_of(container, flavor, info))
+    cpu, memory, more = amount(container.cpu_core_num), amount(container.mem_size), info.memory or NO_PART
+    if cpu is None:
+        cpu = amount((info.cpu or NO_PART).core_num)
+    if memory is None and (more.unit or "").upper() in {"GB", "GIB", ""}:
+        memory = amount(more.size)
+    return Role(nodes, cpu, memory, _devices_of(container, flavor.flavor_type or "", info))
 
 
-def _devices_of(container: AllocatedResources, flavor: Flavor, info: FlavorInfo) -> Accelerators | None:
+def _devices_of(container: AllocatedResources, flavor_type: str, info: FlavorInfo) -> Accelerators | None:
     """The accelerators of one node; None if the answer does not say."""
-    each, flavor_type = amount(container.accelerator_num), flavor.flavor_type or ""
+    each = amount(container.accelerator_num)
     if each is not None:
         model = container.accelerator_type or ""
         kind = accelerator_kind(model) or accelerator_kind(flavor_type)
         return Accelerators(kind or "gpu", model if each else "", each) if kind or not each else None
-    kinds: Sequence[tuple[Accelerator, DeviceInfo | None]] = (("npu", info.npu), ("gpu", info.gpu))
+    kinds: Sequence[tuple[Accelerator, PartInfo | None]] = (("npu", info.npu), ("gpu", info.gpu))
     for kind, devices in kinds:
         if devices is not None and (units := amount(devices.unit_num)):
             return Accelerators(kind, devices.product_name or "", units)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
@@ -46,10 +46,12 @@ class Reading:
     measure: Measure
     sources: Mapping[Accelerator | None, Sequence[str]]
     """The metrics of AOM by the kind of cards that have series (None: whole pods). The first that exists is read."""
+    queries: tuple[Query, ...] = ()
+    """Those of a poll, which are shown as one part."""
 
     @property
-    def suffix(self) -> str:
-        """After the level in the names of families."""
+    def key(self) -> str:
+        """The name of the part: what follows the level in the names of families."""
         return self.measure.suffix
 
     @property
@@ -169,26 +171,13 @@ class Query:
         return f"avg by ({', '.join(groups)}) (last_over_time({series}[{age}]))"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A reading and its queries, polled and shown as one part."""
-
-    reading: Reading
-    queries: tuple[Query, ...]
-
-    @property
-    def key(self) -> str:
-        """The name of the part."""
-        return self.reading.suffix
-
-
 def plans(
     existing: Collection[str] | None,
     chosen: Mapping[str, Choice],
     deny: Sequence[str] = (),
     profiles: Container[str] = (),
-) -> list[Plan]:
-    """Return the queries for the existing metrics, with the choices of the config.
+) -> list[Reading]:
+    """Return the readings with queries for the existing metrics, with the choices of the config.
 
     If `existing` is None, the names are unknown, and the first name of each source is tried. Readings that only feed
     denied families (`deny`), or families of other profiles, have no query.
@@ -197,7 +186,7 @@ def plans(
     for reading in READINGS:
         shown = {family.level for family in exposed(reading.families, deny, profiles)}
         if queries := tuple(_queries(reading, existing, chosen, shown)):
-            found.append(Plan(reading, queries))
+            found.append(replace(reading, queries=queries))
     return found
 
 

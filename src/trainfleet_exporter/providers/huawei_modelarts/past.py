@@ -49,7 +49,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     tasks,
 )
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
-from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Plan, Query, plans
+from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Query, Reading, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import (
     ArrayReadings,
     JobParts,
@@ -90,7 +90,7 @@ class ModelArtsPast(Past):
         self._asks_tasks = self._usage.enabled and self._usage.source != AOM.name
         self._api = Api(config, context)
         self._workspaces: Sequence[str] = ()
-        self._plans: Sequence[Plan] = ()
+        self._plans: Sequence[Reading] = ()
         """The queries of AOM; none if it has nothing."""
 
     async def aclose(self) -> None:
@@ -180,7 +180,7 @@ class ModelArtsPast(Past):
                 yield PastCall(plan.key, {AOM.api: len(plan.queries)}, read)
 
     async def _read_aom(
-        self, plan: Plan, within: Range, lives: Mapping[str, Life], marks: Marks, deadline: float
+        self, plan: Reading, within: Range, lives: Mapping[str, Life], marks: Marks, deadline: float
     ) -> AsyncIterator[Track]:
         is_some = bool(self.job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
         names_jobs = is_some and len(lives) <= _MOST_NAMED
@@ -191,7 +191,7 @@ class ModelArtsPast(Past):
         found = usage.Readings(plan, jobs, lives, runs)
         for query in plan.queries:
             await self._read_query(query, within, found, job_ids=runs if names_jobs else (), deadline=deadline)
-        deciding = next((each for each in self._plans if not each.reading.of_cards), self._plans[0])
+        deciding = next((each for each in self._plans if not each.of_cards), self._plans[0])
         for track in tracks(found.values.values(), AOM, names_source=plan is deciding):
             yield track
         marks.setdefault("", set())  # AOM was read, even if it has no job

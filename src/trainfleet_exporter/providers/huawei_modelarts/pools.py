@@ -128,14 +128,10 @@ PoolRow: TypeAlias = Object[PoolState]
 NodeRow: TypeAlias = Object[NodeState]
 
 
-class NodesMetadata(Struct, gc=False):
-    """The token for the next page; without it there is none."""
-
-    next_page: str | None = field(name="continue", default=None)
-
-
 class NodesPage(Items[NodeRow], gc=False):
-    metadata: NodesMetadata | None = None
+    """`continue` of the metadata is the token for the next page; without it there is none."""
+
+    metadata: dict[str, str | float | None] | None = None
 
 
 class AmountsTable(Struct, gc=False):
@@ -282,13 +278,13 @@ def pool(row: PoolRow | None) -> Pool | None:
     """A row of the pools' list; None without an id."""
     if row is None or row.metadata is None or not row.metadata.name:
         return None
-    metadata, state = row.metadata, row.status or PoolState()
+    state = row.status or PoolState()
     root = state.root or ""
     return Pool(
         pool_id=row.metadata.name,
-        name=(metadata.labels and metadata.labels.name) or "",
+        name=(row.metadata.labels and row.metadata.labels.name) or "",
         resource_type=(row.spec and row.spec.type) or "",
-        parent_pool_id=state.parent or (root if root != metadata.name else ""),
+        parent_pool_id=state.parent or (root if root != row.metadata.name else ""),
         status=POOL_STATUS.get(state.phase or "", PoolStatus.UNKNOWN),
         nodes=() if state.resources is None else tuple(_node_counts(state.resources)),
     )
@@ -587,11 +583,11 @@ class Pools:
         pool_ids = await self.listed.get()
         poll.keep_only([*pool_ids, *(_QUEUE + pool_id for pool_id in pool_ids)])
         self._queued.clear()
-        await self._read_each(poll, "pool_workloads", pool_ids, unless_deleted(self._read_counts))
+        await self._read_each_pool(poll, "pool_workloads", self._read_counts, pool_ids)
         if self._has_jobs and any(self._queued.values()):
             await self._fleet.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
         counted = [_QUEUE + pool_id for pool_id in pool_ids if pool_id in self._queued]
-        await self._read_each(poll, "queues", counted, unless_deleted(self._read_queue))
+        await self._read_each_pool(poll, "queues", self._read_queue, counted)
 
     async def _read_counts(self, part: Part) -> None:
         path = f"statistics/pools/{segment(part.key)}/workloads"
@@ -648,7 +644,7 @@ class Pools:
         pool_ids = await self.listed.get()
         poll.keep_only([*pool_ids, *self._placed])
         self._nodes = {pool_id: nodes for pool_id, nodes in self._nodes.items() if pool_id in pool_ids}
-        await self._read_each(poll, "nodes", pool_ids, unless_deleted(self._read_nodes))
+        await self._read_each_pool(poll, "nodes", self._read_nodes, pool_ids)
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
         pairs = {_TASKS.format(*pair): pair for pair in self._jobs.pairs() if pair[0] in self._nodes}
@@ -669,10 +665,10 @@ class Pools:
     async def _read_nodes(self, part: Part) -> None:
         operation, path = "ListPoolNodes", f"pools/{segment(part.key)}/nodes"
 
-        async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str | None]:
+        async def read_page(token: str) -> tuple[Sequence[NodeRow | None], str]:
             query = {"limit": str(POOL_PAGE), **({"continue": token} if token else {})}
             page = await self._api.get(operation, path, NodesPage, query, deadline=part.deadline, limits=PAGE)
-            return page.rows(operation), page.metadata.next_page if page.metadata else None
+            return page.rows(operation), str((page.metadata or {}).get("continue") or "")
 
         rows = [node(part.key, row) async for page in pages_by_token(read_page, operation) for row in page]
         found, _ = distinct(part, rows, lambda each: each.node_name)
@@ -728,24 +724,27 @@ class Pools:
 
         await self._read_each_pool(poll, "pool_usage", read)
 
-    async def _read_each_pool(self, poll: Poll, name: str, read: Callable[[Part], Awaitable[None]]) -> None:
-        pool_ids = await self.listed.get()
-        poll.keep_only(pool_ids)
-        await self._read_each(poll, name, pool_ids, unless_deleted(read))
+    async def _read_each_pool(
+        self,
+        poll: Poll,
+        name: str,
+        read: Callable[[Part], Awaitable[None]],
+        keys: Collection[str] | None = None,
+    ) -> None:
+        """Read a part for each pool, or these parts of pools. A pool that was deleted since then shows nothing."""
+
+        async def read_if_there(part: Part) -> None:
+            try:
+                await read(part)
+            except NotFound as error:
+                await part.not_found(error)
+
+        if keys is None:
+            keys = await self.listed.get()
+            poll.keep_only(keys)
+        await self._read_each(poll, name, keys, read_if_there)
 
     async def _read_each(
         self, poll: Poll, name: str, keys: Iterable[str], read: Callable[[Part], Awaitable[None]]
     ) -> set[str]:
         return await self._turns[name].read_each(poll, keys, read, at_once=self._fleet.at_once)
-
-
-def unless_deleted(read: Callable[[Part], Awaitable[None]]) -> Callable[[Part], Awaitable[None]]:
-    """Return what reads a part, and empties it if its pool was deleted meanwhile."""
-
-    async def read_if_there(part: Part) -> None:
-        try:
-            await read(part)
-        except NotFound as error:
-            await part.not_found(error)
-
-    return read_if_there

@@ -41,8 +41,8 @@ from trainfleet_exporter.providers.huawei_modelarts.metrics import (
     ACCELERATORS,
     CARD_LABELS,
     POD_LABELS,
-    Plan,
     Query,
+    Reading,
     plans,
 )
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts, Values, number_of
@@ -163,7 +163,7 @@ class Readings:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Reading,
         jobs: Mapping[str, RunningJob],
         listed: Collection[str],
         runs: Mapping[str, Range] | None = None,
@@ -176,7 +176,7 @@ class Readings:
     def add(self, query: Query, rows: Iterable[Series | None]) -> None:
         """Add the series of a query's response. None is a row that is not an object."""
         if query.levels not in self.values:
-            given = self._plan.reading.measure, query.levels, self._jobs, self.dropped
+            given = self._plan.measure, query.levels, self._jobs, self.dropped
             self.values[query.levels] = Values(*given, is_chosen=query.promql != "")
         values = self.values[query.levels]
         for row in rows:
@@ -187,7 +187,7 @@ class Readings:
                 # A listed job does not run any more: its last sample is from its end.
                 self.dropped["unlisted"] += labels.service_id not in self._listed
             else:
-                key = job.key(labels, query, of_cards=self._plan.reading.of_cards)
+                key = job.key(labels, query, of_cards=self._plan.of_cards)
                 for at, number in self._numbers(job.job_id, [row.value] if row.values is None else row.values):
                     values.put(key, number, query.factor, at)
 
@@ -315,7 +315,7 @@ class Usage:
         self._everything = plans(None, *self._chosen)
         """The queries if AOM has a metric for every exposed family."""
         self._is_alone = config.source == SOURCE
-        self._plans: list[Plan] | None = None
+        self._plans: list[Reading] | None = None
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
         self._turns, self._subjects = FairQueue(), Subjects()
@@ -393,7 +393,7 @@ class Usage:
         await self._show(poll, answers, withheld)
         return found - lacking
 
-    async def _read_plans(self, poll: Poll, deadline: float) -> list[Plan]:
+    async def _read_plans(self, poll: Poll, deadline: float) -> list[Reading]:
         """The queries. Raises CloudError, and NotReady if AOM has no metric of training jobs."""
         now = asyncio.get_running_loop().time()
         if self._plans is None or now >= self._renew_at:
@@ -415,7 +415,7 @@ class Usage:
         return self._plans
 
     async def _read(
-        self, poll: Poll, wanted: Sequence[Plan], jobs: Mapping[str, RunningJob], deadline: float
+        self, poll: Poll, wanted: Sequence[Reading], jobs: Mapping[str, RunningJob], deadline: float
     ) -> Answers:
         """The answers to all that is wanted, in its order, or why there is none. Raises what closes AOM as such."""
         now = asyncio.get_running_loop().time()
@@ -424,7 +424,7 @@ class Usage:
         window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
         slots, answers = asyncio.Semaphore(self._fleet.at_once), Answers()
 
-        async def read(plan: Plan) -> None:
+        async def read(plan: Reading) -> None:
             readings = Readings(plan, jobs, self._seen)
             async with slots:
                 try:

@@ -24,7 +24,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import FINISHED, Accelerators, Job, JobCount, Pod, Status
 from trainfleet_exporter.polling import Part, PerObjectCollector, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
-from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, DeviceInfo, accelerator_kind, seconds
+from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, PartInfo, accelerator_kind, seconds
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
@@ -66,7 +66,7 @@ class Version(Struct, gc=False):
     worker_server_num: float | None = None
     gpu_num: float | None = None
     gpu_type: str | None = None
-    npu_info: DeviceInfo | None = None
+    npu_info: PartInfo | None = None
     pool_id: str | None = None
     user_name: str | None = None
 
