@@ -1,226 +1,127 @@
-"""Counters and histograms of histories: each fault, recovery and start counts once, if it is dated after our start."""
+"""The engine of histories, where no simulated cloud shows the corner: what counts once, what lasts, what a job held."""
 
 from __future__ import annotations
 
-from typing import Any
+import pytest
 
 from trainfleet_exporter.model import (
+    Accelerators,
     FaultCount,
+    HeldTime,
     Job,
     JobEnd,
     JobFaults,
-    JobTime,
     NodeFaults,
     Phase,
-    PodExit,
+    PhaseTime,
     PoolWaits,
     Status,
 )
+from trainfleet_exporter.providers.jobs.held_time import HeldTimes
 from trainfleet_exporter.providers.jobs.histories import BOUNDS, JobHistories
-from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, elapsed
 from trainfleet_exporter.providers.judging import ServerClock
 
-BEGAN = 1_760_000_000.0
+BEGAN = 1_760_000_400.0
+"""A full hour."""
+HOUR = 3600
+Span = tuple[Phase, float, float | None]
 
 
-def _job(job_id: str = "j", status: Status = Status.RUNNING, pool_id: str = "q") -> Job:
-    return Job(job_id=job_id, status=status, pool_id=pool_id)
+def _job(status: Status = Status.RUNNING, *, job_id: str = "j", pool_id: str = "q", cards: float = 8) -> Job:
+    return Job(job_id=job_id, status=status, pool_id=pool_id, accelerators=(Accelerators("gpu", "A100", cards),))
 
 
-def _spans(*given: tuple[Phase, float, float | None]) -> tuple[Interval, ...]:
+def _spans(*given: Span) -> tuple[Interval, ...]:
     return tuple(Interval(phase, BEGAN + start, None if end is None else BEGAN + end) for phase, start, end in given)
 
 
-Shown = dict[type, Any]
-"""What is shown of a job after a poll, by class; exit codes as a list."""
+def _fault(at: float, cause: str = "node", *nodes: str, part: str = "") -> JobFault:
+    blamed = tuple((node, cause) for node in nodes)
+    return JobFault(BEGAN + at, cause, "node_fault", part, blamed)  # type: ignore[arg-type]  # one of the causes
 
 
-def _poll(histories: JobHistories, job: Job, records: Records | None, now: float, since: float = 0.0) -> Shown:
-    """Poll a job."""
+def _poll(histories: JobHistories, job: Job, records: Records | None, now: float) -> dict[type, object]:
+    """Poll a job; what is shown of it, by class."""
     if records is not None:
         histories.note(job.job_id, records)
-    histories.count(job, since=BEGAN + since)
-    found = list(histories.objects(job, BEGAN + now))
-    shown: Shown = {type(each): each for each in found}
-    shown[PodExit] = [each for each in found if isinstance(each, PodExit)]
-    return shown
+    histories.count(job, since=BEGAN)
+    return {type(each): each for each in histories.objects(job, BEGAN + now)}
 
 
-def _phases(shown: Shown) -> dict[str, float]:
-    time = shown.get(JobTime)
-    return {} if time is None else {entry.phase: entry.seconds for entry in time.phases}
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([("queued", 0, 60), ("preparing", 60, 90), ("running", 90, 190)], {"queued": 60, "preparing": 30}),
+        ([("queued", 0, 0), ("running", 0, 10)], {"queued": 0}),  # no length is not absent
+        ([("running", 0, 100), ("recovering", 40, 55)], {"recovering": 15}),
+        ([("recovering", 0, 100), ("queued", 20, 50), ("checking", 60, 65)], {"queued": 30, "checking": 5}),
+        ([("running", 0, 100), ("running", 90, 200), ("running", 95, 99)], {}),
+        ([("recovering", 20, 30), ("running", 5, 50), ("queued", 0, 5)], {"queued": 5, "recovering": 10}),
+    ],
+)
+def test_each_second_counts_for_one_phase(given: list[Span], expected: dict[str, float]) -> None:
+    found = {entry.phase: entry.seconds for entry in elapsed(_spans(*given)).over}
+    assert {phase: found[phase] for phase in expected} == expected  # type: ignore[index]  # names of phases
+    assert sum(found.values()) == max(end or 0 for *_, end in given)
 
 
-def _fault(at: float, **given: Any) -> JobFault:
-    return JobFault(BEGAN + at, given.pop("cause", "node"), given.pop("word", "node_fault"), **given)
-
-
-def test_job_without_a_history_shows_nothing() -> None:
+def test_phase_that_lasts_grows_with_its_status_only() -> None:
     histories = JobHistories(ServerClock(started=BEGAN))
-    assert _poll(histories, _job(), None, 10) == {PodExit: []}
-    assert histories.fleet(BEGAN + 100) == []
+
+    def phases(status: Status, records: Records | None, now: float) -> dict[str, float]:
+        _poll(histories, _job(status), records, now)
+        end = histories.end(_job(status), BEGAN + now)
+        return {entry.phase: entry.seconds for entry in end.phases or ()}
+
+    waiting = Records(_spans(("queued", 0, None)))
+    assert phases(Status.QUEUED, waiting, -5) == {"queued": 0}  # a clock behind that of the platform
+    assert phases(Status.QUEUED, None, 60) == {"queued": 60}
+    assert phases(Status.RUNNING, None, 120) == {"queued": 60}  # the detail is older than the row
+    later = Records(_spans(("queued", 0, 70), ("running", 70, None)))
+    assert phases(Status.RUNNING, later, 180) == {"queued": 70, "running": 110}
+    assert phases(Status.FAILED, None, 900) == {"queued": 70, "running": 110}
 
 
-def test_faults_of_before_our_start_are_not_counted() -> None:
-    records = Records(faults=(_fault(-1), _fault(0), _fault(5)))
-    shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(), records, 10)
-    assert [(found.cause, found.platform_cause, found.count) for found in shown[JobFaults].faults] == [
-        ("node", "node_fault", 2)
-    ]
-
-
-def test_same_fault_in_many_polls_counts_once() -> None:
+def test_faults_count_once_and_never_fall() -> None:
     histories = JobHistories(ServerClock(started=BEGAN))
+    faults = (_fault(-1), _fault(5, "node", "n1"), _fault(5, "node", "n1", part="worker-1"))
+    recovered = (Recovery(BEGAN + 5, "pod_reschedule", "success", 30.0),)
     for now in range(10, 100, 10):  # each answer is a new object
-        shown = _poll(histories, _job(), Records(faults=(_fault(5, nodes=(("n1", "node"),)),)), now)
-    assert shown[JobFaults].faults[0].count == 1
-    assert histories.fleet(BEGAN + 100) == [NodeFaults("q", "n1", (FaultCount("node", "", 1),))]
-
-
-def test_counters_never_fall_when_the_platform_forgets() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    ended = Recovery(BEGAN + 5, "pod_reschedule", "success", 30.0)
-    _poll(histories, _job(), Records(faults=(_fault(5),), recoveries=(ended,)), 10)
-    shown = _poll(histories, _job(), Records(faults=()), 20)
-    assert (shown[JobFaults].faults[0].count, shown[JobFaults].recovery_seconds) == (1, 30.0)
-
-
-def test_history_without_faults_has_recovered_for_zero_seconds() -> None:
-    shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(), Records(faults=()), 10)
-    assert shown[JobFaults] == JobFaults(job_id="j")
-    assert JobFaults not in _poll(JobHistories(ServerClock(started=BEGAN)), _job(), Records(intervals=()), 10)
-
-
-def test_two_parts_that_break_in_one_second_are_two_faults() -> None:
-    records = Records(faults=(_fault(5, part="worker-0"), _fault(5, part="worker-1")))
-    assert _poll(JobHistories(ServerClock(started=BEGAN)), _job(), records, 10)[JobFaults].faults[0].count == 2
-
-
-def test_phase_that_lasts_grows_while_the_job_is_in_it() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    records = Records(intervals=_spans(("queued", -50, 0), ("running", 0, None)))
-    assert _phases(_poll(histories, _job(), records, 10)) == {"queued": 50, "running": 10}
-    assert _phases(_poll(histories, _job(), records, 70)) == {"queued": 50, "running": 70}
-
-
-def test_history_older_than_the_status_does_not_grow() -> None:
-    """The detail of a job may be minutes older than its row."""
-    histories = JobHistories(ServerClock(started=BEGAN))
-    records = Records(intervals=_spans(("queued", 0, None)))
-    assert _phases(_poll(histories, _job(status=Status.QUEUED), records, 60)) == {"queued": 60}
-    assert _phases(_poll(histories, _job(status=Status.RUNNING), None, 120)) == {"queued": 60}
-    late = Records(intervals=_spans(("queued", 0, 70), ("running", 70, None)))
-    assert _phases(_poll(histories, _job(), late, 180)) == {"queued": 70, "running": 110}
-
-
-def test_ended_job_keeps_what_was_seen_of_an_open_phase() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    records = Records(intervals=_spans(("running", 0, None)))
-    _poll(histories, _job(), records, 60)
-    assert _phases(_poll(histories, _job(status=Status.FAILED), None, 900)) == {"running": 60}
-
-
-def test_open_phase_of_a_job_first_seen_ended_does_not_count() -> None:
-    records = Records(intervals=_spans(("queued", -9, 0), ("running", 0, None)))
-    assert _phases(_poll(JobHistories(ServerClock(started=BEGAN)), _job(status=Status.FAILED), records, 900)) == {
-        "queued": 9,
-        "running": 0,
-    }
-
-
-def test_detail_adds_recoveries_to_the_intervals_of_a_row() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    detail = Records(
-        intervals=_spans(("running", 0, None)),
-        faults=(_fault(10),),
-        recovery_intervals=_spans(("recovering", 10, 40)),
-    )
-    histories.note_detail("j", detail)
-    assert _phases(_poll(histories, _job(), None, 100)) == {"running": 70, "recovering": 30}
-    newer = Records(intervals=_spans(("running", 0, 150), ("queued", 150, None)))
-    assert _phases(_poll(histories, _job(status=Status.QUEUED), newer, 200)) == {
-        "running": 120,
-        "recovering": 30,
-        "queued": 50,
-    }
-
-
-def _waits(histories: JobHistories) -> dict[str, PoolWaits]:
-    return {found.pool_id: found for found in histories.fleet(BEGAN + 100) if isinstance(found, PoolWaits)}
+        _poll(histories, _job(), Records(faults=(*faults,), recoveries=recovered), now)
+    shown = _poll(histories, _job(), Records(faults=()), 100)[JobFaults]
+    assert isinstance(shown, JobFaults)
+    assert shown.faults == (FaultCount("node", "node_fault", 2),)
+    assert shown.recovery_seconds == 30.0
+    nodes = [NodeFaults("q", "n1", (FaultCount("node", "", 1),))]
+    assert histories.fleet(BEGAN + 100) == nodes
+    _poll(histories, _job(job_id="k", pool_id=""), Records(faults=(_fault(1, "node", "vm-1"),)), 110)
+    histories.keep_only(set(), BEGAN + 120)
+    _poll(histories, _job(), Records(faults=faults), 130)  # it comes back
+    assert histories.fleet(BEGAN + 140) == nodes  # without machines of jobs that have no pool
 
 
 def test_job_is_observed_once_when_it_starts() -> None:
     histories = JobHistories(ServerClock(started=BEGAN))
-    waiting = Records(intervals=_spans(("queued", 0, None)))
-    _poll(histories, _job(status=Status.QUEUED), waiting, 60)
-    assert _waits(histories) == {}
-    for end in (900, 1000):
-        started = Records(intervals=_spans(("queued", 0, 700), ("preparing", 700, 745), ("running", 745, end)))
-        _poll(histories, _job(), started, end)
-    queued, prepared = _waits(histories)["q"].queued, _waits(histories)["q"].prepared
-    assert queued is not None
-    assert prepared is not None
-    assert dict(zip(queued.bounds, queued.counts, strict=True)) == {bound: int(bound >= 900) for bound in BOUNDS}
-    assert (queued.count, queued.sum, prepared.count, prepared.sum) == (1, 700, 1, 45)
-    assert dict(zip(prepared.bounds, prepared.counts, strict=True)) == {bound: int(bound >= 60) for bound in BOUNDS}
+    _poll(histories, _job(Status.QUEUED), Records(_spans(("queued", 0, None))), 60)
+    spans = _spans(("queued", 0, 700), ("running", 700, None)), _spans(("queued", 0, 700), ("preparing", 700, 745))
+    for records in (Records(spans[0]), Records((*spans[1], *_spans(("running", 745, None))))):
+        _poll(histories, _job(), records, 900)  # the preparation is reported late
+    (found,) = [each for each in histories.fleet(BEGAN + 900) if isinstance(each, PoolWaits)]
+    for waits, seconds in ((found.queued, 700), (found.prepared, 45)):
+        assert waits is not None
+        assert (waits.count, waits.sum) == (1, seconds)
+        assert dict(zip(waits.bounds, waits.counts, strict=True)) == {bound: int(bound >= seconds) for bound in BOUNDS}
 
 
-def test_job_that_ran_at_the_first_poll_is_not_observed() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    records = Records(intervals=_spans(("queued", 0, 5), ("running", 5, None)))
-    _poll(histories, _job(), records, 10, since=10)
-    assert _waits(histories) == {}
-    _poll(histories, _job(), Records(intervals=_spans(("queued", 0, 5), ("running", 5, 20))), 30, since=10)
-    assert _waits(histories) == {}
-
-
-def test_preparation_that_is_reported_late_is_observed() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    _poll(histories, _job(), Records(intervals=_spans(("queued", 0, 50), ("running", 50, None))), 60)
-    late = Records(intervals=_spans(("queued", 0, 50), ("preparing", 50, 170), ("running", 170, None)))
-    _poll(histories, _job(), late, 200)
-    queued, prepared = _waits(histories)["q"].queued, _waits(histories)["q"].prepared
-    assert queued is not None
-    assert prepared is not None
-    assert (queued.count, queued.sum, prepared.count, prepared.sum) == (1, 50, 1, 120)
-
-
-def test_wait_beyond_all_bounds_is_in_the_last_bucket_only() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    week = 8 * 86400.0
-    _poll(histories, _job(), Records(intervals=_spans(("queued", 0, week), ("running", week, None))), week)
-    queued = _waits(histories)["q"].queued
-    assert queued is not None
-    assert (set(queued.counts), queued.count, queued.sum) == ({0}, 1, week)
-
-
-def test_nodes_are_counted_over_jobs_and_outlive_them() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    for number in range(3):
-        blamed = Records(faults=(_fault(number, nodes=(("n1", "accelerator"),)),))
-        _poll(histories, _job(f"j{number}"), blamed, 10)
-    histories.keep_only({"j0"}, BEGAN + 20)
-    three = [NodeFaults("q", "n1", (FaultCount("accelerator", "", 3),))]
-    assert histories.fleet(BEGAN + 100) == three
-    _poll(histories, _job("j1"), Records(faults=(_fault(1, nodes=(("n1", "accelerator"),)),)), 30)
-    assert histories.fleet(BEGAN + 100) == three
-
-
-def test_exit_codes_are_shown() -> None:
-    records = Records(faults=(), exit_codes=(("worker-0", 137), ("worker-1", 0)))
-    shown = _poll(JobHistories(ServerClock(started=BEGAN)), _job(status=Status.FAILED), records, 10)
-    assert shown[PodExit] == [PodExit("j", "worker-0", 137), PodExit("j", "worker-1", 0)]
-
-
-def test_end_has_the_faults_of_the_whole_life() -> None:
+def test_end_has_the_whole_life() -> None:
     histories = JobHistories(ServerClock(started=BEGAN))
     spans = _spans(("queued", -900, -600), ("preparing", -600, -500), ("running", -500, 300))
-    faults = (_fault(-400), _fault(100, cause="hang"))
     recovered = (Recovery(BEGAN - 400, "restart", "success", 30.0), Recovery(BEGAN + 100, "restart", "failed", None))
     recovering = _spans(("recovering", -400, -370))
     job = Job(job_id="j", status=Status.FAILED, finished=BEGAN + 360)
-    shown = _poll(histories, job, Records(spans, faults, recovered, recovering), 400)
-    assert shown[JobFaults].faults == (FaultCount("hang", "node_fault", 1),)  # the metric counts from our start on
+    _poll(histories, job, Records(spans, (_fault(-400), _fault(100, "hang")), recovered, recovering), 300)
+    _poll(histories, job, Records(spans, (_fault(-400),), recovered, recovering), 400)  # the platform forgets one
     end = histories.end(job, BEGAN + 400)
     assert {entry.phase: entry.seconds for entry in end.phases or ()} == {
         "queued": 300,
@@ -233,20 +134,42 @@ def test_end_has_the_faults_of_the_whole_life() -> None:
     assert (end.recoveries, end.recovery_seconds) == (2, 30)
 
 
-def test_end_of_a_job_without_a_history_is_mostly_unknown() -> None:
-    histories = JobHistories(ServerClock(started=BEGAN))
-    job = Job(job_id="j", status=Status.STOPPED, started=BEGAN, finished=BEGAN + 60)
-    assert histories.end(job, BEGAN + 90) == JobEnd(job=job, seen=BEGAN + 90, held=60)
-    never = Job(job_id="k", status=Status.STOPPED)
-    assert histories.end(never, BEGAN + 90) == JobEnd(job=never, seen=BEGAN + 90)
-
-
 def test_end_in_the_queue_keeps_the_wait_that_was_seen() -> None:
     """A cloud's record of a job that never ran may not say any more that it waited."""
     histories = JobHistories(ServerClock(started=BEGAN))
-    _poll(histories, _job(status=Status.QUEUED), Records(_spans(("queued", 0, None))), 100)
-    ended = _job(status=Status.STOPPED)
-    assert _phases(_poll(histories, ended, Records(), 200)) == {"queued": 100}
-    end = histories.end(ended, BEGAN + 200)
-    assert [(entry.phase, entry.seconds) for entry in end.phases or ()] == [("queued", 100)]
-    assert end.held == 0
+    _poll(histories, _job(Status.QUEUED), Records(_spans(("queued", 0, None))), 100)
+    _poll(histories, _job(Status.STOPPED), Records(), 200)
+    end = histories.end(_job(Status.STOPPED), BEGAN + 200)
+    assert ([(entry.phase, entry.seconds) for entry in end.phases or ()], end.held) == ([("queued", 100)], 0)
+    unknown = Job(job_id="k", status=Status.STOPPED)
+    assert histories.end(unknown, BEGAN) == JobEnd(job=unknown, seen=BEGAN)
+
+
+HELD: dict[str, tuple[list[dict[str, float]], HeldTime | None]] = {
+    "the first reading does not count": ([{"queued": 500, "running": 9000}], None),
+    "growth": ([{"running": 0}, {"running": 45, "recovering": 15}], HeldTime(BEGAN, 480, 360)),
+    "nothing is held in a queue": ([{"queued": 0}, {"queued": 60}], None),
+    "late record": ([{"running": 10}, {"running": 70}, {"running": 50, "recovering": 80}], HeldTime(BEGAN, 960, 320)),
+    "late queue": ([{"running": 10}, {"running": 70}, {"running": 50, "queued": 80}], HeldTime(BEGAN, 320, 320)),
+    "trimmed": ([{"queued": 300, "running": 10}, {"queued": 300, "running": 70}, {"running": 40}, {"running": 100}],
+                HeldTime(BEGAN, 960, 960)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_held_time_is_what_phases_have_grown(name: str) -> None:
+    times, (readings, expected) = HeldTimes(ServerClock(started=BEGAN)), HELD[name]
+    for number, reading in enumerate(readings):
+        phases = [PhaseTime(phase, seconds) for phase, seconds in reading.items()]  # type: ignore[arg-type]
+        for job in (_job(), _job(job_id="without accelerators", cards=0)):
+            times.add(job, phases, BEGAN + 60 * number)
+    assert times.total(BEGAN + 60 * len(readings)) == expected
+
+
+def test_held_time_is_of_the_last_day() -> None:
+    times = HeldTimes(ServerClock(started=BEGAN))
+    for hour in range(31):
+        seconds = hour * HOUR / 2
+        times.add(_job(), [PhaseTime("running", seconds), PhaseTime("preparing", seconds)], BEGAN + hour * HOUR)
+        times.keep_only({"j"}, BEGAN + hour * HOUR)
+    assert times.total(BEGAN + 30 * HOUR) == HeldTime(BEGAN + 7 * HOUR, 8 * 24 * HOUR, 8 * 12 * HOUR)
