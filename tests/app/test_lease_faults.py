@@ -259,24 +259,6 @@ def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pytest.Lo
     run_stepped(main)
 
 
-def test_a_standby_is_ready_soon_after_an_outage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    server = ApiServer()
-
-    async def main() -> None:
-        async with site(tmp_path, caplog, server.answer) as here:
-            await _renew(server, 10)
-            server.rejects = 500
-            await _renew(server, 6)
-            assert (await here.get("/-/ready")).status_code == 503
-            assert await here.write_errors() == 0
-            server.rejects = 0
-            await _renew(server, 4)
-            assert (await here.get("/-/ready")).status_code == 200
-            assert here.lines[-1] == "the lease can be written again"
-
-    run_stepped(main)
-
-
 def test_a_ledger_that_cannot_be_written_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, caplog, ApiServer().answer) as here:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from pathlib import Path
 
 import pytest
 
 from tests.app.reload_rig import Site, site
 from tests.support.clock import START, run_stepped
-from trainfleet_exporter.app import reload as reload_module
-from trainfleet_exporter.config import Config
-from trainfleet_exporter.process.threads import THREAD_NAME
 
 A = "  - {name: a, platform: small, region: cn-x}\n"
 B = "  - {name: b, platform: small, region: cn-x}\n"
@@ -207,38 +203,6 @@ def test_a_fault_of_ours_is_no_success_and_changes_nothing(
     run_stepped(main)
 
 
-def test_file_read_too_slowly_is_a_fault_and_not_used(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reload_module, "_READ_SECONDS", 0.0)
-    read = threading.Event()
-
-    async def main() -> None:
-        async with site(tmp_path, config(A), caplog) as here:
-            load = here.load
-
-            def slow() -> Config:
-                read.wait(10)
-                return load()
-
-            monkeypatch.setattr(here.reloader, "_load", slow)
-            outcome = await here.reload(config(A, B))
-            assert outcome.text == "not reloaded:\nthe config could not be read within 0 s\n"
-            read.set()
-            await asyncio.get_running_loop().run_in_executor(None, _wait_for_daemon_threads)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert [provider.name for provider in here.exporter.providers] == ["a"]
-
-    asyncio.run(main())
-
-
-def _wait_for_daemon_threads() -> None:
-    for thread in threading.enumerate():
-        if thread.name == THREAD_NAME:
-            thread.join(10)
-
-
 def test_a_poll_that_is_under_way_is_ended_and_has_not_failed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path, config(A, B), caplog) as here:
@@ -302,24 +266,6 @@ def test_reloads_run_in_turn_and_waiting_ones_are_merged(tmp_path: Path, caplog:
             assert here.reads - reads == 2
             assert [provider.name for provider in here.exporter.providers] == ["a", "c"]
             assert len(set(map(id, outcomes[1:]))) == 1
-
-    run_stepped(main)
-
-
-def test_one_reload_waits_for_the_end_of_another(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config(A, B.replace("}", ", stubborn: true}")), caplog) as here:
-            here.world.slow.add("b")
-            await asyncio.sleep(1)
-            first = asyncio.create_task(here.reload(config(A)))
-            await asyncio.sleep(1)
-            reads = here.reads
-            second = asyncio.create_task(here.reload(config(A, C)))
-            await asyncio.sleep(1)
-            assert (here.reads, first.done(), second.done()) == (reads, False, False)
-            assert [provider.name for provider in here.exporter.providers] == ["a"]
-            assert (await second).text == "reloaded\nadded: c\nkept: a\n"
-            assert first.done()
 
     run_stepped(main)
 

@@ -111,20 +111,6 @@ def test_one_of_two_exporters_polls(tmp_path: Path) -> None:
     run_stepped(main)
 
 
-def test_another_takes_over_at_once_from_one_that_ends(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with site(tmp_path, config("name: a")) as (first, second):
-            await asyncio.sleep(20)
-            await first.daemon.stop()
-            await asyncio.sleep(3)
-            assert (first.calls, second.calls) == (5, 5)
-            assert second.leads == 1
-            assert len(await second.cloud_lines()) > 10
-            assert (await second.get("/-/ready")).status_code == 200
-
-    run_stepped(main)
-
-
 def test_series_of_clouds_disappear_with_the_lease(tmp_path: Path) -> None:
     async def main() -> None:
         async with site(tmp_path, config("name: a"), 1) as (only,):
@@ -142,25 +128,6 @@ def test_series_of_clouds_disappear_with_the_lease(tmp_path: Path) -> None:
             assert only.leads == 1
             assert only.calls == before + 5
             assert len(await only.cloud_lines()) > 10
-
-    run_stepped(main)
-
-
-def test_a_call_that_is_about_to_begin_is_not_made_without_the_lease(tmp_path: Path) -> None:
-    """As after SIGCONT: the poll goes on before the elector has noticed that the lease has expired."""
-
-    async def main() -> None:
-        async with site(tmp_path, config("name: a"), 1) as (only,):
-            await asyncio.sleep(20)
-            elector = only.daemon.elector
-            assert elector is not None
-            before = only.calls
-            elector._deadline = 0.0
-            assert only.leads == 0
-            runner = only.daemon.exporter.runners[0]
-            await runner.tick()
-            assert only.calls == before
-            assert [type(error).__name__ for error in runner.errors] == ["LeaseLost"]
 
     run_stepped(main)
 

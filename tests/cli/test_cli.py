@@ -159,11 +159,8 @@ runpy.run_module("trainfleet_exporter", run_name="__main__", alter_sys=True)
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("trainfleet_exporter.process.arguments", ["healthcheck"]),
         ("click", ["healthcheck"]),
-        ("trainfleet_exporter.process.healthcheck", ["healthcheck"]),
         ("trainfleet_exporter.cli", ["demo"]),
-        ("pydantic", ["--config.file=no.yaml"]),
         ("trainfleet_exporter.web.server", ["--config.file=no.yaml"]),
     ],
 )

@@ -94,16 +94,6 @@ def test_a_link_that_turns_is_followed_as_kubernetes_turns_them(tmp_path: Path) 
     assert secret.reveal() == "second"
 
 
-def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_text("first")
-    os.utime(path, ns=(1, 1))
-    secret = Secret.from_file(path)
-    path.write_text("other")  # the same inode and size, and below the same time: nothing distinguishes them
-    os.utime(path, ns=(1, 1))
-    assert secret.reveal() == "first"
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -170,47 +170,6 @@ def test_schema_accepts_valid_values_and_rejects_others(tmp_path: Path) -> None:
     good.append(merged(VALUES, {"prometheusRule": {"thresholds": dict(RETIRED)}}))
     found = refused(tmp_path, *good, *(merged(VALUES, wrong) for wrong in WRONG.values()))
     assert found == {number: [path] for number, path in enumerate(WRONG, len(good))}
-
-
-def _keys(values: Mapping[str, Any], before: str = "") -> Iterator[str]:
-    for key, value in values.items():
-        yield f"{before}{key}"
-        if isinstance(value, dict):
-            yield from _keys(value, f"{before}{key}.")
-
-
-def test_every_value_is_known_to_the_schema_and_back() -> None:
-    def properties(schema: Mapping[str, Any], before: str = "") -> Iterator[str]:
-        for key, value in schema.get("properties", {}).items():
-            yield f"{before}{key}"
-            yield from properties(value, f"{before}{key}.")
-
-    known = set(properties(_load(CHART / "values.schema.json")))
-    given = set(_keys(VALUES))
-    retired = {f"prometheusRule.thresholds.{name}" for name in RETIRED}
-    optional = ("resources.", "probes.", "updateStrategy.")
-    assert {key for key in known - given if not key.startswith(optional)} == {"global", *retired}
-    tables = ("prometheusRule.prices.", "prometheusRule.models.")
-    free = ("podSecurityContext.", "securityContext.", "resources.", "dashboards.", *tables)
-    assert {key for key in given - known if not key.startswith(free)} == set()
-
-
-def test_templates_use_every_value_and_no_other() -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir()))
-    used = set(re.findall(r"\.Values\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)", text))
-    given = set(_keys(VALUES))
-    assert used - given == set()
-    # Templates enter these sections by `with`, so their keys appear without the section.
-    entered = {"serviceMonitor", "podMonitor", "podDisruptionBudget", "dashboards"}
-    sections = {key.partition(".")[0] for key in used}
-    assert set(VALUES) - sections == set()
-    for key in given:
-        section, _, rest = key.partition(".")
-        if section in entered and rest:
-            assert re.search(rf"(?:\$settings|[ (])\.{rest.partition('.')[0]}\b", text), key
-    # Alerts that overrides change read `$thresholds`.
-    thresholds = set(re.findall(r"(?:\.Values\.prometheusRule\.|\$)thresholds\.(\w+)", text))
-    assert thresholds == set(VALUES["prometheusRule"]["thresholds"])
 
 
 def test_manifest_scrapes_have_the_job_of_the_rules() -> None:

@@ -89,24 +89,6 @@ def test_a_lease_of_another_author_is_read() -> None:
     assert asyncio.run(_lease(lambda request: httpx.Response(200, json=made)).read()) == Record("", 0, "7")
 
 
-def test_the_token_is_read_for_each_request_and_not_shown() -> None:
-    tokens, seen = iter(["one", "two"]), []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        seen.append(request.headers["authorization"])
-        return httpx.Response(401, json={"message": "Unauthorized"})
-
-    async def main() -> None:
-        lease = _lease(answer, lambda: next(tokens))
-        for _ in range(2):
-            with pytest.raises(LeaseUnavailable) as found:
-                await lease.read()
-            assert "one" not in str(found.value)
-
-    asyncio.run(main())
-    assert seen == ["Bearer one", "Bearer two"]
-
-
 def test_a_token_that_is_no_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff")
     lease = _lease(lambda request: httpx.Response(200), partial((tmp_path / "token").read_text, encoding="utf-8"))
@@ -142,12 +124,6 @@ def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path, monkeypatch: pyt
         server.close()
 
     asyncio.run(main())
-
-
-def test_an_unreadable_token_is_reported(tmp_path: Path) -> None:
-    lease = _lease(lambda request: httpx.Response(200), (tmp_path / "token").read_text)
-    with pytest.raises(LeaseUnavailable, match="No such file"):
-        asyncio.run(lease.read())
 
 
 def test_a_shard_has_a_lease_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

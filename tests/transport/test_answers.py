@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from tests.transport.rig import Rig, http, raw_server
@@ -100,50 +99,6 @@ def test_what_does_not_fit_is_absent_alone(fields: dict[str, Any], expected: Row
     found, counted = read(fields)
     assert found == expected
     assert counted == Counter({"malformed": lost} if lost else {})
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-class Counts(msgspec.Struct):
-    rows: list[Row] | msgspec.UnsetType | None = msgspec.UNSET
-    by_word: dict[str, float | None] | None = None
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (b"{}", msgspec.UNSET),
-        (b'{"rows": {}}', msgspec.UNSET),
-        (b'{"rows": null}', None),
-        (b'{"rows": [1]}', []),
-    ],
-)
-def test_missing_list_differs_from_an_empty_one(body: bytes, expected: object) -> None:
-    assert decode(body, Counts).rows == expected
-
-
-class Value(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    time: float | None = None
-    value: str | float | None = None
-
-
-class Series(msgspec.Struct):
-    name: str = ""
-    values: list[Value | None] | None = None
-    further: list[msgspec.Raw] | None = None
-
-
-def test_what_does_not_fit_is_read_up_to_a_limit() -> None:
-    fits, spoilt = b'{"name": "a", "values": [[1, 2]]}', b'{"name": 5, "values": [[1, 2]]}'
-    assert decode(fits, Series, tolerated=1).name == "a"
-    assert decode(spoilt, Series, tolerated=5).name == "5"
-    with pytest.raises(BadAnswer):
-        decode(spoilt, Series, tolerated=4)
 
 
 # Bodies
@@ -235,28 +190,6 @@ def test_many_values_are_refused_undecoded(unit: bytes, monkeypatch: pytest.Monk
     assert decoded == []
 
 
-def test_a_large_answer_that_is_slow_holds_up_no_other() -> None:
-    class Slow(httpx.AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            yield _LARGE
-            await asyncio.sleep(15)
-
-    async def main() -> None:
-        async with (
-            Rig(lambda _: httpx.Response(200, stream=Slow())) as slow,
-            Rig(lambda _: httpx.Response(200, content=_LARGE)) as quick,
-        ):
-            waiting = asyncio.create_task(slow.call())
-            await asyncio.sleep(1)
-            began = asyncio.get_running_loop().time()
-            await quick.call()
-            assert asyncio.get_running_loop().time() - began < 1
-            assert not waiting.done()
-            await waiting
-
-    run_stepped(main)
-
-
 def test_few_large_bodies_are_received_at_a_time() -> None:
     under_way, most, done = 0, 0, asyncio.Event()
 
@@ -283,12 +216,6 @@ def test_few_large_bodies_are_received_at_a_time() -> None:
 
 
 # Fields
-
-
-def test_absent_is_not_zero() -> None:
-    assert json_fields.number({}, "n") is None
-    assert json_fields.number({"n": 0}, "n") == 0
-    assert json_fields.number({"n": "0"}, "n") == 0
 
 
 NOT_SET = (

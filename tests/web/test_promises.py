@@ -22,7 +22,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from tests.e2e.processes import COMMAND, ExporterProcess, running_cloud, running_exporter
+from tests.e2e.processes import ExporterProcess, running_cloud, running_exporter
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.web.secured import ANNA, ANNAS, BERT, Served, basic, later, serve, trusting, write
@@ -280,42 +280,6 @@ class _Scraper:
         )
 
 
-async def _slow_head(port: int) -> float:
-    """Send a byte of a head each second; the seconds until the server has had enough."""
-    began = time.perf_counter()
-    try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        rest = asyncio.create_task(reader.read())
-        for byte in ASK * 5:
-            writer.write(bytes((byte,)))
-            await asyncio.wait([rest], timeout=1)
-            if rest.done():
-                break
-        await rest
-        writer.close()
-    except ConnectionError:
-        pass
-    return time.perf_counter() - began
-
-
-@pytest.mark.long
-def test_490_slow_heads_do_not_disturb_a_scraper(config: Path, tmp_path: Path) -> None:
-    with running_exporter([f"--config.file={config}"], tmp_path / "log") as exporter:
-        exporter.wait_until_ready()
-        scraper = _Scraper(exporter)
-
-        async def main() -> list[float]:
-            attack = asyncio.gather(*(_slow_head(int(exporter.url.rpartition(":")[2])) for _ in range(490)))
-            await scraper.scrape(lambda: not attack.done())
-            return await attack
-
-        seconds = asyncio.run(main())
-        print(f"\n490 slow heads: closed after {min(seconds):.1f} to {max(seconds):.1f} s; {scraper}")
-        assert max(seconds) < HEAD_SECONDS + 5
-        assert set(scraper.statuses) == {200}
-        assert exporter.end(signal=signal.SIGTERM) == 0
-
-
 @pytest.mark.long
 def test_300_readers_of_a_process_are_gone_in_a_minute(config: Path, tmp_path: Path) -> None:
     with running_exporter([f"--config.file={config}"], tmp_path / "log") as exporter, ExitStack() as stack:
@@ -379,23 +343,4 @@ def test_64_wrong_logins_do_not_keep_a_user_out(config: Path, tmp_path: Path, wh
         asyncio.run(main())
         print(f"\n64 wrong logins, {who} user: first scrape after {first[0]:.1f} s; then {scraper}")
         assert set(scraper.statuses) == {200}
-        assert exporter.end(signal=signal.SIGTERM) == 0
-
-
-@pytest.mark.long
-def test_a_process_without_descriptors_recovers(config: Path, tmp_path: Path) -> None:
-    limit = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", *COMMAND]
-    arguments = [f"--config.file={config}", "--web.max-connections=1000"]
-    with running_exporter(arguments, tmp_path / "log", command=limit) as exporter:
-        exporter.wait_until_ready()
-        resource.prlimit(exporter.process.pid, resource.RLIMIT_NOFILE, (60, 200))
-        address = ("127.0.0.1", int(exporter.url.rpartition(":")[2]))
-        with ExitStack() as stack:
-            for _ in range(300):
-                stack.enter_context(socket.create_connection(address))
-            time.sleep(HEAD_SECONDS + 3)
-        answer = httpx.get(f"{exporter.url}/metrics", trust_env=False, timeout=30)
-        assert answer.status_code == 200
-        print(f"\nno descriptors: {exporter.log.count('cannot accept connections')} warnings, then HTTP 200")
-        assert 1 <= exporter.log.count("cannot accept connections") <= 3
         assert exporter.end(signal=signal.SIGTERM) == 0

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from unittest.mock import Mock
-
 import pytest
-from starlette.responses import Response
 
-from tests.support.clock import run_stepped
-from tests.web.status_page_rig import NOW, Rig, counts, healthy, holder, usage
+from tests.web.status_page_rig import Rig, counts, holder, usage
 from trainfleet_exporter.model import Pod, Status
-from trainfleet_exporter.web.status_page import StatusPage, figures
-from trainfleet_exporter.web.status_page.figures import IDLE_ROWS, read_fleet
+from trainfleet_exporter.web.status_page.figures import IDLE_ROWS
 
 JOBS, PODS = 2_000, 8_000
 PROVIDERS = 80
@@ -39,10 +32,6 @@ def large() -> Rig:
     return rig
 
 
-def _page(rig: Rig) -> StatusPage:
-    return StatusPage(rig.pages())
-
-
 def test_rows_have_bounds(large: Rig) -> None:
     page = large.see()
     assert len(page.answer.content) < 250_000
@@ -56,40 +45,3 @@ def test_rows_have_bounds(large: Rig) -> None:
     assert len(page.all("details")) == 10  # those that are well are folded up
     assert page.tiles()["Jobs running"][0] == "2,000"
     assert page.tiles()["Accelerators held"][0] == f"{PROVIDERS * 25 * 26 // 2:,}"
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
-    """Counts how often a page is read."""
-    counted = Mock(wraps=read_fleet)
-    monkeypatch.setattr(figures, "read_fleet", counted)
-    return counted
-
-
-def test_a_page_is_made_once_a_second_and_figures_once(reads: Mock) -> None:
-    rig = healthy()
-
-    async def main() -> list[bytes]:
-        page = _page(rig)
-        bodies = [bytes(answer.body) for answer in await asyncio.gather(*(_ask(page) for _ in range(20)))]
-        await asyncio.sleep(0.9)
-        bodies.append(bytes((await _ask(page)).body))
-        assert len(set(bodies)) == 1
-        assert reads.call_count == 1
-        await asyncio.sleep(30)
-        later = await _ask(page)
-        assert bytes(later.body) != bodies[0]  # it is older
-        assert b"42 s ago" in later.body
-        assert reads.call_count == 1
-        rig.publish("new", "pai", *counts({Status.RUNNING: 1000}, "third"))
-        await asyncio.sleep(1)
-        newest = await _ask(page)
-        assert reads.call_count == 2
-        return [bytes(newest.body)]
-
-    (body,) = run_stepped(main, start=NOW)
-    assert b"1,006" in body
-
-
-async def _ask(page: StatusPage) -> Response:
-    return await page.answer(None)  # type: ignore[arg-type]  # it does not look at the request

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,39 +98,6 @@ def test_what_a_good_file_means(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir("/")  # paths start from the folder of the file
     config = _good(folder, f"tls_server_config: {{{OWN}}}\n")
     assert config.files == (folder / "web.yaml", folder / "good.pem", folder / "good-key.pem")
-
-
-def test_no_secret_shows(folder: Path) -> None:
-    key = (folder / "good-key.pem").read_text(encoding="utf-8")
-    indented = key.replace("\n", "\n    ")
-    config = _good(
-        folder,
-        f"tls_server_config:\n  cert_file: good.pem\n  key: |\n    {indented}\nbasic_auth_users: {{anna: {ANNA}}}\n",
-    )
-    assert key.splitlines()[1] not in repr(config)
-    assert ANNA not in repr(config)
-    assert ANNA not in repr(config.file)
-    assert key.splitlines()[1] not in repr(config.file)
-
-
-@pytest.fixture
-def _hangups_as_they_were() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGHUP)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.usefixtures("_hangups_as_they_were")
-def test_command_reports_the_faults_of_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = _write(folder, "basic_auth_users: {anna: hunter2}\n")
-    config = folder / "config.yaml"
-    config.write_text("global: {poll_interval: 5x}\nproviders: [{}]\n", encoding="utf-8")
-    for flags in (["--config.check"], []):
-        assert main([f"--config.file={config}", f"--web.config.file={path}", *flags]) == 2
-        printed = capsys.readouterr().err
-        assert f"{config}:1: global.poll_interval: " in printed
-        assert f"{path}:1: basic_auth_users.anna: {HASH}" in printed
-        assert "hunter2" not in printed
 
 
 def test_the_command_checks_both_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
