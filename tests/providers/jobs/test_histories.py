@@ -95,10 +95,9 @@ def test_faults_count_once_and_never_fall() -> None:
     assert shown.recovery_seconds == 30.0
     nodes = [NodeFaults("q", "n1", (FaultCount("node", "", 1),))]
     assert histories.fleet(BEGAN + 100) == nodes
-    _poll(histories, _job(job_id="k", pool_id=""), Records(faults=(_fault(1, "node", "vm-1"),)), 110)
     histories.keep_only(set(), BEGAN + 120)
     _poll(histories, _job(), Records(faults=faults), 130)  # it comes back
-    assert histories.fleet(BEGAN + 140) == nodes  # without machines of jobs that have no pool
+    assert histories.fleet(BEGAN + 140) == nodes
 
 
 def test_job_is_observed_once_when_it_starts() -> None:
