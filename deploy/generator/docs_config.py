@@ -152,7 +152,7 @@ def _credentials(section: type[Section], nested: str) -> str:
     inner = _section_of(get_type_hints(section)[nested])
     assert inner is not None
     rows = (*_rows(section), *_rows(inner, prefix=f"{nested}."))
-    return table(("key", "kind", "meaning"), ((key, words, said) for key, words, _, said in rows))
+    return table(("key", "meaning"), ((key, said) for key, _, _, said in rows))
 
 
 def _rows(

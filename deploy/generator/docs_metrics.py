@@ -32,10 +32,11 @@ _GROUPS: Mapping[str, Sequence[MetricFamily]] = {
 _USAGE = """\
 ## Usage
 
-Each row has one measure at several levels, and describes the first one. `job` has the labels `job_id` and the further
-ones, `pod` the same and `pod_id`. `pool` has `pool_id` and the further ones. `device`, one accelerator, has `job_id`,
+Each row has one measure at several levels, and describes the first one. The levels have the labels `job_id` (`job`),
+`job_id` and `pod_id` (`pod`) or `pool_id` (`pool`), and the further ones. `device` is one accelerator, with `job_id`,
 `pod_id`, `device` and `accelerator`: on ModelArts from the same metrics by card, or with `statistic_type=each` of v1.
-[Profiling](collectors.md#profiling) and health, from `sm` on, are off by default.
+[Profiling](collectors.md#profiling) and health, from `sm` on, are off by default. The namespaces of CloudMonitor are
+`acs_pai_dlc`, and `acs_pai_quota` for pools.
 
 """
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")

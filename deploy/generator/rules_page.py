@@ -59,11 +59,10 @@ _READ = """
 ## What the rules read
 
 A family is absent if `global.metrics.deny` contains it, if its collector is off, or on some clouds. Most alerts that
-read it then do not fire, also if they read it through records. Records, here without level and prefix, are
-absent or less exact. So are records that read these.
+read it then do not fire, also if they read it through records. Records that read it are absent or less exact.
 
-| family | alerts | records |
-|---|---|---|
+| family | alerts |
+|---|---|
 """
 _NAMED = re.compile(r"\b(?:[a-z_]+:)?trainfleet_[a-z_]+(?::[a-z0-9_]+)?")
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up")
@@ -111,22 +110,17 @@ def _records(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str]:
-    """Yield a row for each family of the exporter: alerts that read it, also through records, and its records."""
+    """Yield a row for each family of the exporter that alerts read, directly or through records."""
     expressions = {record.name: record.expr for record in records}
 
     def families(expr: str) -> set[str]:
-        return {name for name in _NAMED.findall(expr) if ":" not in name and not name.startswith(_OWN)}
+        named = set(_NAMED.findall(expr))
+        below = (families(expressions[name]) for name in named & set(expressions))
+        return {name for name in named if ":" not in name and not name.startswith(_OWN)}.union(*below)
 
-    def below(expr: str) -> set[str]:
-        return families(expr).union(*(below(expressions[name]) for name in _NAMED.findall(expr) if ":" in name))
-
-    by_alert = {alert.link: below(alert.expr) for alert in alerts}
-    by_record: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        by_record[f"`{record.name.partition(':')[2].removeprefix('trainfleet_')}`"] |= families(record.expr)
-    for family in sorted(set().union(*by_alert.values(), *by_record.values())):
-        readers = (", ".join(name for name, read in table.items() if family in read) for table in (by_alert, by_record))
-        yield f"| `{family}` | {' | '.join(readers)} |\n"
+    by_alert = {alert.link: families(alert.expr) for alert in alerts}
+    for family in sorted(set().union(*by_alert.values())):
+        yield f"| `{family}` | {', '.join(link for link, read in by_alert.items() if family in read)} |\n"
 
 
 def _row(alert: Alert, thresholds: Thresholds) -> str:

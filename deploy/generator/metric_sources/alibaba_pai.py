@@ -12,41 +12,39 @@ from trainfleet_exporter.families.usage import Family
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES
 from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES
 
-_LIST = "PAI-DLC ListJobs, Jobs[]"
+_LIST = "PAI ListJobs, Jobs[]"
 _SPECS = "or JobSpecs[] with ListEcsSpecs"
 _INFO = (
     "DisplayName, JobType, WorkspaceId, ResourceId, UserId, Username, ResourceType, "
     "and JobSpecs[].UseSpotInstance for payment_type"
 )
-_DETAIL = "PAI-DLC GetJob"
+_DETAIL = "PAI GetJob"
 _PODS = f"{_DETAIL}, Pods[]"
 _STATUSES = f"{_LIST}.StatusHistory[] (or GetJob, StatusHistory[])"
 _RESTARTS = f"{_DETAIL}, RestartRecord[]"
-_QUOTAS = "PAI PaiStudio ListQuotas, Quotas[]"
+_QUOTAS = "PAI ListQuotas, Quotas[]"
 _AMOUNTS = f"{_QUOTAS}.QuotaDetails"
 _HAS, _HELD = f"{_AMOUNTS}.ActualMinQuota", f"{_AMOUNTS}.AllocatedQuota (or UsedQuota)"
-_WORKLOADS = "PAI PaiStudio ListQuotaWorkloads"
-_NODES = "PAI PaiStudio ListNodes, Nodes[]"
-_JOB_METRICS = "PAI-DLC GetJobMetrics"
-_DLC_CATALOGUE = "PAI CloudMonitor acs_pai_dlc"
-_QUOTA_CATALOGUE = "PAI CloudMonitor acs_pai_quota"
+_WORKLOADS = "PAI ListQuotaWorkloads"
+_NODES = "PAI ListNodes, Nodes[]"
+_JOB_METRICS = "PAI GetJobMetrics"
+_CATALOGUE = "PAI CloudMonitor"
 
 
 def _usage_sources(family: Family) -> list[str]:
     found = [
-        f"{_JOB_METRICS}, MetricType {metric.key}"
+        f"{_JOB_METRICS}, {metric.key}"
         for metric in METRIC_TYPES
         if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
     ]
-    catalogue = _QUOTA_CATALOGUE if family.level == "pool" else _DLC_CATALOGUE
     name = family.names[0] if family.names else f"for {family.level}s only by usage.metrics"
-    return [*found, f"{catalogue}, {name}"]
+    return [*found, f"{_CATALOGUE}, {name}"]
 
 
 SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "trainfleet_provider_info": ["the config file"],
-        "trainfleet_workspace_info": ["PAI AIWorkSpace ListWorkspaces, Workspaces[].WorkspaceName"],
+        "trainfleet_workspace_info": ["PAI ListWorkspaces, Workspaces[].WorkspaceName"],
         "trainfleet_jobs": [f"{_LIST}.Status for live jobs, TotalCount for finished ones"],
         "trainfleet_jobs_finished_total": [f"{_LIST}.Status"],
         "trainfleet_job_info": [f"{_LIST}.{_INFO}"],
@@ -93,7 +91,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pool_allocated_accelerators": [f"{_HELD}.GPU and GPUType"],
         "trainfleet_pool_workloads": [f"{_WORKLOADS}, TotalCount"],
         "trainfleet_pool_user_accelerators": [
-            "PAI PaiStudio ListQuotaActiveUserUsages, QuotaUserUsages[].Resources.Used.GPU",
+            "PAI ListQuotaActiveUserUsages, QuotaUserUsages[].Resources.Used.GPU",
             f"{_WORKLOADS}, Workloads[].Resource.GPU where WorkloadStatus is Running",
         ],
         "trainfleet_node_info": [f"{_NODES}.NodeType"],
@@ -107,10 +105,10 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_node_allocated_memory_bytes": [f"{_NODES}.RequestMemory"],
         "trainfleet_node_allocated_accelerators": [f"{_NODES}.RequestGPU and GPUType"],
         **{f"trainfleet_{suffix}": _usage_sources(family) for suffix, family in FAMILIES.items()},
-        "trainfleet_job_usage_info": [_JOB_METRICS, _DLC_CATALOGUE],
+        "trainfleet_job_usage_info": [_JOB_METRICS, _CATALOGUE],
         "trainfleet_job_usage_timestamp_seconds": [
             f"{_JOB_METRICS}, PodMetrics[].Metrics[].Time",
-            f"{_DLC_CATALOGUE}, timestamp of a data point",
+            f"{_CATALOGUE}, timestamp of a data point",
         ],
         "trainfleet_job_phase_seconds": [f"{_STATUSES}; GetJob, RestartRecord[].OccurTime and RestartDurationInSec"],
         "trainfleet_job_faults_total": [

@@ -16,7 +16,7 @@ from trainfleet_exporter.providers.huawei_modelarts.task_metrics import RATE_MET
 _JOBS = "ModelArts training-job-searches, items[]"
 _RUNS = f"{_JOBS}.status.running_records[]"
 _ATTEMPTS = f"{_RUNS}.recover_records[]"
-_V1 = "ModelArts v1 training-jobs and versions"
+_V1 = "ModelArts v1 training-jobs"
 _POOLS = "ModelArts pools, items[]"
 _RUNTIME = "ModelArts metrics/runtime/pools, items[].table"
 _WORKLOADS = "ModelArts pools/{pool}/workloads, items[]"
