@@ -351,7 +351,7 @@ def backfill(options: Options, signals: Signals) -> int:
     )
     if fault := command.fault_in(wish, config, platforms, time.time()):
         raise refused(fault)
-    work = command.backfill(wish, config, platforms, say=_say("backfill"), stream=sys.stderr)
+    work = command.backfill(wish, config, platforms, say=_say("backfill"))
     outcome, words = signals.finish(work)
     print(words, file=sys.stderr if outcome.missing else sys.stdout)
     return 1 if outcome.missing else 0

@@ -47,7 +47,6 @@ NodeCondition = Literal["available", "abnormal", "creating", "deleting"]
 Phase = Literal["queued", "preparing", "running", "recovering", "checking", "finishing"]
 """What a job's time is spent on. `finishing` is the upload of results after training: held, and not productive."""
 Cause = Literal["accelerator", "node", "process", "hang", "degraded", "preempted", "other"]
-"""The causes of faults."""
 
 
 class Accelerators(msgspec.Struct, frozen=True, gc=False):
@@ -183,7 +182,8 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When a poll found that it had ended (Unix seconds)."""
     phases: tuple[PhaseTime, ...] | None = None
     held: float | None = None
-    """Seconds for which it held its accelerators."""
+    lost: float | None = None
+    """Seconds for which it held its accelerators; and those of them in which it prepared, recovered and so on."""
     faults: tuple[FaultCount, ...] | None = None
     recoveries: int | None = None
     recovery_seconds: float | None = None

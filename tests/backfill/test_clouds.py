@@ -58,7 +58,8 @@ def test_stages_of_a_spot_job_prove_its_life() -> None:
     words = ("Starting", "Downloading", "Training", "Interrupted", "Starting", "Training", "Uploading", "Completed")
     stages = [{"Status": word, "StartTime": MIDNIGHT + 10 * place} for place, word in enumerate(words)]
     row: dict[str, Any] = {"TrainingJobName": "a", "TrainingJobStatus": "Completed", "SecondaryStatus": "Completed"}
-    row |= {"SecondaryStatusTransitions": stages, "CreationTime": MIDNIGHT, "TrainingEndTime": MIDNIGHT + 70}
+    row |= {"SecondaryStatusTransitions": stages, "CreationTime": MIDNIGHT}
+    row |= {"TrainingStartTime": MIDNIGHT + 10, "TrainingEndTime": MIDNIGHT + 70}
     life = sagemaker.job_life(payload(row, sagemaker.TrainingJob), ())
     assert life is not None
     assert tuple(spell.platform_status for spell in life.spells) == words

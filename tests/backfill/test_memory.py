@@ -62,7 +62,7 @@ def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
     lives = [Life(job=job) for job in known]
     tracemalloc.start()
     try:
-        asyncio.run(Work(_Fleet(), Namer("p", Global(), {}), order, Progress(None)).run(lives, 0))
+        asyncio.run(Work(_Fleet(), Namer("p", Global(), {}), order, Progress()).run(lives, 0))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,9 +1,7 @@
-"""The pieces of a backfill: flags, days, labels, calls by the table, wholes, records, files, progress."""
+"""The pieces of a backfill: flags, days, labels, calls by the table, wholes, records, files."""
 
 from __future__ import annotations
 
-import io
-import logging
 import re
 from array import array
 from collections import Counter
@@ -17,10 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backfill.rig import MIDNIGHT, samples
-from tests.support.logs import lines_of
-from trainfleet_exporter.backfill.days import days, name_of
 from trainfleet_exporter.backfill.parts import DayParts, State
-from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import PLACES, Namer, records
 from trainfleet_exporter.config import Global, Metrics
 from trainfleet_exporter.errors import StartError
@@ -30,16 +25,6 @@ from trainfleet_exporter.model import Accelerators, DeviceUsage, Job, JobUsage, 
 from trainfleet_exporter.providers.history import DAY, Life, Range, Spell, Track
 
 DAY_ONE = Range(MIDNIGHT, MIDNIGHT + DAY)
-
-
-@given(st.integers(0, 10**9), st.integers(1, 10**6))
-def test_days_cover_a_range_without_gaps(start: int, length: int) -> None:
-    found = list(days(Range(start, start + length)))
-    assert found[0].start == start
-    assert found[-1].end == start + length
-    assert all(before.end == after.start for before, after in pairwise(found))
-    assert all(day.start // DAY == (day.end - 1) // DAY for day in found)
-    assert len({name_of(day) for day in found}) == len(found)
 
 
 # Calls by the table.
@@ -120,7 +105,6 @@ def test_series_have_the_names_and_labels_of_the_page() -> None:
     job = _track(JobUsage, "values.accelerator_utilization", "j", accelerator="npu")
     assert labels(job) == f'{first},job_id="j",accelerator="npu"'
     assert labels(_track(UsageSource, "source", "j", source="aom")) == f'{first},job_id="j",source="aom"'
-    assert labels(_track(UsageSource, "timestamp", "j", source="aom")) == f'{first},job_id="j"'
     assert labels(_track(PodUsage, "values.cpu", "j", "p")) is None
     assert labels(_track(JobUsage, "values.cpu", "j" * 4097)) is None
     hostile = 'a"} b\nc\rd\u2028'
@@ -253,27 +237,3 @@ def test_a_folder_is_used_by_one_backfill(tmp_path: Path) -> None:
     path.write_bytes(b"not a state" * 100)
     with pytest.raises(StartError, match="damaged, or of another version; choose another --out"):
         State(path, {})
-
-
-class _Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_one_line_on_a_terminal_else_logged(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    now, screen = [0.0], _Screen()
-    progress = Progress(screen, clock=lambda: now[0])
-    progress.expected, progress.stage = 1_200, "2026-01-02"
-    now[0], progress.calls, progress.settled = 60.0, 310, 300
-    progress.report()
-    assert screen.getvalue() == "\r2026-01-02, 310 calls, 25% of 1,200, about 3 min left"
-    progress.leave()
-    assert screen.getvalue().endswith("left\r" + " " * 53 + "\r")
-    caplog.set_level("INFO")
-    quiet = Progress(io.StringIO(), clock=lambda: now[0])
-    for now[0] in (89.0, 91.0):
-        quiet.report()
-    assert lines_of(caplog.records, logging.INFO) == ['backfill is running progress=", 0 calls"']

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
+from tests.support.logs import line_of
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import DAY, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs
@@ -52,7 +54,9 @@ def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("cloud", LISTS)
-def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path) -> None:
+def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+
     async def work(rig: Rig) -> None:
         rig.simulator.faults.add(_not_found(LISTS[cloud]))
         with pytest.raises(Unfinished, match="cannot find all jobs"):
@@ -65,6 +69,9 @@ def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path) -> No
         assert not list((tmp_path / "out").glob("*.om"))
 
     simulated(cloud, work, tmp_path)
+    running = [line_of(record) for record in caplog.records if record.getMessage() == "backfill is running"]
+    assert re.search(r'stage="finding jobs" calls=\d+$', running[0])
+    assert re.search(r"stage=2026-01-02 calls=\d+ expected=\d+ done=\d+%", running[-1])
 
 
 def _not_found(operation: str, **match: Any) -> Fault:

@@ -9,13 +9,12 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.job_ledger.rig import END, ended
+from tests.job_ledger.rig import ended
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
 from trainfleet_exporter.errors import StartError
@@ -57,55 +56,12 @@ def test_lines_are_appended_in_their_order(path: Path) -> None:
     _run(path, steps)
 
 
-def test_each_line_is_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[bytes] = []
-    write = os.write
-
-    def observed(descriptor: int, data: bytes) -> int:
-        written.append(data)
-        return write(descriptor, data)
-
-    monkeypatch.setattr(os, "write", observed)
-
-    async def steps(file: LedgerFile) -> None:
-        for number in range(3):
-            file.add(ended(f"j{number}"))
-        await _written()
-
-    _run(path, steps)
-    lines = [data for data in written if b"job_id" in data]
-    assert b"".join(lines) == path.read_bytes()
-    assert [(data.count(b"\n"), data[-1:]) for data in lines] == [(1, b"\n")] * 3
-
-
 def test_the_last_lines_are_written_at_the_end(path: Path) -> None:
     async def steps(file: LedgerFile) -> None:
         file.add(ended("last"))
 
     _run(path, steps)
     assert _ids(path) == ["last"]
-
-
-def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
-    file = LedgerFile(None)
-    file.add(ended())
-    file.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_job_is_not_written_again_after_a_restart(path: Path) -> None:
-    async def first(file: LedgerFile) -> None:
-        file.add(ended("a"))
-        file.add(ended("b", ended=None))
-
-    async def second(file: LedgerFile) -> None:
-        for job in (ended("a"), ended("b", ended=None), ended("a", provider="q"), ended("c")):
-            file.add(job)
-        file.add(ended("a", ended=END + timedelta(hours=1)))  # it was started again under its old id
-
-    _run(path, first)
-    _run(path, second)
-    assert _ids(path) == ["a", "b", "a", "c", "a"]
 
 
 def test_a_line_that_was_cut_short_spoils_no_other(path: Path) -> None:

@@ -82,10 +82,3 @@ def test_what_is_not_known_is_left_out() -> None:
         "status": "stopped",
         "seen": "2026-01-02T10:00:00Z",
     }
-
-
-def test_known_zeros_are_kept() -> None:
-    job = Job(job_id="j", status=Status.STOPPED, accelerators=(Accelerators("gpu", "", 0.0),))
-    line = _line(JobEnd(job=job, seen=T, phases=(), held=0.0, faults=(), recoveries=0, recovery_seconds=0.0))
-    assert (line["phase_seconds"], line["held_seconds"], line["accelerator_hours"]) == ({}, 0.0, 0.0)
-    assert (line["faults"], line["recoveries"], line["recovery_seconds"]) == ({}, 0, 0.0)

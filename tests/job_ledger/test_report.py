@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -133,12 +135,32 @@ def test_invalid_lines_are_named_and_the_rest_used(report: Report) -> None:
     assert printed.err.endswith("ledger.jsonl: skipped 7 invalid line(s): 1, 2, 3, 4, 5, 6, 9\n")
 
 
-def test_a_missing_ledger_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", f"--ledger={tmp_path / 'none'}"]) == 1
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none", "No such file or directory"),
+        ("pipe", "it could not be read within 0.1 seconds"),
+        (".", "Is a directory"),
+    ],
+)
+def test_an_unusable_ledger_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, reason: str
+) -> None:
+    monkeypatch.setattr("trainfleet_exporter.job_ledger.report.PIPE_SECONDS", 0.1)
+    os.mkfifo(tmp_path / "pipe")  # without a writer
+    assert cli.main(["report", f"--ledger={tmp_path / name}"]) == 1
     assert capsys.readouterr().err == (
-        f"trainfleet-exporter: cannot read the ledger {tmp_path / 'none'}: No such file or directory; --ledger takes "
+        f"trainfleet-exporter: cannot read the ledger {tmp_path / name}: {reason}; --ledger takes "
         "the file that the exporter writes (its flag --ledger, or global.ledger_file)\n"
     )
+
+
+def test_a_ledger_may_come_through_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writing = (tmp_path / "pipe").write_bytes
+    threading.Thread(target=writing, args=(msgspec.json.encode(whole()),), daemon=True).start()
+    assert cli.main(["report", f"--ledger={tmp_path / 'pipe'}", "--days=9999"]) == 0
+    assert capsys.readouterr().out.startswith("1 jobs ended")
 
 
 def test_cost_is_at_the_prices_of_the_rules(report: Report) -> None:

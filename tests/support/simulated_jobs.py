@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from trainfleet_simulator.modelarts.catalog import NODE_FAULT
+from trainfleet_simulator.sagemaker.drafts import SPOT
+from trainfleet_simulator.sagemaker.job_rows import transitions
 from trainfleet_simulator.world.jobs import Job
 
 PAI_PHASES = {
@@ -16,6 +18,15 @@ PAI_PHASES = {
     "SanityChecking": "checking",
     "Running": "running",
     "Restarting": "recovering",
+}
+SAGEMAKER_PHASES = {
+    "Starting": "preparing",
+    "Pending": "queued",
+    "Downloading": "preparing",
+    "Training": "running",
+    "Interrupted": "queued",
+    "Restarting": "recovering",
+    "Uploading": "finishing",
 }
 
 
@@ -35,6 +46,11 @@ def phases(cloud: str, job: Job, now: float) -> Mapping[str, float]:
                 found["recovering"] += seconds
                 found["running"] -= seconds
         return found
+    if cloud == "sagemaker":
+        for step in transitions(job, int(now)):
+            if step.status in SAGEMAKER_PHASES:
+                found[SAGEMAKER_PHASES[step.status]] += (step.end or now) - step.start
+        return found
     if job.running is None:
         return {"queued": now - job.created}
     found["queued"] = job.running - job.created
@@ -51,7 +67,14 @@ def phases(cloud: str, job: Job, now: float) -> Mapping[str, float]:
 
 
 def faults(cloud: str, job: Job) -> Counter[str]:
-    """Return the faults of a finished job by cause. ModelArts does not report preemption."""
+    """Return the faults of a finished job by cause. ModelArts does not report preemption, and SageMaker no other."""
+    if cloud == "sagemaker":
+        words = [step.status for step in transitions(job, job.finished or 0)]
+        pairs = zip(["", *words], words, strict=False)
+        return Counter(
+            preempted=words.count("Interrupted"),
+            other=sum(word == "Restarting" and before != "Interrupted" for before, word in pairs),
+        )
     found = Counter(loss.fault for loss in job.losses)
     if cloud == "modelarts":
         found["process"] += found.pop("preempted", 0)
@@ -59,10 +82,34 @@ def faults(cloud: str, job: Job) -> Counter[str]:
     return found
 
 
-def held(job: Job) -> float:
-    """Return the seconds for which a finished job held its nodes."""
+def held(cloud: str, job: Job) -> float:
+    """Return the seconds for which a finished job held its nodes. On SageMaker, a spot job loses them meanwhile."""
     placed = [since for status, since in job.statuses if status == "EnvPreparing"]
-    return (job.finished or 0) - placed[0] if placed else 0.0
+    if not placed:
+        return 0.0
+    return (job.finished or 0) - placed[0] - sum(_without_nodes(job) if cloud == "sagemaker" else ())
+
+
+def lost(cloud: str, job: Job) -> float:
+    """Return the seconds for which a finished job held its nodes, and did not train."""
+    found = phases(cloud, job, job.finished or 0)
+    seconds = sum(found.get(phase, 0) for phase in ("preparing", "checking", "recovering", "finishing"))
+    if cloud == "sagemaker":
+        steps = transitions(job, job.finished or 0)
+        seconds -= sum((step.end or step.start) - step.start for step in steps if step.status == "Starting")
+        if job.draft.payment == SPOT:
+            seconds -= found["recovering"]
+    return seconds
+
+
+def _without_nodes(job: Job) -> Iterator[float]:
+    """Yield the seconds of each interruption of a spot job, in which it may also be stopped."""
+    ends = [*(since for _, since in job.statuses[1:]), job.finished or 0]
+    before = ""
+    for (status, since), end in zip(job.statuses, ends, strict=True):
+        if job.draft.payment == SPOT and "Restarting" in (status, status == "Stopping" and before):
+            yield end - since
+        before = status
 
 
 def cards(job: Job) -> int:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
 from trainfleet_exporter.backfill.parts import State
@@ -23,7 +23,7 @@ from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.transport import Account, Attempt, CallLimits
+from trainfleet_exporter.transport import Account, CallLimits
 
 log = logging.getLogger(__name__)
 
@@ -80,37 +80,22 @@ def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now:
 
 
 async def backfill(
-    wish: Wish,
-    config: Config,
-    platforms: Mapping[str, Platform],
-    *,
-    say: Callable[[str], None],
-    stream: TextIO | None = None,
+    wish: Wish, config: Config, platforms: Mapping[str, Platform], *, say: Callable[[str], None]
 ) -> tuple[Outcome, str]:
     """Run a backfill; return the outcome, and the next step for the user.
 
-    `say` prints lines for the user. `stream` gets a progress bar if it is a terminal. Raises StartError, or Unfinished
-    if the same command can continue later.
+    `say` prints lines for the user. Raises StartError, or Unfinished if the same command can continue later.
     """
     provider = next(each for each in config.providers if each.name == wish.provider)
     settings, limits = config.global_, provider.limits
     open_past = platforms[provider.platform].past
     assert open_past is not None
     _make_folder(wish.out)
-    progress = Progress(stream)
-
-    def report(text: str) -> None:
-        progress.leave()
-        say(text)
-
-    def attempted(attempt: Attempt) -> None:
-        progress.calls += 1
-        progress.report()
-
+    progress = Progress()
     with State(wish.out / f".backfill-{provider.name}.state", _facts(wish, config, provider)) as state:
         allowed = CallLimits(requests_per_second=limits.requests_per_second, concurrency=limits.concurrency)
         account = Account(provider.account_key.name, allowed)
-        past = open_past(provider, BuildContext(settings=settings, account=account, observe=attempted))
+        past = open_past(provider, BuildContext(settings=settings, account=account, observe=progress.count))
         past.job_id = wish.job_id
         order = Order(
             provider=provider.name,
@@ -123,9 +108,8 @@ async def backfill(
         )
         work = Work(past, Namer(provider.name, settings, wish.labels), order, progress)
         try:
-            outcome = await _run(work, state, wish, limits.monthly_calls, report)
+            outcome = await _run(work, state, wish, limits.monthly_calls, say)
         finally:
-            progress.leave()
             await past.aclose()
     return outcome, _failed(outcome) if outcome.missing else _next_steps(wish, outcome)
 

@@ -29,7 +29,6 @@ _MOMENTS = ("submitted", "started", "finished")
 _REQUESTED = ("requested_cpu_cores", "requested_memory_bytes", "requested_nodes", "requested_accelerators")
 _HELD = "trainfleet_job_holds_resources"
 _STATUS = ("trainfleet_job_status", "trainfleet_job_platform_status")
-_OF_SOURCES = {"source": "trainfleet_job_usage_info", "timestamp": "trainfleet_job_usage_timestamp_seconds"}
 
 
 class Series(NamedTuple):
@@ -54,11 +53,10 @@ class Namer:
 
     def of_track(self, track: Track) -> Series | None:
         """Return the series of some readings; None if it is not exposed, or if an id is too long for a label."""
+        shown: object = Readings(track.of, track.field, [Subject(track.keys)], array("d", [0.0]), track.accelerator)
         if track.of is UsageSource:
-            name, found = _OF_SOURCES[track.field], UsageSource(track.keys[0], track.source, 0.0)
-            return next((series for family, series, _ in self.of_objects([found]) if family == name), None)
-        column = Readings(track.of, track.field, [Subject(track.keys)], array("d", [0.0]), track.accelerator)
-        return next((series for _, series, _ in self.of_objects([column])), None)
+            shown = UsageSource(track.keys[0], track.source, None)
+        return next((series for _, series, _ in self.of_objects([shown])), None)
 
     def of_objects(self, objects: Sequence[object]) -> Iterator[tuple[str, Series, float]]:
         """Yield every sample of objects of the model: family name, series and value."""

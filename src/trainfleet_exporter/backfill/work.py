@@ -178,7 +178,6 @@ class Work:
                     take(found)
                 if self._progress.expected:
                     self._progress.settled += sum(call.calls.values())
-                self._progress.report()
 
         workers = [asyncio.create_task(work()) for _ in range(self.order.workers)]
         try:

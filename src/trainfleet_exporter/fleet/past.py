@@ -24,6 +24,7 @@ from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading
 from trainfleet_exporter.model import FINISHED, Job, Status, UsageSource
 from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Spell, Track
+from trainfleet_exporter.providers.jobs.history import Interval, elapsed
 from trainfleet_exporter.providers.usage.quantities import convert, total
 
 Values: TypeAlias = Mapping[int, float | None]
@@ -101,12 +102,12 @@ class PastSource:
         within: dict[str, Range] = {}
         readings = together = 0
         for owner, parts, runs in owners:
-            own = parts * _steps(runs, step)
+            own = parts * len(range(runs.start, runs.end, step))
             if own > self.readings:
                 length = max(1, int(self.readings // parts)) * step
                 for start in range(runs.start, runs.end, length):
                     piece = Range(start, min(start + length, runs.end))
-                    yield Asked({owner: piece}, parts * _steps(piece, step), step)
+                    yield Asked({owner: piece}, parts * len(range(piece.start, piece.end, step)), step)
                 continue
             is_full = len(within) == self.owners or readings + own > self.readings or together + parts > self.parts
             if within and is_full:
@@ -122,8 +123,8 @@ class PastSource:
 class PastUsage(Generic[M]):
     """The metrics of a source, for the jobs (or pools) that it serves.
 
-    `owners` returns those that have readings of a metric on a day, as PastSource.batches takes them. They must depend
-    on the metric's level and accelerators only. `read` yields the readings of each page until a deadline (loop time).
+    `owners` returns those that have readings of a metric on a day, as PastSource.batches takes them. `read` yields the
+    readings of each page until a deadline (loop time).
     """
 
     past: Past
@@ -138,12 +139,9 @@ class PastUsage(Generic[M]):
         The first metric of the coarsest level decides when a job is served by the source: every job must have it.
         """
         step = self.source.step(wall_clock.time() - day.start)
-        plans: dict[tuple[bool, int], list[Asked]] = {}
-        ordered = sorted(self.metrics, key=_kind)
+        ordered = sorted(self.metrics, key=lambda metric: (metric.of_accelerators, KEY_LENGTHS[metric.level]))
         for metric in ordered if step else ():
-            if _kind(metric) not in plans:
-                plans[_kind(metric)] = list(self.source.batches(self.owners(metric), step))
-            for asked in plans[_kind(metric)]:
+            for asked in self.source.batches(self.owners(metric), step):
                 decides = metric is ordered[0] and metric.level != "pool"
                 what = f"{metric.key} of {next(iter(asked.within))} and {len(asked.within) - 1} more"
                 yield PastCall(what, self.source.calls(asked), partial(self._tracks, metric, asked, decides))
@@ -165,10 +163,6 @@ class PastUsage(Generic[M]):
         for track in found.sources(self.source.name) if decides else ():
             yield track
         self.past.dropped.update(found.dropped)
-
-
-def _kind(metric: PastMetric) -> tuple[bool, int]:
-    return metric.of_accelerators, KEY_LENGTHS[metric.level]
 
 
 class PastReadings:
@@ -252,12 +246,9 @@ def whole(parts: Sequence[Values], *, is_ratio: bool, goes_on: int | None = None
     }
 
 
-def source_tracks(job_id: str, source: str, moments: Iterable[int], *, are_dated: bool = True) -> Iterator[Track]:
-    """Yield that a source served a job at some times. `are_dated`: the source dates its readings."""
-    times = dict.fromkeys(moments, 1.0)
-    yield from _track(UsageSource, "source", (job_id,), times, source)
-    if are_dated:
-        yield from _track(UsageSource, "timestamp", (job_id,), {time: float(time) for time in times}, source)
+def source_tracks(job_id: str, source: str, moments: Iterable[int]) -> Iterator[Track]:
+    """Yield that a source served a job at some times."""
+    yield from _track(UsageSource, "source", (job_id,), dict.fromkeys(moments, 1.0), source)
 
 
 def _track(of: type, field: str, key: Key, values: Values, source: str) -> Iterator[Track]:
@@ -272,41 +263,35 @@ def parts_of(life: Life, level: Level) -> int:
     return 1 if level == "job" else max(1, life.pods, life.cards if level == "device" else 0)
 
 
-def lasting(job: Job, shown_tags: Collection[str]) -> Job:
-    """Return the constant facts of a job, with shown tags only: other tags may contain anything."""
-    return replace(
-        job,
-        status=Status.UNKNOWN,
-        platform_status="",
-        reason="",
-        holds_resources=None,
-        priority=None,
-        finished=None,
-        duration=None,
-        restarts=None,
-        tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
-    )
+def life_of(
+    job: Job, now: Job, spells: Iterable[Spell], intervals: Iterable[Interval], shown_tags: Collection[str]
+) -> Life:
+    """Return the life of a job. `job` is as it was while it held or wanted resources, and `now` as it is.
 
-
-def life_of(job: Job, now: Job, spells: Iterable[Spell], shown_tags: Collection[str]) -> Life:
-    """Return the life of a job. `job` is as it was while it held or wanted resources, and `now` as it is."""
+    The life has shown tags only: other tags may contain anything.
+    """
     is_gone = now.status in FINISHED and not now.holds_resources
+    known = [moment for moment in (now.created, now.submitted, now.started) if moment is not None]
+    # If its end is unknown, it released everything at its last known time.
+    until = now.finished if now.finished is not None else max(known, default=0.0)
     return Life(
-        job=lasting(job, shown_tags),
-        until=end_of_life(now, now.finished) if is_gone else None,
+        job=replace(
+            job,
+            status=Status.UNKNOWN,
+            platform_status="",
+            reason="",
+            holds_resources=None,
+            priority=None,
+            finished=None,
+            duration=None,
+            restarts=None,
+            tags=tuple(pair for pair in job.tags if pair[0] in shown_tags),
+        ),
+        until=until if is_gone else None,
         ended=now.finished,
-        ceased=now.finished,
+        ceased=until if is_gone else now.finished,
         spells=tuple(spells),
+        phases=elapsed(intervals).until(now.finished) if now.status in FINISHED else (),
         pods=int(job.nodes or 1),
         cards=int(sum(item.count for item in job.accelerators)),
     )
-
-
-def end_of_life(job: Job, ended: float | None) -> float:
-    """Return when a finished job released everything: at its end or, if that is unknown, at its last known time."""
-    known = [moment for moment in (job.created, job.submitted, job.started) if moment is not None]
-    return max(known, default=0.0) if ended is None else ended
-
-
-def _steps(within: Range, step: int) -> int:
-    return math.ceil((within.end - within.start) / step)

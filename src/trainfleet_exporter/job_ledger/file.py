@@ -13,7 +13,6 @@ import os
 import stat
 import threading
 from collections import deque
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -27,18 +26,8 @@ log = logging.getLogger(__name__)
 
 _MOST_WAITING = 10_000
 """Lines that are kept while the file cannot be written; beyond that, the oldest are lost."""
-_TAIL_BYTES = 4 << 20
-"""Bytes at the end of the file that are searched for known jobs: about 5,000 jobs."""
 _LAST_LINES_SECONDS = 1.0
 """Seconds to wait for the last lines."""
-
-_Key = tuple[str, str, datetime | None]
-
-
-class _Identity(msgspec.Struct):
-    provider: str
-    job_id: str
-    ended: datetime | None = None
 
 
 def check_writable(path: Path | None) -> None:
@@ -57,27 +46,25 @@ def check_writable(path: Path | None) -> None:
 class LedgerFile:
     """Appends ended jobs to the file at `path`, in their order; without a path it does nothing.
 
-    A job that the end of the file already has is not written again. While the file cannot be written, the log says so
-    once, and the lines wait for the next one. The log also says once that lines were lost, because too many waited.
+    While the file cannot be written, the log says so once, and the lines wait for the next one. The log also says once
+    that lines were lost, because too many waited.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.write_errors = 0
         """Writes that failed, and lines that were lost."""
-        self._waiting: deque[tuple[_Key, bytes]] = deque()
+        self._waiting: deque[bytes] = deque()
         self._lost = 0
         self._busy = False
         self._fails = False
         self._writing = threading.Lock()
-        self._known: tuple[Path, set[_Key]] | None = None
-        """The jobs at the end of a file before its first write."""
 
     def add(self, job: EndedJob) -> None:
         """Queue a line for writing."""
         if self.path is None:
             return
-        self._waiting.append(((job.provider, job.job_id, job.ended), msgspec.json.encode(job) + b"\n"))
+        self._waiting.append(msgspec.json.encode(job) + b"\n")
         if len(self._waiting) > _MOST_WAITING:
             self._waiting.popleft()
             self.write_errors += 1
@@ -135,27 +122,23 @@ class LedgerFile:
             try:
                 descriptor = _open(path)
                 try:
-                    self._append(path, descriptor)
+                    self._append(descriptor)
                 finally:
                     os.close(descriptor)
             except OSError as error:
                 return error.strerror or type(error).__name__
         return ""
 
-    def _append(self, path: Path, descriptor: int) -> None:
-        if self._known is None or self._known[0] != path:
-            self._known = path, _keys_at_end(descriptor)
+    def _append(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
         begin = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
         while self._waiting:
-            key, line = self._waiting.popleft()
-            if key in self._known[1]:
-                continue
+            line = self._waiting.popleft()
             try:
                 if os.write(descriptor, begin + line) < len(begin + line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
-                self._waiting.appendleft((key, line))
+                self._waiting.appendleft(line)
                 raise
             begin = b""
         os.fsync(descriptor)
@@ -174,16 +157,3 @@ def _open(path: Path) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file")
     return descriptor
-
-
-def _keys_at_end(descriptor: int) -> set[_Key]:
-    size = os.fstat(descriptor).st_size
-    data = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-    found: set[_Key] = set()
-    for line in data.splitlines():
-        try:
-            known = msgspec.json.decode(line, type=_Identity)
-        except ValueError:  # cut off, or not of the exporter
-            continue
-        found.add((known.provider, known.job_id, known.ended))
-    return found

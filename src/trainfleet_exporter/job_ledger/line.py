@@ -57,6 +57,8 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When a poll found that it had ended."""
     phase_seconds: dict[str, Amount] | None = None
     held_seconds: Amount | None = None
+    lost_seconds: Amount | None = None
+    """Those of `held_seconds` in which it prepared, checked, recovered or finished."""
     accelerators: tuple[HeldAccelerators, ...] = ()
     accelerator_hours: Amount | None = None
     accelerator_use: AcceleratorUse | None = None
@@ -101,6 +103,7 @@ def ended_job(
         seen=_time(end.seen) or datetime.now(UTC),
         phase_seconds=None if end.phases is None else {each.phase: round(each.seconds, 3) for each in end.phases},
         held_seconds=None if end.held is None else round(end.held, 3),
+        lost_seconds=None if end.lost is None else round(end.lost, 3),
         accelerators=tuple(HeldAccelerators(item.kind, item.model, item.count) for item in job.accelerators),
         accelerator_hours=hours,
         accelerator_use=use,

@@ -22,11 +22,12 @@ from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.job_ledger.line import EndedJob
 from trainfleet_exporter.job_ledger.prices import Prices, read_prices
 from trainfleet_exporter.model import Cause, Phase
+from trainfleet_exporter.process.files import PIPE_SECONDS, in_time
 
 _PHASES: Sequence[str] = get_args(Phase)
 _CAUSES: Sequence[str] = get_args(Cause)
 _LOST = ("preparing", "checking", "recovering", "finishing")
-"""Phases in which a job holds its accelerators and trains nothing."""
+"""Phases in which a job trains nothing and may hold its accelerators: of lines without `lost_seconds`."""
 _SUMS = (
     *("jobs", "failed_jobs", "accelerator_hours", "lost_accelerator_hours", "idle_accelerator_hours"),
     *(f"{phase}_hours" for phase in _PHASES),
@@ -67,7 +68,7 @@ def _read_ledger(path: Path, since: datetime) -> tuple[list[EndedJob], list[int]
     invalid: list[int] = []
     decoder = msgspec.json.Decoder(EndedJob)
     try:
-        with path.open("rb") as file:
+        with in_time(path, lambda: path.open("rb"), PIPE_SECONDS) as file:  # a named pipe may have no writer
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue
@@ -133,7 +134,8 @@ def _figures(job: EndedJob, prices: Prices | None) -> Iterator[tuple[str, float]
             yield f"{phase}_hours", seconds[phase] / 3600
     if job.accelerators:
         cards = sum(item.count for item in job.accelerators)
-        yield "lost_accelerator_hours", cards * sum(seconds.get(phase, 0.0) for phase in _LOST) / 3600
+        lost = sum(seconds.get(phase, 0.0) for phase in _LOST) if job.lost_seconds is None else job.lost_seconds
+        yield "lost_accelerator_hours", cards * lost / 3600
         if job.accelerator_use is not None:
             idle = max(0.0, 1 - job.accelerator_use.mean)
             yield "idle_accelerator_hours", cards * seconds.get("running", 0.0) / 3600 * idle

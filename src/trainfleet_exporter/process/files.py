@@ -26,7 +26,7 @@ _hanging: dict[Path, concurrent.futures.Future[Any]] = {}
 
 def read_file(path: Path) -> bytes:
     """Return the content of a file of any kind, such as `/dev/stdin`. Raises OSError like `read_regular_file`."""
-    return _in_time(path, path.read_bytes, PIPE_SECONDS)
+    return in_time(path, path.read_bytes, PIPE_SECONDS)
 
 
 def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> tuple[Stamp, bytes]:
@@ -36,10 +36,10 @@ def read_regular_file(path: Path, most: int, *, unless: Stamp | None = None) -> 
     for what is not a path.
     """
     seconds = READ_SECONDS if asyncio._get_running_loop() is None else LOOP_SECONDS
-    return _in_time(path, lambda: _read(path, most, unless), seconds)
+    return in_time(path, lambda: _read(path, most, unless), seconds)
 
 
-def _in_time(path: Path, read: Callable[[], T], seconds: float) -> T:
+def in_time(path: Path, read: Callable[[], T], seconds: float) -> T:
     if path in _hanging and not _hanging[path].done():
         raise OSError(None, "an earlier attempt to read it has not ended")
     reading = DaemonThreadExecutor().submit(read)

@@ -68,7 +68,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     pods: int = 1
     """About how many pods it has. Calls are planned by it."""
     phases: tuple[PhaseTime, ...] = ()
-    """How long its whole life spent on each phase, if its record has that; empty for a live job."""
+    """How long it has spent on each phase, if its record has that."""
     cards: int = 0
     """About how many accelerators all of its pods have."""
 

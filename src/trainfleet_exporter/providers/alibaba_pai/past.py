@@ -21,24 +21,18 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.family import is_denied
 from trainfleet_exporter.families.usage import exposed
-from trainfleet_exporter.fleet.past import (
-    Asked,
-    PastMetric,
-    PastSource,
-    PastUsage,
-    life_of,
-    parts_of,
-)
+from trainfleet_exporter.fleet.past import Asked, PastMetric, PastSource, PastUsage, life_of, parts_of
 from trainfleet_exporter.fleet.usage import Reading
 from trainfleet_exporter.model import FINISHED
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
 from trainfleet_exporter.providers.alibaba_pai.client import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
+from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.pools import list_quotas, quota
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
+from trainfleet_exporter.providers.jobs.history import elapsed
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import utc_time, whole
 from trainfleet_exporter.transport import HISTORY
@@ -56,7 +50,7 @@ CLOUDMONITOR = PastSource(
     answered=usage.POINTS,
 )
 JOB_METRICS = PastSource(name=usage.JOB_METRICS, api="dlc")
-_STATUSES = ("status", "platform_status", "holds_resources")
+_OF_DETAILS = ("status", "platform_status", "holds_resources", "phase_seconds")
 
 
 class PaiPast(Past):
@@ -146,8 +140,8 @@ class PaiPast(Past):
                 yield life
 
     def details(self, lives: Iterable[Life]) -> Iterator[PastCall[Life]]:
-        """Each job whose row does not have its statuses."""
-        if all(is_denied(f"trainfleet_job_{name}", self._metrics.deny) for name in _STATUSES):
+        """Each job whose row does not have its statuses. Only details have restarts, without which phases are wrong."""
+        if all(is_denied(f"trainfleet_job_{name}", self._metrics.deny) for name in _OF_DETAILS):
             return
         for life in lives:
             if not any(spell.end is not None for spell in life.spells):
@@ -159,7 +153,9 @@ class PaiPast(Past):
         except NotFound:
             self.gone.add(life.job.job_id)
         else:
-            yield with_spells(life, answer.status_history)
+            records = details_of(answer.status_history, answer.restart_record)
+            phases = elapsed([*(records.intervals or ()), *records.recovery_intervals]).until(life.ended)
+            yield replace(with_spells(life, answer.status_history), phases=phases)
 
     # Usage.
 
@@ -241,13 +237,12 @@ def job_life(
     now, then = translated(row), translated(replace(row, status="Running", sub_status=""))
     if now is None or then is None:
         return None
-    is_gone = now.status in FINISHED and not now.holds_resources
-    ended = () if not is_gone or now.finished is None else (_spell(now.platform_status, now.finished, None),)
-    known = life_of(then, now, ended, shown_tags)
+    known = life_of(then, now, (), (), shown_tags)
+    ended = () if known.until is None or now.finished is None else (_spell(now.platform_status, now.finished, None),)
     counted = [count for spec in row.job_specs or () if spec and (count := whole(spec.pod_count)) is not None]
     end_of_work = utc_time(getattr(row, jobs.END_TIMES[now.status])) if now.status in FINISHED else None
-    ceased = end_of_work if end_of_work is not None else known.until if is_gone else now.finished
-    known = replace(known, ceased=ceased, pods=sum(counted) or known.pods)
+    ceased = known.ceased if end_of_work is None else end_of_work
+    known = replace(known, ceased=ceased, spells=ended, pods=sum(counted) or known.pods)
     return with_spells(known, row.status_history)
 
 

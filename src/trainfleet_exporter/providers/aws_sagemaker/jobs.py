@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from itertools import zip_longest
+from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -31,7 +32,7 @@ from trainfleet_exporter.providers.aws_sagemaker.api import Answer, Calls, State
 from trainfleet_exporter.providers.aws_sagemaker.config import WORKSPACE_ID, AwsSageMakerConfig
 from trainfleet_exporter.providers.aws_sagemaker.instances import UnknownTypes
 from trainfleet_exporter.providers.history import Life, Spell
-from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, elapsed, readable
+from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import amount, unix_time, whole
 from trainfleet_exporter.transport.json_fields import iso_time
 
@@ -135,9 +136,8 @@ STATES = [(status, word) for word, (status, _) in PROGRESS.items()]
 STATES += [(status, word) for word, status in JOB_STATUS.items() if status not in FINISHED]
 _WAITS = frozenset({"Pending", "Interrupted"})
 """The job waits for capacity."""
-_STARTS = frozenset({"Starting", "LaunchingMLInstances", "PreparingTrainingStack"})
-"""The job may not have instances yet. After an interruption, it waits for new ones."""
-_HOLDS = PROGRESS.keys() - _WAITS - _STARTS
+_LOADED = frozenset({"Downloading", "DownloadingTrainingImage", "Training", "Updating", "Uploading"})
+"""The job has instances. In other stages, it may have none: it launches them, or restarts after an interruption."""
 _WARM = frozenset({"Available", "InUse"})
 """Statuses of a warm pool in which an ended job still holds its instances."""
 CAUSES: Mapping[str, Cause] = {"Interrupted": "preempted", "Restarting": "other"}
@@ -149,8 +149,9 @@ _STAGES = PROGRESS.keys() | JOB_STATUS.keys() | STOPPED
 # From answers to the model: pure functions. Values without a name become None.
 
 
-Stage = tuple[str, float, float | None]
-"""A secondary status, its beginning and its end (None while it lasts), in Unix seconds."""
+Stage = tuple[str, float, float | None, bool]
+"""A secondary status, its beginning and its end (None while it lasts), in Unix seconds; whether the job held instances.
+It holds its own from the first download, training or TrainingStartTime (AWS bills from then) to an interruption."""
 
 
 def translate(row: TrainingJob) -> tuple[Job, Records | None] | None:
@@ -185,7 +186,7 @@ def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
     # The code at the start of a failure's text (`ClientError: ...`), or why SageMaker stopped it (MaxRuntimeExceeded).
     reason = secondary if primary == "Stopped" and secondary != primary else ""
     reason = row.failure_reason.partition(":")[0].strip() if row.failure_reason else reason
-    end = unix_time(row.training_end_time) or max([stop or start for _, start, stop in stages], default=None)
+    end = unix_time(row.training_end_time) or max([end or start for _, start, end, _ in stages], default=None)
     return Job(
         job_id=name,
         name=name,
@@ -211,19 +212,15 @@ def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
 
 
 def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | None:
-    """Return whether a job holds instances: those of a warm pool, or its own from the first download or training on.
-
-    TrainingStartTime survives an interruption, after which a job has no instances until it downloads or trains again.
-    """
+    """Return whether a job holds instances: its own, or those of a warm pool."""
     if status is Status.UNKNOWN:
         return None
     if status in FINISHED:
         return row.warm_pool_status is not None and row.warm_pool_status.status in _WARM
-    words = (row.secondary_status or "", *(word for word, _, _ in reversed(stages)))
-    for word in words:
-        if (word in _HOLDS and word != "Restarting") or word in _WAITS:  # which may follow an interruption
-            return word in _HOLDS
-    return "Restarting" in words or unix_time(row.training_start_time) is not None
+    word = row.secondary_status or ""
+    if word in _WAITS or word in _LOADED:
+        return word in _LOADED
+    return stages[-1][3] if stages else word == "Restarting" or unix_time(row.training_start_time) is not None
 
 
 def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
@@ -260,10 +257,15 @@ def stages_of(row: TrainingJob) -> list[Stage]:
     given = readable(row.secondary_status_transitions)
     found = [(start, item) for item in given if (start := unix_time(item.start_time)) is not None]
     found.sort(key=itemgetter(0))
-    stages: list[Stage] = []
+    billed_from, held, stages = unix_time(row.training_start_time) or inf, None, list[Stage]()
     for (start, item), after in zip_longest(found, [start for start, _ in found[1:]]):
+        word = item.status or ""
+        if word in _WAITS or word in _LOADED:
+            held = word in _LOADED
+        elif held is None and (word == "Restarting" or start >= billed_from):
+            held = True
         known = [end for end in (unix_time(item.end_time), after) if end is not None and end >= start]
-        stages.append((item.status or "", start, min(known, default=None)))
+        stages.append((word, start, min(known, default=None), held is True))
     return stages
 
 
@@ -274,11 +276,12 @@ def _records(stages: Sequence[Stage]) -> Records:
     recoveries: list[Recovery] = []
     interrupted, before = False, ""
     began: float | None = None
-    for word, start, end in stages:
-        interrupted = word == "Interrupted" or (interrupted and word not in _HOLDS - {"Restarting"})
+    for word, start, end, held in stages:
+        interrupted = word == "Interrupted" or (interrupted and word not in _LOADED)
         if word in PROGRESS:
-            phase = "queued" if interrupted and word in _STARTS else PROGRESS[word][1]
-            intervals.append(Interval(phase, start, end))
+            status, phase = PROGRESS[word]
+            waits = interrupted and status is Status.STARTING
+            intervals.append(Interval("queued" if waits else phase, start, end, holds=held))
         if word in CAUSES:
             if before not in CAUSES or (word == "Interrupted" and word != before):
                 faults.append(JobFault(start, CAUSES[word], word))
@@ -291,29 +294,23 @@ def _records(stages: Sequence[Stage]) -> Records:
 
 
 def job_life(row: TrainingJob, shown_tags: Collection[str]) -> Life | None:
-    """Return the life of a job by its row, for backfill; None without a name.
-
-    What a job was in a stage is the same row with the words of that stage.
-    """
+    """Return the life of a job by its row, for backfill; None without a name."""
     if not row.training_job_name:
         return None
     stages = stages_of(row)
     now, spells = job_of(row, stages), []
-    for number, (word, start, end) in enumerate(stages, start=1):
+    for word, start, end, held in stages:
         if word == "Completed" or word in STOPPED:
             break
-        primary = word if word in JOB_STATUS else IN_PROGRESS
-        then = job_of(replace(row, training_job_status=primary, secondary_status=word), stages[:number])
+        status = PROGRESS[word][0] if word in PROGRESS else JOB_STATUS.get(word, Status.UNKNOWN)
         until = min([moment for moment in (end, now.finished) if moment is not None], default=None)
         if until is None or until > start:
-            spells.append(Spell(start, until, then.status, then.platform_status, then.holds_resources))
+            spells.append(Spell(start, until, status, word, None if status is Status.UNKNOWN else held))
     if now.finished is not None:
         holds = now.holds_resources if row.warm_pool_status is None else None  # no field says until when a pool held
         spells.append(Spell(now.finished, None, now.status, now.platform_status, holds))
     running = replace(row, training_job_status=IN_PROGRESS, secondary_status="Training")
-    life = life_of(job_of(running, stages), now, spells, shown_tags)
-    phases = elapsed(_records(stages).intervals or ()).over
-    return life if now.finished is None else replace(life, phases=phases)
+    return life_of(job_of(running, stages), now, spells, _records(stages).intervals or (), shown_tags)
 
 
 # Calls and collectors.

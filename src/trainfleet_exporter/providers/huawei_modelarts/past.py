@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.config import JobsScope
 from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
-from trainfleet_exporter.fleet.past import PastSource, end_of_life, lasting, parts_of, source_tracks
+from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
 from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status
 from trainfleet_exporter.process.logs import fields
@@ -36,7 +36,7 @@ from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastC
 from trainfleet_exporter.providers.huawei_modelarts import usage
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus
+from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, records
 from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     DEFAULT_WORKSPACE,
     LIVE,
@@ -275,7 +275,7 @@ def tracks(found: Iterable[Values], source: PastSource, *, names_source: bool) -
             path = values.measure.of(level).path
             yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=source.name)
     for job_id, dates in moments.items() if names_source else ():
-        yield from source_tracks(job_id, source.name, dates, are_dated=False)
+        yield from source_tracks(job_id, source.name, dates)
 
 
 def dated(
@@ -305,28 +305,17 @@ def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
     now, then = job_of(row), job_of(replace(row, status=replace(state, phase="Running")))
     if now is None or then is None:
         return None
-    job = lasting(then, shown_tags)
-    end = _end(state, now)
-    gone = now.status in FINISHED
-    until = end_of_life(now, end) if gone else None
-    runs = list(_runs(state, now.started, end if gone else None))
+    end, gone = _end(state, now), now.status in FINISHED
     # If the end of a run is unknown, so is whether it lasted for any time.
-    found = [
-        Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs if stop is not None or not gone
-    ]
+    runs = [run for run in _runs(state, now.started, end if gone else None) if run[1] is not None or not gone]
+    found = [Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs]
     if gone and end is not None:
         found.append(Spell(end, None, now.status, now.platform_status, now.holds_resources))
-    names = tasks(row).names
-    return Life(
-        job=job,
-        until=until,
-        ended=end if gone else None,
-        ceased=until,
-        spells=tuple(spell for spell in found if spell.end is None or spell.end > spell.start),
-        tasks=names,
-        pods=len(names) or int(job.nodes or 1),
-        cards=int(sum(item.count for item in job.accelerators)),
-    )
+    spells = [spell for spell in found if spell.end is None or spell.end > spell.start]
+    history, names = records(state, now.created), tasks(row).names
+    spent = [*(history.intervals or ()), *history.recovery_intervals]
+    life = life_of(then, replace(now, finished=end if gone else None), spells, spent, shown_tags)
+    return replace(life, tasks=names, pods=len(names) or life.pods)
 
 
 def _end(state: JobStatus, job: Job) -> float | None:

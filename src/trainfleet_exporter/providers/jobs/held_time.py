@@ -29,18 +29,12 @@ class HeldTimes:
         reading."""
 
     def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
-        """Count what a job's phases have grown."""
+        """Count what a job's phases have grown. The time in which it held nothing must be in the phase `queued`."""
         if not job.accelerators:
             return
-        waited = held = running = 0.0
-        for found in phases:
-            if found.phase == "running":
-                running = found.seconds
-            elif found.phase == "queued":
-                waited = found.seconds
-            else:
-                held += found.seconds
-        held += running
+        spent = {found.phase: found.seconds for found in phases}
+        waited, running = spent.get("queued", 0.0), spent.get("running", 0.0)
+        held = math.fsum(spent.values()) - waited
         seen, now_seen = self._seen.get(job.job_id), (waited + held, held, running)
         self._seen[job.job_id] = now_seen
         if seen is None or seen == now_seen:

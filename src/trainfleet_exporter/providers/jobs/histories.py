@@ -42,6 +42,7 @@ from trainfleet_exporter.providers.jobs.history import (
     elapsed,
     first_start,
     held,
+    while_held,
 )
 from trainfleet_exporter.providers.judging import ServerClock
 
@@ -96,6 +97,8 @@ class _Known:
     """Of the latest answer that has any: the record of a job that ended in the queue may have none any more. Those of
     recoveries are not among them."""
     elapsed: Elapsed = field(default_factory=lambda: Elapsed(()))
+    held: Elapsed = field(default_factory=lambda: Elapsed(()))
+    """As `elapsed`, with all time in the phase `queued` in which it held nothing."""
     start: Start | None = None
     seen_until: float | None = None
     """When the job was last seen in the phase that lasts."""
@@ -156,7 +159,9 @@ class JobHistories:
             return
         known.is_new = False
         answers, intervals = known.answers, known.intervals or ()
-        known.elapsed, known.start = elapsed([*intervals, *_recovering(answers)]), first_start(intervals)
+        spent = [*intervals, *_recovering(answers)]
+        known.elapsed, known.start = elapsed(spent), first_start(intervals)
+        known.held = known.elapsed if all(found.holds for found in spent) else elapsed(while_held(spent))
         self._count_faults(job, known, answers)
         if known.start is not None and known.start.at > since:
             self._observe(job, known, known.start)
@@ -171,7 +176,7 @@ class JobHistories:
             known.seen_until = now
         phases = known.elapsed.until(known.seen_until)
         if phases:
-            self._held.add(job, phases, now)
+            self._held.add(job, known.held.until(known.seen_until), now)
             yield JobTime(job.job_id, phases)
         yield from known.constant
 
@@ -179,10 +184,10 @@ class JobHistories:
         """Return the whole life of a job that has ended. A poll found the end at the Unix time `seen`."""
         known = self._known.get(job.job_id, _Known())
         answers = known.answers
-        phases = held_for = faults = recoveries = None
+        phases = held_for = lost = faults = recoveries = None
         if known.intervals is not None:
             phases = known.elapsed.until(known.seen_until)
-            held_for = held([*known.intervals, *_recovering(answers)], job.finished or known.seen_until)
+            held_for, lost = held([*known.intervals, *_recovering(answers)], job.finished or known.seen_until)
         elif job.started is not None and job.finished is not None:
             held_for = max(0.0, job.finished - job.started)
         if known.counts_faults:
@@ -197,6 +202,7 @@ class JobHistories:
             seen=seen,
             phases=phases,
             held=held_for,
+            lost=lost,
             faults=None if faults is None else _fault_counts(faults.values()),
             recoveries=None if recoveries is None else len(recoveries),
             recovery_seconds=None if recoveries is None else _recovery_seconds(recoveries.values()),

@@ -6,11 +6,13 @@ now: the API reports it as in progress.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trainfleet_exporter.model import Cause, Phase, PhaseTime
 from trainfleet_exporter.transport.json_fields import unusable
@@ -30,6 +32,8 @@ class Interval(Struct, frozen=True, gc=False):
     phase: Phase
     start: float
     end: float | None
+    holds: bool = True
+    """Whether the job held its accelerators. While it is queued, it never does."""
 
 
 class JobFault(Struct, frozen=True, gc=False):
@@ -130,13 +134,23 @@ def first_start(intervals: Sequence[Interval]) -> Start | None:
     return Start(at, seconds.get("queued", 0.0 if before else None), sum(prepared) if prepared else None)
 
 
-def held(intervals: Sequence[Interval], finished: float | None) -> float:
-    """Seconds for which a job that ended at `finished` held its accelerators: all phases but queued, and the time from
-    the last of them to the end, in which it stopped or its accelerators stayed reserved."""
-    seconds = sum(found.seconds for found in elapsed(intervals).until(finished) if found.phase != "queued")
-    last = max((finished or 0.0) if found.end is None else found.end for found in intervals) if intervals else 0.0
-    has_held = any(found.phase != "queued" for found in intervals)
-    return seconds + (max(0.0, finished - last) if has_held and finished is not None else 0.0)
+def while_held(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the intervals with the phase `queued` for each in which the job held nothing."""
+    return [found if found.holds else replace(found, phase="queued") for found in intervals]
+
+
+def held(intervals: Sequence[Interval], finished: float | None) -> tuple[float, float]:
+    """Return the seconds for which a job that ended at `finished` held its accelerators, and those of them lost.
+
+    A job loses the time of all phases but running. Between the last phase and its end, it stops or its accelerators
+    stay reserved; unless it waited last.
+    """
+    known = while_held(intervals)
+    seconds = {found.phase: found.seconds for found in elapsed(known).until(finished) if found.phase != "queued"}
+    total, trained = sum(seconds.values()), seconds.get("running", 0.0)
+    last, phase = max([(found.end or math.inf, found.phase) for found in known], default=(math.inf, ""))
+    rest = finished - last if finished is not None and phase != "queued" else 0.0
+    return total + max(0.0, rest), total - trained
 
 
 def readable(items: Sequence[T | None] | None) -> list[T]:
