@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import httpx
+import yaml
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import trainfleet_exporter
@@ -41,9 +42,6 @@ from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Fault, Listener, Simulator
-from trainfleet_simulator.modelarts import catalog as modelarts
-from trainfleet_simulator.sagemaker import catalog as sagemaker
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _SEED = 7
 _START = START + 0.25
@@ -60,7 +58,7 @@ _BUILD_SECONDS = 0.03
 _FORMATS = {"text": "text/plain", "openmetrics": "application/openmetrics-text;version=1.0.0"}
 """What a scraper accepts, by the name of the format."""
 
-_GLOBAL = """\
+_CONFIG = """\
 global:
   poll_interval: 30s
   poll_timeout: 25s
@@ -68,72 +66,55 @@ global:
   finished_job_retention: 590s
   metrics: {job_labels: [team, project, cost-center]}
 providers:
-"""
-# The limits are so high that no call waits for another. The order of waiting calls would depend on their arrival.
-_PROVIDER = """\
-  - name: {name}
-    {platform}
-    endpoints: {{{endpoints}}}
-    limits: {{requests_per_second: 1000, concurrency: 200}}
+  - name: pai
     collectors:
-{collectors}"""
-_PLATFORMS = {
-    "pai": f"""\
-platform: alibaba_pai
-    region: cn-hangzhou
-    credentials: {{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}""",
-    "modelarts": f"""\
-platform: huawei_modelarts
-    region: {modelarts.REGION}
-    project_id: {modelarts.PROJECT_ID}
-    credentials: {{access_key: {modelarts.ACCESS_KEY}, secret_key: {modelarts.SECRET_KEY}}}""",
-    "sagemaker": f"""\
-platform: aws_sagemaker
-    region: {sagemaker.REGION}
-    credentials: {{access_key_id: {sagemaker.ACCESS_KEY_ID}, secret_access_key: {sagemaker.SECRET_ACCESS_KEY}}}""",
-}
-_COLLECTORS = {
-    "pai": """\
       job_counts: {interval: 60s}
       pods: {interval: 60s}
       usage: {interval: 60s, source: auto}
       nodes: {enabled: true, interval: 60s}
-""",
-    "pai-job-metrics": """\
+  - name: pai-job-metrics
+    collectors:
       job_counts: {enabled: false}
       pods: {interval: 60s}
       usage: {interval: 60s, source: job_metrics}
       pools: {enabled: false}
       pool_workloads: {enabled: false}
     workspaces: ["12345"]
-""",
-    "modelarts": """\
+  - name: modelarts
+    collectors:
       job_counts: {interval: 60s}
       usage: {interval: 60s, source: auto}
       jobs_v1: {enabled: true, interval: 60s}
       nodes: {enabled: true, interval: 60s}
-""",
-    "modelarts-task-metrics": """\
+  - name: modelarts-task-metrics
+    collectors:
       job_counts: {enabled: false}
       usage: {interval: 60s, source: task_metrics}
       pools: {enabled: false}
       pool_workloads: {enabled: false}
       pool_usage: {enabled: false}
-""",
-    "sagemaker": """\
+  - name: sagemaker
+    collectors:
       job_counts: {interval: 60s}
       usage: {interval: 60s}
       nodes: {enabled: true, interval: 60s}
-""",
-}
-"""By provider, whose name begins with its cloud."""
+"""
+"""The rest is that of the simulator. The name of a provider begins with its cloud."""
+_LIMITS = {"requests_per_second": 1000, "concurrency": 200}
+"""So high that no call waits for another. The order of waiting calls would depend on their arrival."""
+
+
+def _cloud(provider: str) -> str:
+    return provider.partition("-")[0]
+
+
 _CLOUDS = {
     "pai": ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
     "modelarts": ("modelarts", "iam", "aom"),
     "sagemaker": ("sagemaker", "cloudwatch"),
 }
 """The APIs of each cloud."""
-_APIS = {name: _CLOUDS[name.partition("-")[0]] for name in _COLLECTORS}
+_APIS = {each["name"]: _CLOUDS[_cloud(each["name"])] for each in yaml.safe_load(_CONFIG)["providers"]}
 _ALL_APIS = tuple(api for apis in _CLOUDS.values() for api in apis)
 _CORRUPTIONS = ("numbers as text", "texts as numbers", "nulls", "absent fields", "rows without ids")
 _FAULTS = (
@@ -333,7 +314,7 @@ async def drive(folder: Path, seconds: float) -> None:
         for provider, apis in _APIS.items()
         for api in apis
     }
-    async with _daemon(gates) as client, asyncio.TaskGroup() as tasks:
+    async with _daemon(simulator, gates) as client, asyncio.TaskGroup() as tasks:
         origin = loop.time()
         faults = [tasks.create_task(_make(fault, simulator, gates, origin)) for fault in timetable(seconds)]
         for number in range(int(seconds // _EVERY)):
@@ -382,31 +363,35 @@ async def _scrape(client: httpx.AsyncClient, stem: Path) -> None:
 
 
 @asynccontextmanager
-async def _daemon(gates: _Gates) -> AsyncIterator[httpx.AsyncClient]:
+async def _daemon(simulator: Simulator, gates: _Gates) -> AsyncIterator[httpx.AsyncClient]:
     """Run the exporter; give a client of its server."""
     async with AsyncExitStack() as stack:
         listeners = {place: Listener(gate) for place, gate in gates.items()}
         for listener in listeners.values():
             stack.push_async_callback(listener.aclose)
         with mock.patch("random.SystemRandom", return_value=_Middle(_SEED)):
-            daemon = Daemon(_config(listeners), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+            daemon = Daemon(
+                _config(simulator, listeners), installed_platforms(), WebSettings(addresses=("127.0.0.1:0",))
+            )
         stack.push_async_callback(daemon.stop)
         await daemon.start()
         url = f"http://{daemon.server.addresses[0]}"
         yield await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False, timeout=60))
 
 
-def _config(listeners: Mapping[tuple[str, str], Listener]) -> Config:
-    blocks = [
-        _PROVIDER.format(
-            name=name,
-            platform=_PLATFORMS[name.partition("-")[0]],
-            endpoints=", ".join(f"{api}: {listeners[name, api].url}" for api in _APIS[name]),
-            collectors=collectors,
-        )
-        for name, collectors in _COLLECTORS.items()
+def _config(simulator: Simulator, listeners: Mapping[tuple[str, str], Listener]) -> Config:
+    config = yaml.safe_load(_CONFIG)
+    simulated = dict(zip(_CLOUDS, yaml.safe_load(simulator.config_yaml(""))["providers"], strict=True))
+    config["providers"] = [
+        {
+            **simulated[_cloud(each["name"])],
+            "endpoints": {api: listeners[each["name"], api].url for api in _APIS[each["name"]]},
+            "limits": _LIMITS,
+            **each,
+        }
+        for each in config["providers"]
     ]
-    return load(_GLOBAL + "".join(blocks))
+    return load(yaml.safe_dump(config, sort_keys=False))
 
 
 def check_pages(folder: Path) -> Iterator[str]:
