@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, job
 from tests.providers.alibaba_pai.worlds import rich_cloud
@@ -26,49 +25,6 @@ def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
         check_golden_samples(GOLDEN / "whole_poll.txt", await fleet.lines(""))
 
     run(rich_cloud(), steps, config)
-
-
-def test_pages_smaller_than_requested_are_read_to_the_end(run: Run) -> None:
-    cloud = Cloud()
-    cloud.page_cap = 40
-    cloud.jobs = [job(f"j{number}") for number in range(130)]
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.value(RUNNING) == 130
-
-    run(cloud, steps)
-
-
-def test_one_workspace_fails_and_the_other_stays_fresh(run: Run) -> None:
-    cloud = Cloud()
-    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
-    cloud.jobs = [job("a"), job("b", WorkspaceId="2")]
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(30)
-        refusal = httpx.Response(403, json={"Code": "NoPermission", "Message": "not yours any more"})
-        cloud.answer = lambda name, query: refusal if query.get("WorkspaceId") == "2" else None
-        cloud.jobs.append(job("c"))
-        await asyncio.sleep(60)
-        shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
-        assert shown == {"a", "b", "c"}  # b by its last good answer
-        assert fleet.own("collector_success", collector="jobs") == 0
-        assert fleet.own("collector_parts_failed", collector="jobs") == 1
-        assert fleet.own("api_requests_total", api="dlc", operation="ListJobs", outcome="auth") == 1
-        await asyncio.sleep(200)
-        shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
-        assert shown == {"a", "c"}
-        assert await fleet.lines('jobs{provider="p",workspace_id="2",status="running"') == []
-        assert [line for line in fleet.log if "not yours any more" in line] != []
-        cloud.answer = lambda *_: None
-        await asyncio.sleep(60)
-        shown = {line.split('job_id="')[1][0] for line in await fleet.lines("job_info")}
-        assert shown == {"a", "b", "c"}
-        assert fleet.own("collector_success", collector="jobs") == 1
-
-    run(cloud, steps)
 
 
 def test_configured_workspaces_are_polled_without_a_list(run: Run) -> None:
@@ -119,46 +75,6 @@ def test_unlisted_configured_workspace_fails_by_name(run: Run) -> None:
         del cloud.workspaces[1]
         await fleet.exporter.poll_once()
         assert logged() == 2
-
-    run(cloud, steps, config)
-
-
-def test_what_is_built_on_a_workspace_goes_with_it(run: Run) -> None:
-    cloud = rich_cloud()
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(30)
-        assert await fleet.lines("pod_info")
-        assert await fleet.lines("job_usage_info")
-        cloud.answer = lambda name, _: (
-            httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListJobs" else None
-        )
-        await asyncio.sleep(400)
-        assert await fleet.lines("job_info", "pod_", "job_pods", "job_usage") == []
-        before = len(cloud.called("GetJob"))
-        await asyncio.sleep(3600)
-        assert len(cloud.called("GetJob")) == before
-
-    run(cloud, steps)
-
-
-@pytest.mark.long
-def test_more_workspaces_than_fit_into_a_poll_take_turns(run: Run) -> None:
-    cloud = Cloud()
-    cloud.workspaces = [{"WorkspaceId": str(n), "WorkspaceName": "w", "Status": "ENABLED"} for n in range(30)]
-    config = CONFIG.replace("requests_per_second: 1000, concurrency: 8", "requests_per_second: 5, concurrency: 4")
-
-    async def steps(fleet: Fleet) -> None:
-        fleet.schedule.start()
-        await asyncio.sleep(60)
-        first = fleet.runner("jobs").state.parts
-        assert first >= 10  # 330 calls do not fit into 50 s at 5 a second; those that were begun are ended
-        await asyncio.sleep(120)
-        assert fleet.runner("jobs").state.parts == 30
-        assert fleet.runner("jobs").state.success is False  # and it is logged that not all fit
-        await asyncio.sleep(600)
-        assert fleet.runner("jobs").state.parts == 30
 
     run(cloud, steps, config)
 

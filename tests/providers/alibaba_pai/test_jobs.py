@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-import httpx
 import pytest
 
 from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, at, job
@@ -120,38 +119,6 @@ def test_finished_jobs_are_counted_within_the_window(run: Run) -> None:
         assert await fleet.lines("job_info") == []  # all ended before the retention of an hour
 
     run(cloud, steps)
-
-
-def test_a_row_of_another_workspace_is_not_shown_twice(run: Run) -> None:
-    cloud = Cloud()
-    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
-    cloud.jobs = [job("a", WorkspaceId=None)]  # the platform forgets to filter, and to say whose it is
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert await fleet.exporter.poll_once()
-        assert len(await fleet.lines("job_info")) == 1
-        assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 2
-
-    run(cloud, steps)
-
-
-def test_row_of_two_concurrent_sweeps_is_shown_once(run: Run) -> None:
-    cloud = Cloud()
-    cloud.workspaces.append({"WorkspaceId": "2", "WorkspaceName": "two", "Status": "ENABLED"})
-    cloud.jobs = [job("a", WorkspaceId=None)]
-
-    async def slow(request: httpx.Request) -> httpx.Response:
-        await asyncio.sleep(0.1)  # so that the two workspaces' calls go on in step
-        return cloud(request)
-
-    async def steps(fleet: Fleet) -> None:
-        for polls in (1, 2):
-            assert await fleet.exporter.poll_once()
-            assert len(await fleet.lines("job_info")) == 1
-            assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == polls
-
-    run(slow, steps)
 
 
 FILTERS = """    jobs:

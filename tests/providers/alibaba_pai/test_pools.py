@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Row, Run, job
@@ -164,44 +163,6 @@ def test_unknown_workload_type_is_counted_in_its_queue(run: Run) -> None:
         assert len(await fleet.lines("pool_workloads")) == len(labels)
         for text, value in labels.items():
             assert await fleet.value(f'pool_workloads{{pool_id="q1",{text}}}') == value
-
-    run(cloud, steps)
-
-
-def test_failing_quota_keeps_its_answer_and_deleted_one_does_not(run: Run) -> None:
-    cloud = _world()
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        cloud.answer = lambda name, query: (
-            httpx.Response(500, json={}) if name == "ListQuotaWorkloads" and "/q1/" in query["path"] else None
-        )
-        await fleet.runner("pool_workloads").tick()
-        assert len(await fleet.lines('pool_workloads{provider="p",pool_id="q1"')) == 4
-        assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1
-        cloud.answer = lambda *_: None
-        del cloud.quotas[1]
-        for collector in ("pools", "pool_workloads", "nodes"):
-            await fleet.runner(collector).tick()
-        assert (
-            await fleet.lines('pool_workloads{provider="p",pool_id="q2"', 'node_info{provider="p",pool_id="q2"') == []
-        )
-        assert await fleet.value('job_queue_position{job_id="b"}') is None
-
-    run(cloud, steps)
-
-
-def test_missing_list_of_quotas_is_a_failed_poll(run: Run) -> None:
-    cloud = _world()
-    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListQuotas" else None
-
-    async def steps(fleet: Fleet) -> None:
-        assert not await fleet.exporter.poll_once()
-        for collector in ("pool_workloads", "nodes"):
-            assert fleet.own("collector_errors_total", collector=collector, reason="not_ready") == 1
-        assert cloud.called("ListQuotaWorkloads") == []
-        cloud.answer = lambda *_: None
-        assert await fleet.exporter.poll_once()
 
     run(cloud, steps)
 

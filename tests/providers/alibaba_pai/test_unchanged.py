@@ -14,21 +14,6 @@ MONITORED = CONFIG.replace(
 )
 
 
-def test_durations_go_on_and_changes_show(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a", Duration=100), job("b", Duration=200), job("c", "Queuing")]
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        cloud.jobs = [job("a", Duration=160), job("b", Duration=260, RestartTimes="1"), job("c", "Running", Duration=3)]
-        await fleet.exporter.poll_once()
-        durations = [await fleet.value(f'job_duration_seconds{{job_id="{job_id}"}}') for job_id in "abc"]
-        assert durations == [160, 260, 3]
-        assert await fleet.value('job_restarts_total{job_id="b"}') == 1
-
-    run(cloud, steps)
-
-
 def test_a_quota_that_changed_changes_its_jobs(run: Run) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", RequestGPU="8"), job("b", ResourceId="", JobSpecs=MACHINE), job("c", ResourceId="other")]
@@ -94,27 +79,6 @@ def test_pods_that_cannot_be_used_are_counted_at_every_poll(run: Run) -> None:
                 await fleet.exporter.poll_once()
                 assert fleet.own("dropped_readings_total", collector="pods", reason="malformed") == polls
         assert len(await fleet.lines("pod_info")) == 3
-
-    run(cloud, steps)
-
-
-def test_pods_go_with_their_job_and_come_back_with_it(run: Run) -> None:
-    cloud = Cloud()
-    jobs = cloud.jobs = [job("a"), job("b")]
-    pods = {"Pods": [{"PodId": "p", "Type": "Worker", "Status": "Running"}]}
-    cloud.details = {"a": jobs[0] | pods, "b": jobs[1] | pods}
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        assert len(await fleet.lines("pod_info")) == 2
-        cloud.jobs = jobs[:1]
-        of_b = cloud.details.pop("b")
-        await fleet.exporter.poll_once()
-        assert len(await fleet.lines("pod_info")) == 1
-        cloud.jobs, cloud.details["b"] = jobs, of_b
-        for _ in range(2):  # the cycle over pods may have begun before the job was listed again
-            await fleet.exporter.poll_once()
-        assert len(await fleet.lines("pod_info")) == 2
 
     run(cloud, steps)
 

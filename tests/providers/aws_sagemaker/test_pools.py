@@ -154,41 +154,6 @@ def test_a_group_finds_its_plan_by_arn(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_what_is_listed_twice_is_shown_once(run: Run) -> None:
-    cloud = _cloud()
-    cloud.plans *= 2
-    groups, nodes = cloud.clusters["hyper"]
-    cloud.clusters = {"hyper": (groups * 2, nodes * 2)}
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.runner("pools").tick()
-        assert len(await fleet.lines("pool_info")) == 3
-        assert await fleet.value('pool_nodes{pool_id="hyper/workers",status="available"}') == 2
-        assert fleet.own("dropped_readings_total", collector="pools", reason="duplicate") == 3
-
-    run(cloud, steps, CONFIG)
-
-
-def test_a_deleted_cluster_is_gone(run: Run) -> None:
-    cloud = _cloud()
-
-    def vanished(operation: str, asked: Row) -> httpx.Response | None:
-        return failed("ResourceNotFound") if operation == "DescribeCluster" else None
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.runner("pools").tick()
-        cloud.answer = vanished
-        await fleet.runner("pools").tick()
-        assert fleet.own("collector_success", collector="pools") == 1
-        assert await fleet.lines('pool_info{provider="p",pool_id="hyper') == []
-        cloud.answer = lambda operation, asked: None
-        cloud.clusters.clear()
-        await fleet.runner("pools").tick()
-        assert len(await fleet.lines("pool_info")) == 1
-
-    run(cloud, steps)
-
-
 def test_only_the_configured_clusters_are_read(run: Run) -> None:
     cloud = _cloud()
     cloud.clusters["other"] = ([_group("x")], [])

@@ -429,37 +429,6 @@ def test_new_quota_of_an_old_name_has_no_older_usage(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_quotas_that_cannot_be_listed_fail_their_metrics_only(run: Run) -> None:
-    cloud = monitored_world()
-    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListQuotas" else None
-
-    async def steps(fleet: Fleet) -> None:
-        assert not await fleet.exporter.poll_once()
-        assert len(await fleet.lines("job_cpu_utilization_ratio")) == 2
-        assert await fleet.lines("pool_cpu_utilization_ratio") == []
-        assert fleet.own("collector_parts_failed", collector="usage") == 1
-        assert fleet.own("collector_errors_total", collector="usage", reason="not_ready") == 1
-        cloud.answer = lambda *_: None
-        assert await fleet.exporter.poll_once()
-        assert fleet.own("collector_parts_failed", collector="usage") == 0
-        assert len(await fleet.lines("pool_cpu_utilization_ratio")) == 1
-
-    run(cloud, steps)
-
-
-def test_jobs_that_cannot_be_listed_fail_theirs_and_pools_go_on(run: Run) -> None:
-    cloud = monitored_world()
-    cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if name == "ListJobs" else None
-
-    async def steps(fleet: Fleet) -> None:
-        assert not await fleet.exporter.poll_once()
-        assert await fleet.lines("job_cpu_utilization_ratio", "job_usage") == []
-        assert len(await fleet.lines("pool_cpu_utilization_ratio")) == 1
-        assert fleet.own("collector_errors_total", collector="usage", reason="not_ready") == 1
-
-    run(cloud, steps)
-
-
 def test_each_job_has_one_source_in_a_mixed_world(run: Run) -> None:
     cloud = Cloud()
     kinds: list[dict[str, Any]] = [
@@ -493,25 +462,6 @@ def test_each_job_has_one_source_in_a_mixed_world(run: Run) -> None:
         assert {query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics")} == post_paid
 
     run(cloud, steps, usage(source="auto"))
-
-
-def test_usage_goes_with_its_job(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a"), job("b")]
-    cloud.catalogue = [CPU]
-    cloud.points["JOB_CPU_UTIL"] = [point("a", 50), point("b", 50)]
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        cloud.jobs[0] |= {"Status": "Succeeded", "GmtFinishTime": at(0)}
-        for collector in ("jobs", "usage"):
-            await fleet.runner(collector).tick()
-        (line,) = await fleet.lines("job_cpu_utilization_ratio")
-        assert 'job_id="b"' in line
-        assert len(await fleet.lines("job_usage_info", "job_usage_timestamp")) == 2
-        assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
-
-    run(cloud, steps)
 
 
 def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:

@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job, point
+from tests.providers.alibaba_pai.cloud import Cloud, Run, at, job, point
 from tests.providers.alibaba_pai.worlds import CPU, DAY, MONITORED, asked, monitored_world, refresh, usage
 from tests.support.clock import START
 from tests.support.fleet import Fleet
@@ -68,21 +68,6 @@ def test_the_catalogue_is_read_once_a_day(run: Run) -> None:
         await asyncio.sleep(120)
         await fleet.runner("usage").tick()
         assert len(cloud.called("DescribeMetricMetaList")) == 4
-
-    run(cloud, steps)
-
-
-def test_a_token_that_leads_in_a_circle_ends_the_metric(run: Run) -> None:
-    cloud = Cloud()
-    cloud.jobs = [job("a")]
-    cloud.catalogue = [CPU]
-    page = {"Code": "200", "Success": True, "NextToken": "again", "Datapoints": json.dumps([point("a", 50)])}
-    cloud.answer = lambda name, _: httpx.Response(200, json=page) if name == "DescribeMetricLast" else None
-
-    async def steps(fleet: Fleet) -> None:
-        await fleet.exporter.poll_once()
-        assert asked(cloud) == {"JOB_CPU_UTIL": 2}
-        assert fleet.own("collector_errors_total", collector="usage", reason="bad_answer") == 1
 
     run(cloud, steps)
 
@@ -236,17 +221,3 @@ def test_polls_by_job_stop_at_max_jobs_newest_first(run: Run) -> None:
         assert len([line for line in fleet.log if "jobs_left_out=3" in line]) == 1
 
     run(cloud, steps, usage(source="job_metrics", max_jobs="2"))
-
-
-def test_unused_cloudmonitor_is_neither_called_nor_logged(run: Run) -> None:
-    async def without(fleet: Fleet) -> None:
-        (provider,) = fleet.exporter.providers
-        assert set(provider.endpoints) == {"dlc", "paistudio", "aiworkspace"}
-
-    async def used(fleet: Fleet) -> None:
-        (provider,) = fleet.exporter.providers
-        assert provider.endpoints["cloudmonitor"] == "https://metrics.cn-hangzhou.aliyuncs.com"
-
-    run(Cloud(), without, CONFIG)
-    run(Cloud(), without, usage(enabled="false"))
-    run(Cloud(), used, usage(source="auto"))

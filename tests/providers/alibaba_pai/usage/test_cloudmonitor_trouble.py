@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import time
 from collections import Counter
@@ -15,7 +14,6 @@ import pytest
 from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, Run, at, job, metric, point
 from tests.support.clock import START
 from tests.support.fleet import Fleet
-from trainfleet_exporter.fleet.usage import Subjects
 
 DAY = 86400.0
 CYCLE = 120.0
@@ -178,12 +176,6 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
         assert all('job_id="b"' in line for line in left)  # its last good answer is kept for three polls
 
     run(cloud, steps)
-
-
-def _subjects() -> int:
-    """How many jobs, pods and cards of the test are known anywhere."""
-    known = [found.known for found in gc.get_objects() if isinstance(found, Subjects)]
-    return sum(key[0] == "a" for levels in known for keys in levels.values() for key in keys)
 
 
 @pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])

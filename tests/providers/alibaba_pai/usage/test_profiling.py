@@ -214,14 +214,3 @@ def test_a_pool_has_what_the_config_names(run: Run) -> None:
         assert await fleet.value('pool_sm_utilization_ratio{pool_id="quota1",accelerator="gpu"}') == 0.42
 
     run(cloud, steps, usage(profiling="[sm]", metrics="{pool_sm_utilization_ratio: {name: QUOTA_GPU_SM_UTIL}}"))
-
-
-def test_denied_families_cost_no_call(run: Run) -> None:
-    cloud = profiled_world()
-    deny = "global: {metrics: {deny: ['trainfleet_*_sm_utilization_ratio']}}\n"
-
-    async def steps(fleet: Fleet) -> None:
-        assert await fleet.exporter.poll_once()
-        assert asked(cloud) == Counter(["CARD_GPU_DRAM_ACTIVE_UTIL"])
-
-    run(cloud, steps, deny + usage(profiling="[sm, dram]"))
