@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfleet_exporter.families.usage import Quantity
-from trainfleet_exporter.providers.usage.quantities import UNITS, convert, convert_each, mean, total
+from trainfleet_exporter.providers.usage.quantities import UNITS, convert, convert_each
 
 
 @given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())
@@ -33,22 +33,8 @@ def test_health_that_cannot_be_true_has_no_value(
     assert [convert(value, factor, quantity) for value in (math.nan, math.inf, -math.inf)] == [None] * 3
 
 
-@given(st.floats(min_value=0, max_value=100))
-def test_percent_is_a_hundredth(percent: float) -> None:
-    assert convert(percent, UNITS["ratio"]["%"], "ratio") == pytest.approx(percent / 100, abs=1e-11)
-
-
 @given(st.lists(st.floats() | st.floats(0, 110)), st.sampled_from(sorted(UNITS)), st.data())
 def test_many_values_are_converted_as_each_is(raws: list[float], quantity: Quantity, data: st.DataObject) -> None:
     factor = UNITS[quantity][data.draw(st.sampled_from(sorted(UNITS[quantity])))]
     each = [convert(raw, factor, quantity) for raw in raws]
     assert convert_each(raws, factor, quantity) == each
-
-
-def test_a_whole_is_made_of_its_parts() -> None:
-    assert total([0.1, None, 0.2], is_ratio=True) == 0.15
-    assert total([None, None], is_ratio=True) is None
-    assert total([1.0, 2.0], is_ratio=False) == 3.0
-    assert total([1.0, None], is_ratio=False) is None
-    assert total([], is_ratio=False) is None
-    assert mean([]) is None
