@@ -1,4 +1,7 @@
-"""No object of a running exporter shows a secret when it is printed, formatted, listed or pickled."""
+"""No object of a running exporter shows a secret when it is printed, formatted, listed or pickled.
+
+The process knows every secret that it has read, received or used, so that it can redact it anywhere.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.secrets.kinds import KEY_SECRET, KINDS, PLANTED, PROXY_PASSWORD, build, simulated
+from tests.secrets.kinds import KEY_SECRET, KIND_SECRETS, KINDS, PLANTED, PROXY_PASSWORD, Kind, build, simulated
 from tests.secrets.reach import reachable, shown
 from tests.support.clock import run_stepped
 from tests.support.planted import Planted
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
+from trainfleet_exporter.process.redaction import KNOWN, KnownSecrets, redact
 from trainfleet_exporter.providers.huawei_modelarts.api import Token
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
@@ -40,10 +44,29 @@ def _of(simulator: Simulator) -> Planted:
     return every
 
 
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KNOWN, "_configured", {})
+    monkeypatch.setattr(KNOWN, "_used", {})
+
+
+def _used(kind: Kind, simulator: Simulator) -> set[str]:
+    """The secrets that a poll used: those of the config, its environment and its files, and what clouds issued."""
+    files = [text for file, text in kind.files.items() if file.startswith(".") or f'"{file}"' in kind.given]
+    given = json.dumps([kind.given, dict(kind.environ), files], ensure_ascii=False).replace("\\\\", "\\")
+    used = {text for text in KIND_SECRETS if json.dumps(text, ensure_ascii=False)[1:-1] in given}
+    for keys in simulator.sts.issued:
+        used.update(text for text in (keys.access_key_id, keys.access_key_secret, keys.security_token) if text)
+    for theirs in simulator.agency.issued:
+        used.update((theirs.access_key_id, theirs.access_key_secret, theirs.security_token))
+    return used
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_nothing_within_reach_of_an_exporter_shows_a_secret(name: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        simulator = simulated()
+def test_secrets_of_a_poll_show_nowhere_and_are_redacted(name: str, tmp_path: Path) -> None:
+    simulator = simulated()
+
+    async def main() -> list[object]:
         async with simulator.serve() as url:
             exporter = build(tmp_path, KINDS[name], url)
             try:
@@ -54,11 +77,34 @@ def test_nothing_within_reach_of_an_exporter_shows_a_secret(name: str, tmp_path:
             finally:
                 await exporter.aclose()
         secrets = _of(simulator)
-        assert any(isinstance(each, Secret | Keys | Token) for each in found)
         if secrets.hits({"all": "\n".join(texts.values())}):
             raise AssertionError("\n".join(secrets.hits(texts)))
+        return found
 
-    run_stepped(main)
+    assert any(isinstance(each, Secret | Keys | Token) for each in run_stepped(main))
+    used = _used(KINDS[name], simulator)
+    assert used
+    for secret in used:
+        for text in (secret, repr({"key": secret}), json.dumps(secret), f"ValueError: '{secret[:20]}...' is wrong"):
+            assert PLANTED.hits({"text": redact(text)}) == []
+            assert secret[:16] not in redact(text)
+
+
+def test_temporary_keys_do_not_push_out_configured_secrets() -> None:
+    known = KnownSecrets()
+    known.remember("configured-secret", configured=True)
+    base = "key-that-signs-each-renewal"
+    for number in range(2_000):
+        known.remember(base)
+        known.remember(f"temporary-{number:05}")
+    assert known.redact(f"configured-secret {base} temporary-01999") == "<secret> <secret> <secret>"
+
+
+def test_logging_while_secrets_are_looked_up_does_not_hang() -> None:
+    known = KnownSecrets()
+    known.remember("configured-secret")
+    with known._lock:  # as a finalizer finds it that runs in the middle of a call
+        assert known.redact("configured-secret") == "<secret>"
 
 
 def test_the_walk_would_find_a_secret() -> None:
