@@ -8,13 +8,12 @@ Installed with the extra `testing`. The daemon does not import it.
 """
 
 from trainfleet_conformance.budgets import BudgetChecks
-from trainfleet_conformance.contract import ContractChecks
+from trainfleet_conformance.contract import ContractChecks, StatusChecks
 from trainfleet_conformance.faults import FaultChecks
 from trainfleet_conformance.gateway import PretendCloud
 from trainfleet_conformance.hygiene import PlatformChecks, SecretChecks
 from trainfleet_conformance.parts import PartChecks
 from trainfleet_conformance.public_api import PUBLIC
-from trainfleet_conformance.statuses import StatusChecks
 
 __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from trainfleet_conformance.answers import only
 from trainfleet_conformance.case import ProviderCase, complain, on_stage
-from trainfleet_conformance.fault_kinds import whole
-from trainfleet_conformance.faults import SILENCE
+from trainfleet_conformance.faults import SILENCE, whole
 from trainfleet_conformance.gateway import Signatures, Spoil, keep
 from trainfleet_conformance.page import unlike
 from trainfleet_conformance.public_api import private_imports, source_folder

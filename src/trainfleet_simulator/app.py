@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import uuid
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
+from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -15,12 +17,49 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from trainfleet_simulator.exchange import ApiRequest, Cloud
+from trainfleet_simulator.exchange import Answer, ApiRequest, Cloud, Operation
 from trainfleet_simulator.faults import Fault, Faults
 from trainfleet_simulator.injection import Exchange, FaultInjector, Reply
-from trainfleet_simulator.quoting_errors import QuotingErrors
-from trainfleet_simulator.truth import Truth
-from trainfleet_simulator.wire import connection_of
+from trainfleet_simulator.listener import connection_of
+
+_KEPT = 3000
+
+
+class Truth:
+    """Counts all calls, and keeps the last few thousand responses."""
+
+    def __init__(self) -> None:
+        self._answers: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._calls: dict[str, dict[str, Counter[str]]] = {}
+        self._seq = 0
+
+    def note(
+        self, operation: Operation, answer: Answer | None, outcome: str, *, at: float, request_id: str, fault: str
+    ) -> None:
+        """Record one response. `fault` is the name of the applied fault; then `answer` is None."""
+        self._seq += 1
+        self._calls.setdefault(operation.api, {}).setdefault(operation.name, Counter())[outcome] += 1
+        self._answers.append(
+            {
+                "seq": self._seq,
+                "time": at,
+                "api": operation.api,
+                "operation": operation.name,
+                "outcome": outcome,
+                "request_id": request_id,
+                "query": dict(operation.parameters),
+                "total": None if answer is None else answer.total,
+                "rows": [] if answer is None else answer.rows,
+                **({"fault": fault} if fault else {}),
+            }
+        )
+
+    def show(self, now: float, *, since: int = 0, operation: str = "") -> dict[str, Any]:
+        """Return the whole log, with only the responses after `since` and of one operation."""
+        answers = [
+            answer for answer in self._answers if answer["seq"] > since and operation in {"", answer["operation"]}
+        ]
+        return {"now": now, "seq": self._seq, "calls": self._calls, "answers": answers}
 
 
 class CloudApp:
@@ -29,8 +68,7 @@ class CloudApp:
     def __init__(self, clouds: Sequence[Cloud], clock: Callable[[], float]) -> None:
         self.truth = Truth()
         self.faults = Faults(clock)
-        self.quoting = QuotingErrors()
-        self._injector = FaultInjector(self.quoting)
+        self.injector = FaultInjector()
         self._clouds = clouds
         self._clock = clock
         self.asgi = Starlette(
@@ -57,7 +95,7 @@ class CloudApp:
         fault = self.faults.take(facts)
         waited = fault is None or await _wait(request, fault.delay)
         call = Exchange(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
-        reply = self._injector.reply(call, fault) if waited else Reply(Response(), "timeout")
+        reply = self.injector.reply(call, fault) if waited else Reply(Response(), "timeout")
         reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
         answer = None if reply.fault else reply.answer
         self.truth.note(operation, answer, reply.outcome, at=call.now, request_id=call.request_id, fault=reply.fault)

@@ -13,9 +13,14 @@ from urllib.parse import parse_qsl, unquote
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.refusals import Table, refusal
 from trainfleet_simulator.world.fleet import World
 
+Row = tuple[str, tuple[int, str, str] | None]
+"""Names of APIs, operations or `token`, of which one must fit (empty: all); the error, None if there is none."""
+Table = Mapping[str, Sequence[Row]]
+"""The rows of a kind of rejection; the first that fits counts. Messages may have {api}, {name} and {detail}: the date
+or the key of the request."""
+_KEY = re.compile(r"Access=([^,\s]+)")
 ON_REQUEST = "The simulator fails on request."
 _FORM = "application/x-www-form-urlencoded"
 
@@ -150,7 +155,7 @@ class Cloud(ABC):
     world: World
     routes: Sequence[Route]
     refusals: Table
-    """Its errors by the name of the reason."""
+    """Its errors by the kind of rejection."""
     usual_codes: Mapping[int, str | tuple[str, str]]
     """Its usual code by status, perhaps with a message."""
     other_code: str
@@ -244,8 +249,17 @@ class Cloud(ABC):
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
         """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
-        found = refusal(self.refusals, kind, operation.api, operation.name, request.headers)
-        return None if found is None else ApiError(*found)
+        headers = request.headers
+        key = _KEY.search(headers.get("authorization", ""))
+        detail = headers.get("x-amz-date", "") or (key[1] if key else "")
+        facts = {operation.api, operation.name, *(["token"] if "x-auth-token" in headers else [])}
+        for names, error in self.refusals.get(kind.removesuffix("_hint"), ()):
+            if not names or not facts.isdisjoint(names.split()):
+                if error is None:
+                    return None
+                message = error[2].format(api=operation.api, name=operation.name, detail=detail)
+                return ApiError(error[0], error[1], message)
+        return None
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         """Return the headers, besides Retry-After, with the seconds to wait."""

@@ -94,6 +94,29 @@ def outcome_of_kind(kind: str, operation: str) -> str:
     return "" if kind in _STILL_AN_ANSWER else "bad_answer"
 
 
+_NOT_FOUND = ("NotFound", "ResourceNotFound", "EntityNotExist", "ModelArts.2775", "ModelArts.50015001")
+_AUTH = (
+    *("InvalidAccessKeyId", "InvalidTimeStamp", "InvalidSecurityToken", "Signature", "IncompleteSignature", "Forb"),
+    *("NoPermission", "AuthenticationFail", "AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken"),
+    *("InvalidIdentityToken", "MissingAuthenticationToken"),
+)
+"""Beginnings of codes."""
+
+
+def outcome_of(status: int, code: str) -> str:
+    """Return the exporter's word for the outcome of a response."""
+    if status < 400:
+        return "ok"
+    if code.startswith("Throttling") or status == 429:
+        return "throttled"
+    if status >= 500:
+        return "server"
+    if status in {401, 403} or code.startswith(_AUTH):
+        return "auth"
+    is_missing = code.startswith(_NOT_FOUND) or (status == 404 and code.startswith("ModelArts."))
+    return "not_found" if is_missing else "client"
+
+
 class Fault(msgspec.Struct, forbid_unknown_fields=True):
     """A fault, and the calls that it applies to.
 

@@ -1,31 +1,52 @@
-"""Fault injection: replaces a response by another one, or breaks it."""
+"""Fault injection: replaces a response by another one, or breaks it.
+
+Errors that quote the request are like those that services return for a wrong signature: every secret of the request is
+quoted unchanged, percent-encoded, in base64, and cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import base64
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from email.utils import formatdate
+from urllib.parse import quote
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.broken_bodies import break_body
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation
-from trainfleet_simulator.faults import BODY, IDENTITY, PAGING, VALUES, WIRE, Fault, outcome_of_kind
+from trainfleet_simulator.faults import BODY, IDENTITY, PAGING, VALUES, WIRE, Fault, outcome_of, outcome_of_kind
+from trainfleet_simulator.listener import NEED_THE_ANSWER, Breaking
 from trainfleet_simulator.paging import Paging
-from trainfleet_simulator.quoting_errors import QuotingErrors
 from trainfleet_simulator.rows import dumps, read, written
-from trainfleet_simulator.truth import outcome_of
+from trainfleet_simulator.signatures import string_to_sign
 from trainfleet_simulator.values import warp_values
-from trainfleet_simulator.wire import NEED_THE_ANSWER, Breaking
 
 _AHEAD = 960  # seconds
 _HINT = 7  # seconds
 _REFUSALS = frozenset({"throttled", "throttled_hint", "server_error", "denied", "not_found", *IDENTITY})
-_ELSEWHERE = "https://login.elsewhere.example/"
 _BAD_GATEWAY = (
     "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n"
     "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
 )
+_ELSEWHERE = {"location": "https://login.elsewhere.example/"}
+_INSTEAD: Mapping[str, Callable[[], Response]] = {
+    "bad_gateway": lambda: HTMLResponse(_BAD_GATEWAY, 502),
+    "no_content": lambda: Response(status_code=204),
+    "empty": Response,
+    "redirect": lambda: HTMLResponse("<html><body>Found</body></html>\n", 302, _ELSEWHERE),
+}
+"""Responses that are the same for every call."""
+_SIGNATURE = re.compile(r"Signature=(\w+)")
+_KEPT = 400
+_FILLER = "y" * 268
+"""The text before the first quote of a long error, so that a client that shows 300 characters cuts the quote."""
+_DETAILS = "x" * 20_000
+"""More than some clients read of an error."""
 
 
 @dataclass(slots=True)
@@ -57,24 +78,25 @@ class Exchange:
         response = self.cloud.respond(answer, self.request_id)
         return Reply(response, "no_data" if answer.no_data else outcome_of(response.status_code, ""), answer=answer)
 
-    def refused(self, error: ApiError) -> Reply:
+    def refused(self, error: ApiError, fault: str = "") -> Reply:
         """Return a rejection in the cloud's own form."""
         response = self.cloud.refuse(error, self.request, self.operation, self.request_id)
-        return Reply(response, outcome_of(error.status, error.code))
+        return Reply(response, outcome_of(error.status, error.code), fault)
 
 
-@dataclass(slots=True)
 class FaultInjector:
-    """Applies faults to calls."""
+    """Applies faults to calls. `quoted` are the last requests that errors quoted."""
 
-    quoting: QuotingErrors
-    _paging: Paging = field(default_factory=Paging)
+    def __init__(self) -> None:
+        self.quoted: deque[ApiRequest] = deque(maxlen=_KEPT)
+        self._turn = 0
+        self._paging = Paging()
 
     def reply(self, call: Exchange, fault: Fault | None) -> Reply:
         """Return the response of the cloud, or the response that the fault makes of it."""
         if fault is None or not fault.word:
             return call.true()
-        reply = self._instead(call, fault) or self._broken(call, fault, call.true())
+        reply = self._instead(call, fault) or self._broken(call, fault.kind, call.true())
         if reply.fault and fault.kind not in WIRE:
             reply.response.headers.update(dict(fault.headers))
         return reply
@@ -88,30 +110,17 @@ class FaultInjector:
             return _faulty(kind, Breaking(kind), call.operation)
         if kind in _REFUSALS:
             return _refusal(kind, call)
-        match kind:
-            case "bad_gateway":
-                return _faulty(kind, HTMLResponse(_BAD_GATEWAY, 502), call.operation)
-            case "no_content":
-                return _faulty(kind, Response(status_code=204), call.operation)
-            case "empty":
-                return _faulty(kind, Response(), call.operation)
-            case "quoted" | "quoted_at_length":
-                at_length = kind == "quoted_at_length"
-                page = self.quoting.refuse(
-                    call.cloud, call.request, call.operation, call.request_id, at_length=at_length
-                )
-                return _faulty(kind, page, call.operation)
-            case "redirect":
-                found = HTMLResponse("<html><body>Found</body></html>\n", 302, {"location": _ELSEWHERE})
-                return _faulty(kind, found, call.operation)
-            case "endless_pages" if (body := self._paging.rest(call.operation)) is not None:
-                self._paging.warp(kind, call.operation, body)
-                return Reply(Response(dumps(body), media_type="application/json"), "ok", kind)
+        if kind in _INSTEAD:
+            return _faulty(kind, _INSTEAD[kind](), call.operation)
+        if kind in {"quoted", "quoted_at_length"}:
+            return _faulty(kind, self._quote(call, at_length=kind == "quoted_at_length"), call.operation)
+        if kind == "endless_pages" and (body := self._paging.rest(call.operation)) is not None:
+            self._paging.warp(kind, call.operation, body)
+            return Reply(Response(dumps(body), media_type="application/json"), "ok", kind)
         return None
 
-    def _broken(self, call: Exchange, fault: Fault, true: Reply) -> Reply:
+    def _broken(self, call: Exchange, kind: str, true: Reply) -> Reply:
         """Break the true response; return it unchanged if there is nothing to break."""
-        kind = fault.kind
         if kind in WIRE:
             return _faulty(kind, Breaking(kind, true.response), call.operation)
         if true.answer is None:  # a rejection
@@ -129,6 +138,23 @@ class FaultInjector:
             return _faulty(kind, written(body, true.response), call.operation, true.outcome)
         return true
 
+    def _quote(self, call: Exchange, *, at_length: bool) -> Response:
+        """Return a rejection with 400. With `at_length`, it has more than 16 KiB, and status 200 if the API has such
+        rejections."""
+        self.quoted.append(call.request)
+        parts = list(_quotes(call.request))
+        first = self._turn % len(parts)  # clients show the start of a text
+        self._turn += 1
+        text = "; ".join((*parts[first:], *parts[:first]))
+        usual = call.cloud.usual(400)
+        message = f"{_FILLER}: {text}" if at_length else text
+        response = call.refused(ApiError(usual.status, usual.code, message)).response
+        if isinstance(response, PlainTextResponse) or not at_length:
+            return response
+        body = {"Details": _DETAILS, **read(response)}
+        says_so = "Code" in body or body.get("status") == "error" or body.get("is_success") is False
+        return JSONResponse(body, 200 if says_so else response.status_code)
+
 
 def _faulty(kind: str, response: Response, operation: Operation, without: str = "ok") -> Reply:
     return Reply(response, outcome_of_kind(kind, operation.name) or without, kind)
@@ -138,30 +164,41 @@ def _refusal(kind: str, call: Exchange) -> Reply | None:
     error = call.cloud.refusal(kind, call.request, call.operation)
     if error is None:
         return None
-    reply = call.refused(error)
-    reply.fault = kind
-    headers: Mapping[str, str] = {}
+    reply = call.refused(error, kind)
     if kind == "throttled_hint":
-        headers = {"retry-after": str(_HINT), **call.cloud.hint(_HINT)}
+        reply.response.headers.update({"retry-after": str(_HINT), **call.cloud.hint(_HINT)})
     elif kind == "skewed_clock":
-        headers = {"date": formatdate(call.now + _AHEAD, usegmt=True)}
-    reply.response.headers.update(dict(headers))
+        reply.response.headers["date"] = formatdate(call.now + _AHEAD, usegmt=True)
     return reply
 
 
 def _by_status(call: Exchange, fault: Fault, status: int) -> Reply:
     """Return the response that the fault defines."""
-    error = call.cloud.usual(status)
-    usual = call.refused(error)
-    usual.fault = fault.word
+    usual = call.refused(call.cloud.usual(status), fault.word)
     if fault.body is None:
         return usual
-    response: Response
-    code = ""
-    if isinstance(fault.body, str):
-        response = Response(fault.body, status)
-    else:
-        code, response = call.cloud.code(fault.body), JSONResponse(fault.body, status)
+    is_text = isinstance(fault.body, str)
+    response = Response(fault.body, status) if is_text else JSONResponse(fault.body, status)
     for name, value in usual.response.headers.items():
         response.headers.setdefault(name, value)
-    return Reply(response, outcome_of(status, code), fault.word)
+    return Reply(response, outcome_of(status, "" if is_text else call.cloud.code(fault.body)), fault.word)
+
+
+def _quotes(request: ApiRequest) -> Iterator[str]:
+    authorization = request.headers.get("authorization", "")
+    if signed := string_to_sign(request):
+        yield f"the Authorization value {authorization} does not match"
+        yield f"server string to sign is:{signed}"
+        yield json.dumps({"StringToSign": signed, "Authorization": authorization})
+    secrets = [value for name, value in request.headers.items() if "token" in name and "ttl" not in name]
+    found = _SIGNATURE.search(authorization)
+    for secret in (*secrets, *([found[1]] if found else [])):
+        yield f"got {secret}"
+        yield f"got {quote(secret, safe='')}"
+        yield base64.b64encode(f"user:{secret}".encode()).decode()
+        yield f"got {secret[: max(16, len(secret) // 2)]}..."
+    body = request.body.decode("utf-8", "replace")  # a password or an ID token of an unsigned request
+    yield f"the body {body} of {request.method} {request.path}"
+    if body:
+        yield quote(body, safe="")
+        yield base64.b64encode(request.body).decode()

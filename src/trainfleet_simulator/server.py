@@ -28,8 +28,7 @@ from trainfleet_simulator.sagemaker import catalog as aws
 from trainfleet_simulator.sagemaker.drafts import SETTING as SAGEMAKER
 from trainfleet_simulator.sagemaker.gate import Aws
 from trainfleet_simulator.sagemaker.identity import AwsSts
-from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.setting import Setting
+from trainfleet_simulator.world.fleet import Setting, World
 
 ACCESS_KEY_ID = "LTAISIMULATOR"
 ACCESS_KEY_SECRET = "simulated-secret"  # noqa: S105 - opens nothing but this simulator
@@ -193,8 +192,8 @@ class Simulator:
 
     def take_quoted(self) -> list[ApiRequest]:
         """Return the requests that errors have quoted since the last call, at most the latest 400."""
-        found = list(self._cloud.quoting.quoted)
-        self._cloud.quoting.quoted.clear()
+        found = list(self._cloud.injector.quoted)
+        self._cloud.injector.quoted.clear()
         return found
 
     @contextlib.asynccontextmanager

@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import JobMetadata, Job
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.phases import phase
+from trainfleet_simulator.modelarts.job_rows import phase
 
 ACCESS_KEY = "HUAWEICONFORMANCE"
 

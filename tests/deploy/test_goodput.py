@@ -24,10 +24,9 @@ from trainfleet_simulator.modelarts import drafts as modelarts
 from trainfleet_simulator.modelarts.drafts import SETTING as MODELARTS
 from trainfleet_simulator.pai import drafts as pai
 from trainfleet_simulator.pai.drafts import SETTING as PAI
-from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.fleet import Setting, World
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart
 from trainfleet_simulator.world.nouns import SUCCEEDED
-from trainfleet_simulator.world.setting import Setting
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "trainfleet-recording.yaml"

@@ -12,8 +12,7 @@ import pytest
 
 from tests.simulator.client import POOLS, V1, V2, ModelArts, Pai, decoded
 from tests.support.enumerations import DLC, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
-from trainfleet_simulator.modelarts import phases
-from trainfleet_simulator.modelarts.job_rows import job_row
+from trainfleet_simulator.modelarts.job_rows import PHASES, WORKLOAD_STATUSES, job_row
 from trainfleet_simulator.pai.dlc_rows import detail
 from trainfleet_simulator.world.nouns import JOB_STATUSES
 
@@ -55,8 +54,6 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
         lambda: modelarts("pool_status", "phase"),
         {"CreationFailed": "older documentation of pools, in the contract"},
     ),
-    "pools.items[].status.scope[].scopeType": (lambda: modelarts("pool_status_scope", "scope_type"), {}),
-    "pools.items[].status.scope[].state": (lambda: modelarts("pool_status_scope", "state"), {}),
     "pools.items[].status.resources.*": (lambda: modelarts_keys("pool_status_resources"), {}),
     "pool_nodes.items[].status.phase": (lambda: modelarts("node_status", "phase"), {}),
     "events.events[].type": (lambda: modelarts("scheduled_event", "type"), {}),
@@ -149,5 +146,5 @@ def test_evictions_are_told_of_replaced_pods() -> None:
 
 def test_the_world_s_states_are_those_of_the_sdk() -> None:
     assert set(JOB_STATUSES) == alibaba(DLC, *_LISTED, "status")
-    assert set(phases.PHASES) == modelarts("status", "phase")
-    assert set(phases.WORKLOAD_STATUSES) == modelarts("list_workloads_request", "status")
+    assert set(PHASES) == modelarts("status", "phase")
+    assert set(WORKLOAD_STATUSES) == modelarts("list_workloads_request", "status")

@@ -11,19 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.simulator.client import (
-    JOBS,
-    POOLS,
-    SEARCHES,
-    START,
-    V1,
-    ModelArts,
-    Pai,
-    SageMaker,
-    decoded,
-    parsed,
-    refusal,
-)
+from tests.simulator.client import JOBS, POOLS, SEARCHES, START, V1, ModelArts, Pai, SageMaker, decoded, parsed, refusal
 from trainfleet_simulator.modelarts.catalog import ASCEND, GPU, OTHER_PROJECT_ID
 from trainfleet_simulator.pai.catalog import TRAIN
 from trainfleet_simulator.pai.sts import ROLE

@@ -5,6 +5,7 @@ Readings that v2 task metrics also have are the same here, so that tests can com
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import NAMESPACE_DNS, uuid5
@@ -16,7 +17,7 @@ from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Pod, Role
 
 TRAINING = "modelarts-training"
-_SPANS_KEPT = 3
+_KEPT = 3 * 20
 _CARD_LABELS = {"gpu": "gpu_id", "npu": "npu_id"}
 _CARD_MEMORY = {spec.pool_id: spec.node_type.card_memory * 1024 for spec in catalog.POOLS}  # MiB
 _OTHER_METRICS = {"ma_container_cpu_util": 2.5, "ma_container_memory_util": 11.0}
@@ -57,10 +58,8 @@ def _card(word: str, reading: str, value: Callable[[float, Role, int], float]) -
 METRICS: dict[str, _Metric] = {
     "ma_container_cpu_util": _Metric("CpuCoreUsage", _same),
     "ma_container_cpu_used_core": _Metric("CpuCoreUsage", lambda reading, role, _: reading / 100 * role.cpu),
-    "ma_container_cpu_limit_core": _Metric("CpuCoreUsage", lambda _, role, __: role.cpu),
     "ma_container_memory_util": _Metric("MemoryUsage", _same),
     "ma_container_memory_used_megabytes": _Metric("MemoryUsage", lambda reading, role, _: reading / 100 * role.memory),
-    "ma_container_memory_capacity_megabytes": _Metric("MemoryUsage", lambda _, role, __: role.memory),
     "ma_container_disk_read_kilobytes": _Metric("DiskReadRate", lambda reading, _, __: reading * 1024),
     "ma_container_disk_write_kilobytes": _Metric("DiskWriteRate", lambda reading, _, __: reading * 1024),
     "ma_container_network_receive_bytes": _Metric("NetworkInputRate", lambda reading, _, __: reading * 1e6),
@@ -91,55 +90,36 @@ class Samples:
     """Computes the newest sample of every series, once for each metric and minute."""
 
     def __init__(self) -> None:
-        self._spans: dict[tuple[int, int], _Span] = {}
+        self._points: OrderedDict[tuple[int, int, str], list[Point]] = OrderedDict()
+        self._labels: dict[tuple[str, int], dict[str, str]] = {}
+        """By pod and card. All metrics share these labels, because there are many thousands of them."""
 
     def newest(self, world: World, metric: str, until: float, after: float) -> list[Point]:
-        """Yield every series' newest sample up to `until` that is younger than `after`; none for an unknown metric."""
-        span = self._span(world, until, after)
-        points = span.points.get(metric)
-        if points is None:
-            points = span.points[metric] = list(span.series(world, metric))
-        return points
+        """Return every series' newest sample up to `until` that is younger than `after`; none for an unknown metric."""
+        key = *_minutes(until, after), metric
+        if key not in self._points:
+            if self._points and next(reversed(self._points))[0] != key[0]:
+                self._labels = {}
+            self._points[key] = list(self._series(world, *key))
+            while len(self._points) > _KEPT:
+                self._points.popitem(last=False)
+        return self._points[key]
 
     def exists(self, world: World, metric: str, until: float, after: float) -> bool:
         """Return whether there is such a sample."""
-        return next(self._span(world, until, after).series(world, metric), None) is not None
+        return next(self._series(world, *_minutes(until, after), metric), None) is not None
 
-    def _span(self, world: World, until: float, after: float) -> _Span:
-        # Samples are of whole minutes.
-        key = int(until // 60) * 60, int(after // 60) * 60 + 60
-        span = self._spans.get(key)
-        if span is None:
-            while len(self._spans) >= _SPANS_KEPT:
-                del self._spans[next(iter(self._spans))]
-            span = self._spans[key] = _Span(world, *key)
-        return span
-
-
-class _Span:
-    """The samples of a range of minutes, including both ends."""
-
-    def __init__(self, world: World, until: int, since: int) -> None:
-        self.points: dict[str, list[Point]] = {}
-        self._until, self._since = until, since
-        self._labels: dict[tuple[str, int], dict[str, str]] = {}
-        self._tasks = [(job, tasks_of(job)) for job in _reporting(world, until, since)]
-
-    def series(self, world: World, metric: str) -> Iterator[Point]:
-        """Yield the series one by one."""
-        found = METRICS.get(metric)
-        if found is not None and self._since <= self._until:
-            yield from self._of_jobs(found)
-            yield from _of_others(world, metric)
-
-    def _of_jobs(self, metric: _Metric) -> Iterator[Point]:
-        for job, tasks in self._tasks:
+    def _series(self, world: World, until: int, since: int, name: str) -> Iterator[Point]:
+        metric = METRICS.get(name)
+        if metric is None or since > until:
+            return
+        for job in _reporting(world, until, since):
             memory = _CARD_MEMORY[job.draft.pool_id]
-            for place, task in enumerate(tasks):
+            for place, task in enumerate(tasks_of(job)):
                 role = job.pods[place].role
                 if metric.device and not has(role, metric.device):
                     continue
-                found = _newest_reading(job, place, metric.world, self._until, self._since)
+                found = _newest_reading(job, place, metric.world, until, since)
                 if found is None:
                     continue
                 reading, pod = found
@@ -149,12 +129,11 @@ class _Span:
                 for card, share in enumerate(_by_card(reading, role.cards)):
                     labels = self._labels_of(job, task, pod, card, _CARD_LABELS[metric.device])
                     yield labels, metric.value(share, role, memory)
+        yield from _of_others(world, name)
 
     def _labels_of(self, job: Job, task: str, pod: Pod, card: int = -1, card_label: str = "") -> dict[str, str]:
-        """All metrics share these labels, because there are many thousands of them."""
-        labels = self._labels.get((pod.uid, card))
-        if labels is None:
-            labels = self._labels[pod.uid, card] = {
+        if (pod.uid, card) not in self._labels:
+            self._labels[pod.uid, card] = {
                 "container_name": TRAINING,
                 "node_name": pod.node,
                 **({card_label: str(card)} if card_label else {}),
@@ -162,7 +141,12 @@ class _Span:
                 "pool_id": job.draft.pool_id,
                 "service_id": job.job_id,
             }
-        return labels
+        return self._labels[pod.uid, card]
+
+
+def _minutes(until: float, after: float) -> tuple[int, int]:
+    """Return the last and the first minute of a range, because samples are of whole minutes."""
+    return int(until // 60) * 60, int(after // 60) * 60 + 60
 
 
 def _reporting(world: World, until: int, since: int) -> Iterator[Job]:
@@ -198,15 +182,12 @@ def _of_others(world: World, metric: str) -> Iterator[Point]:
     if value is None:
         return
     for pool_id, others in catalog.OTHER_WORKLOADS.items():
-        for kind, name, status in others:
-            if status == "Running":
-                yield (
-                    {
-                        "container_name": f"modelarts-{kind}",
-                        "node_name": next(iter(world.pools[pool_id].nodes)),
-                        "pod_name": f"{name}-0",
-                        "pool_id": pool_id,
-                        "service_id": str(uuid5(NAMESPACE_DNS, f"{pool_id}/{name}")),
-                    },
-                    value,
-                )
+        for kind, name in ((kind, name) for kind, name, status in others if status == "Running"):
+            labels = {
+                "container_name": f"modelarts-{kind}",
+                "node_name": next(iter(world.pools[pool_id].nodes)),
+                "pod_name": f"{name}-0",
+                "pool_id": pool_id,
+                "service_id": str(uuid5(NAMESPACE_DNS, f"{pool_id}/{name}")),
+            }
+            yield labels, value

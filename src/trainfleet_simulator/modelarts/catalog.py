@@ -23,7 +23,7 @@ DOMAIN_ID = "d0a1b2c3d4e5f60718293a4b5c6d7e8f"
 
 DEFAULT, TEAM_WORKSPACE = "0", "c7d8e9fa0b1c2d3e4f5061728394a5b6"
 WORKSPACES = (
-    Workspace(DEFAULT, "default", is_default=True),
+    Workspace(DEFAULT, "default"),
     Workspace(TEAM_WORKSPACE, "vision-team"),
 )
 USERS = (

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FAILURES, FLAVORS, USERS
+from trainfleet_simulator.world.fleet import ENDLESS, QUICK, Setting, Submissions, running_and_end
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
 from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, User
 from trainfleet_simulator.world.pools import Pool
-from trainfleet_simulator.world.setting import ENDLESS, QUICK, Setting, Submissions, running_and_end
 
 # Places of jobs with their weights: (weight, workspace, pool or "" for the public one).
 _PLACES = (

@@ -9,9 +9,9 @@ from typing import Any
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
-from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, route
+from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Table, route
 from trainfleet_simulator.identity import Keys, Tokens
-from trainfleet_simulator.modelarts import pools, workloads
+from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import AomApi, metric_of
 from trainfleet_simulator.modelarts.aom_samples import Aom
@@ -19,7 +19,6 @@ from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.monitor import Monitor
 from trainfleet_simulator.modelarts.training import Training, facts_of
 from trainfleet_simulator.modelarts.v1 import V1
-from trainfleet_simulator.refusals import MODELARTS
 from trainfleet_simulator.signatures import HuaweiVerifier
 from trainfleet_simulator.world.fleet import World
 
@@ -33,11 +32,63 @@ _AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavai
 _WRONG_PATH = ("APIGW.0101", "The API does not exist or has not been published in the environment")
 _THROTTLED = "The throttling threshold has been reached: policy user over ratelimit,limit:60,time:1 minute"
 
+_BY_PASSWORD, _BY_ID_TOKEN = "KeystoneCreateUserTokenByPassword", "AssumeAgencyWithOIDC"
+_REFUSED_LOGINS: tuple[Row, ...] = (
+    (_BY_PASSWORD, (401, "401", "The username or password is wrong.")),
+    (_BY_ID_TOKEN, (403, "PAP5.0001", "access denied: the ID token is invalid or has expired")),
+    ("token", (401, "APIGW.0307", "The token must be updated")),
+)
+_REFUSALS: Table = {
+    # Without the policy that names a limit, which would be a hint.
+    "throttled": (("", (429, "APIGW.0308", "The throttling threshold has been reached")),),
+    "server_error": (("", (500, "ModelArts.0010", "System error.")),),
+    "denied": (
+        ("sts", (403, "PAP5.0001", "access denied: the agency may not be assumed")),
+        ("iam", (403, "403", "You are not authorized to perform the requested action.")),
+        ("aom", (403, "forbidden", "aom:metric:list is not allowed")),
+        ("metadata", (403, "Forbidden", "Forbidden")),
+        ("", (403, "ModelArts.0108", "You are not authorized to do this.")),
+    ),
+    "not_found": (
+        (
+            "ShowTrainingJobDetails ShowTrainingJobMetrics",
+            (400, "ModelArts.2775", "The training job does not exist."),
+        ),
+        (
+            "ShowPoolMonitor ListPoolNodes ListWorkloads ShowWorkloadStatistics",
+            (404, "ModelArts.50015001", "Pool not found."),
+        ),
+        (
+            "ListTrainingJobVersions ListLogFileNames ShowPodMetricStatistic",
+            (404, "ModelArts.0105", "The training job does not exist."),
+        ),
+        ("iam", (404, "404", "Could not find the requested resource.")),
+        ("metadata", (404, "NotFound", "Not Found")),
+        ("", (404, "APIGW.0101", "The API does not exist or has not been published in the environment")),
+    ),
+    "skewed_clock": (
+        (f"metadata token {_BY_PASSWORD} {_BY_ID_TOKEN}", None),  # a token has no time of the client
+        ("", HuaweiVerifier.errors["skew"]),
+    ),
+    "expired_credentials": (
+        ("GetMetadataToken", None),
+        ("metadata", (401, "Unauthorized", "X-Metadata-Token is missing, unknown or has expired")),
+        *_REFUSED_LOGINS,
+        ("", HuaweiVerifier.errors["expired"]),
+    ),
+    "revoked_credentials": (
+        ("GetMetadataToken", None),
+        ("metadata", (404, "NotFound", "This machine has no agency")),
+        *_REFUSED_LOGINS,
+        ("", HuaweiVerifier.errors["key"]),
+    ),
+}
+
 
 class ModelArts(Cloud):
     """One project. Its v2 jobs and pools are in one world, and its v1 jobs in another."""
 
-    refusals = MODELARTS
+    refusals = _REFUSALS
     usual_codes: Mapping[int, tuple[str, str]] = {
         400: ("ModelArts.2764", "Invalid parameter."),
         401: ("APIGW.0301", "Incorrect IAM authentication information: verify aksk signature fail"),
@@ -67,12 +118,12 @@ class ModelArts(Cloud):
             route("modelarts", "ShowPoolRuntimeMetrics", f"GET {project}/metrics/runtime/pools", pools.show_metrics),
             route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", Monitor().show_pool_monitor),
             route("modelarts", "ListPoolNodes", f"{pool}/nodes", pools.list_pool_nodes),
-            route("modelarts", "ListWorkloads", f"{pool}/workloads", workloads.list_workloads),
+            route("modelarts", "ListWorkloads", f"{pool}/workloads", pools.list_workloads),
             route(
                 "modelarts",
                 "ShowWorkloadStatistics",
                 f"GET {project}/statistics/pools/{{PoolId}}/workloads",
-                workloads.show_workload_statistics,
+                pools.show_workload_statistics,
             ),
             route("modelarts", "ListScheduledEvents", f"GET {project}/scheduled-events", pools.list_events),
             route("modelarts", "ListWorkspaces", f"GET {project}/workspaces", v1.list_workspaces),

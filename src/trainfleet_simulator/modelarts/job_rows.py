@@ -1,4 +1,4 @@
-"""v2 training jobs as ModelArts returns them, in lists and in details."""
+"""ModelArts' words for the states of jobs, and v2 training jobs as it returns them, in lists and in details."""
 
 from __future__ import annotations
 
@@ -6,9 +6,45 @@ from typing import Any
 
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
-from trainfleet_simulator.modelarts.phases import phase
 from trainfleet_simulator.world.jobs import Job, Loss, Role
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
+
+PHASES = ("Creating", "Pending", "Running", "Failed", "Completed", "Terminating", "Terminated", "Abnormal")
+WORKLOAD_STATUSES = ("Queue", *PHASES)
+_WORDS = {
+    "Creating": ("Creating", 1),
+    "Queuing": ("Pending", 7),
+    "EnvPreparing": ("Pending", 4),
+    "Running": ("Running", 8),
+    "Stopping": ("Terminating", 9),
+    "Succeeded": ("Completed", 10),
+    "Failed": ("Failed", 11),
+    "Stopped": ("Terminated", 12),
+}
+"""By the world's state, the phase of v2 jobs and the number of v1 jobs."""
+STATUSES = {each: tuple(status for status, (word, _) in _WORDS.items() if word == each) for each in PHASES}
+STATUSES["Abnormal"] = ("Failed",)
+"""The world's states of the jobs of a phase."""
+
+
+def phase(job: Job) -> str:
+    """Return the phase of a v2 job."""
+    return "Abnormal" if _lost(job) else _WORDS[job.status][0]
+
+
+def workload_status(job: Job) -> str:
+    """Return the status of a job as a workload of its pool. A queued job has a different word there."""
+    return "Queue" if job.status == "Queuing" else phase(job)
+
+
+def v1_status(job: Job) -> int:
+    """Return the v1 API's number of a state."""
+    return 14 if _lost(job) else _WORDS[job.status][1]
+
+
+def _lost(job: Job) -> bool:
+    return job.status == "Failed" and job.reason[0] == NODE_FAULT
+
 
 _POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
 

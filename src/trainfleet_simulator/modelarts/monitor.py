@@ -12,9 +12,8 @@ from typing import Any
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.pools import pool_of
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.jobs import Job, Role
+from trainfleet_simulator.world.jobs import Role
 from trainfleet_simulator.world.nouns import NodeType
-from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.usage import reading
 
 _STATISTICS = ("maximum", "minimum", "sum", "average", "sampleCount")
@@ -84,7 +83,7 @@ class Monitor:
         nodes = sum(len(pool.nodes) for pool in world.family(root))
         found: dict[str, tuple[str, list[float]]] = {}
         for name in _LOADS:
-            known = self._statistics(world, root, name, there)
+            known = [self._statistics(world, root, name, at) for at in there]
             # Without NPUs, the unit is absent, too.
             unit = "" if name.startswith("npu") and not any(known) else "Percent"
             found[name] = unit, [one.get(statistic, _NO_DATA) for one in known] + late
@@ -97,42 +96,33 @@ class Monitor:
             found[name] = unit, [value if nodes else _NO_DATA] * len(there) + late
         return found
 
-    def _statistics(self, world: World, root: str, metric: str, wanted: list[int]) -> list[dict[str, float]]:
-        """Return for each time the statistics of the nodes of a pool and its children; empty without such nodes."""
-        new = [at for at in wanted if (root, metric, at) not in self._known]
-        if len(self._known) + len(new) > _MOST_KEPT:
-            self._known.clear()
-            new = wanted
-        if new:
-            pools = {pool.spec.pool_id: pool for pool in world.family(root) if pool.nodes and _fits(pool, metric)}
-            jobs = [
-                job
-                for job in world.jobs.values()
-                if job.draft.pool_id in pools
-                and job.running is not None
-                and job.running <= max(new)
-                and (job.finished is None or job.finished >= min(new))
-            ]
-            for at in new:
-                self._known[root, metric, at] = _statistics(_loads(pools, jobs, metric, at))
-        return [self._known[root, metric, at] for at in wanted]
+    def _statistics(self, world: World, root: str, metric: str, at: int) -> dict[str, float]:
+        """Return the statistics of the nodes of a pool and its children at a time; empty without such nodes."""
+        key = root, metric, at
+        if key not in self._known:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            self._known[key] = _statistics(_loads(world, root, metric, at))
+        return self._known[key]
 
 
-def _fits(pool: Pool, metric: str) -> bool:
-    """Return whether the nodes have the resource of a metric."""
+def _loads(world: World, root: str, metric: str, at: int) -> list[float]:
+    """Return the use of each node that has the resource of the metric."""
     kind = metric[:3]
-    return kind not in {"gpu", "npu"} or pool.spec.card_type.startswith("ascend") == (kind == "npu")
-
-
-def _loads(pools: dict[str, Pool], jobs: list[Job], metric: str, at: int) -> list[float]:
-    loads = {name: _IDLE.get(metric, 0.0) for pool in pools.values() for name in pool.nodes}
-    for job in jobs:
-        kind = pools[job.draft.pool_id].spec.node_type
-        for pod in job.pods:
-            for one in pod.incarnations:
-                used = reading(_LOADS[metric], job, one, at)
-                if used is not None:
-                    loads[one.node] += used * _share(one.role, kind, metric)
+    pools = {
+        pool.spec.pool_id: pool.spec.node_type
+        for pool in world.family(root)
+        if kind not in {"gpu", "npu"} or pool.spec.card_type.startswith("ascend") == (kind == "npu")
+    }
+    loads = {name: _IDLE.get(metric, 0.0) for pool_id in pools for name in world.pools[pool_id].nodes}
+    for job in world.jobs.values():
+        is_over = job.finished is not None and job.finished < at
+        if job.draft.pool_id in pools and job.running is not None and job.running <= at and not is_over:
+            for pod in job.pods:
+                for one in pod.incarnations:
+                    used = reading(_LOADS[metric], job, one, at)
+                    if used is not None:
+                        loads[one.node] += used * _share(one.role, pools[job.draft.pool_id], metric)
     return [min(load, 100.0) for load in loads.values()]
 
 

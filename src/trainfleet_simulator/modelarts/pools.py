@@ -1,4 +1,4 @@
-"""The simulated dedicated pools: their list, allocation and nodes, and announcements of maintenance of nodes.
+"""The simulated dedicated pools: their list, allocation, nodes and workloads, and maintenance of nodes.
 
 https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and related pages.
 """
@@ -6,14 +6,20 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListPools.html and rela
 from __future__ import annotations
 
 import base64
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
+from trainfleet_simulator.modelarts.job_rows import WORKLOAD_STATUSES, workload_status
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import DAY, HOUR, Amount
+from trainfleet_simulator.world.jobs import Job, total
+from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, Amount
 from trainfleet_simulator.world.pools import Pool
 
 _QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
@@ -37,7 +43,7 @@ def list_pools(call: Call) -> Answer:
         for pool in call.world.pools.values()
         if workspace in pool.spec.workspaces and status in {"", _QUERY_STATUS[pool.spec.status]}
     ]
-    return Answer({"kind": "PoolList", "apiVersion": "v2", "items": rows})
+    return Answer({"items": rows})
 
 
 def _row(world: World, pool: Pool) -> dict[str, Any]:
@@ -45,39 +51,21 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
     family = list(world.family(spec.pool_id))
     broken = sum(catalog.ABNORMAL_NODES.get(one.spec.pool_id, 0) for one in family)
     nodes = sum(len(one.nodes) for one in family)
-    bound = nodes + broken or _ASKED_NODES
     flavor, states = spec.node_type.name, {"available": nodes, "abnormal": broken}
     if spec.status == "Creating":
         states["creating"] = _ASKED_NODES
-    labels = {
-        "os.modelarts/name": spec.name,
-        "os.modelarts/workspace.id": spec.workspaces[0],
-    }
     return {
-        "kind": "Pool",
-        "apiVersion": "v2",
-        "metadata": {
-            "name": spec.pool_id,
-            "creationTimestamp": utc_text(world.started - (2 * 3600 if not pool.nodes else 90 * DAY)),
-            "labels": labels,
-            "annotations": {"os.modelarts/billing.mode": "0"},
-        },
+        "metadata": {"name": spec.pool_id, "labels": {"os.modelarts/name": spec.name}},
         "spec": {
             "type": spec.resource_type,
-            "scope": ["Train", "Infer", "Notebook"],
-            "resources": [{"flavor": flavor, "count": bound, "maxCount": bound}],
+            "resources": [{"flavor": flavor, "count": nodes + broken or _ASKED_NODES}],
         },
         "status": {
             "phase": spec.status,
             "root": spec.parent or spec.pool_id,
             **({"parent": spec.parent} if spec.parent else {}),
-            "scope": [{"scopeType": "Train", "state": "Enabled"}],
             # A state without a node is left out.
-            "resources": {
-                state: [{"flavor": flavor, "count": count, "azs": [{"az": "cn-north-4a", "count": count}]}]
-                for state, count in states.items()
-                if count
-            },
+            "resources": {state: [{"flavor": flavor, "count": count}] for state, count in states.items() if count},
         },
     }
 
@@ -85,19 +73,15 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
 def show_metrics(call: Call) -> Answer:
     """GET /v2/{project_id}/metrics/runtime/pools: the allocation of every pool, including its children's."""
     world = call.world
-    stamp = {"timestamp": utc_text(world.present - 20), "window": "1m"}
     items = []
     for pool_id, pool in world.pools.items():
-        if not pool.nodes or not world.offers(pool):
-            continue
-        capacity = _quantities(pool, world.amount(pool_id, lambda one: one.actual))
-        allocated = _quantities(pool, world.amount(pool_id, lambda one: one.allocated))
-        table = {
-            "allocated": {"value": allocated, **stamp},
-            "capacity": {"value": capacity, "maxValue": capacity, **stamp},
-        }
-        items.append({"metadata": {"name": pool_id, "labels": {}}, "table": table})
-    return Answer({"apiVersion": "v2", "kind": "PoolMetricsList", "items": items})
+        if pool.nodes and world.offers(pool):
+            table = {
+                what: {"value": _quantities(pool, world.amount(pool_id, attrgetter(of)))}
+                for what, of in (("allocated", "allocated"), ("capacity", "actual"))
+            }
+            items.append({"metadata": {"name": pool_id, "labels": {}}, "table": table})
+    return Answer({"items": items})
 
 
 def _quantities(pool: Pool, amount: Amount) -> dict[str, Any]:
@@ -128,13 +112,10 @@ def list_pool_nodes(call: Call) -> Answer:
     page = nodes[start : start + limit]
     items = [
         {
-            "kind": "Node",
-            "apiVersion": "v2",
-            "metadata": {"name": name, "creationTimestamp": utc_text(call.world.started - 90 * DAY)},
+            "metadata": {"name": name},
             "spec": {"flavor": kind.name},
             "status": {
                 "phase": phase,
-                "az": "cn-north-4a",
                 "privateIp": address,
                 "resources": resources(kind.whole),
                 "availableResources": resources(free),
@@ -145,7 +126,7 @@ def list_pool_nodes(call: Call) -> Answer:
     left = len(nodes) - start - len(page)
     token = base64.urlsafe_b64encode(f"node {start + limit}".encode()).decode()
     metadata = {"continue": token, "remainingItemCount": left} if left > 0 else {}
-    return Answer({"kind": "NodeList", "apiVersion": "v2", "metadata": metadata, "items": items})
+    return Answer({"metadata": metadata, "items": items})
 
 
 def _place(token: str) -> int:
@@ -225,3 +206,104 @@ def _event_state(one: Announcement, elapsed: int) -> str:
     if elapsed < one.begins:
         return "scheduled"
     return "executing" if elapsed < one.begins + one.lasts else one.end
+
+
+_TYPES = ("train", "infer", "notebook", "x-infer")
+_KEPT = 3600  # seconds that a finished workload stays in the pool's list
+_COUNTS_AS_TEXT = {catalog.ASCEND_TEAM}
+_OTHER_KEY = {catalog.GPU: "statics"}
+"""Pools whose responses follow the table in the documentation, which its example contradicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Workload:
+    kind: str
+    name: str
+    status: str
+    created: int
+    job: Job | None = None
+
+
+def _workloads(world: World, pool: Pool) -> list[_Workload]:
+    """Return the workloads, oldest first."""
+    other = [
+        _Workload(kind, name, status, world.started - 3 * DAY)
+        for kind, name, status in catalog.OTHER_WORKLOADS.get(pool.spec.pool_id, ())
+    ]
+    jobs = (job for job in world.jobs.values() if job.draft.pool_id == pool.spec.pool_id and world.shows(job))
+    train = [
+        _Workload("train", job.draft.name, workload_status(job), job.created, job)
+        for job in jobs
+        if job.finished is None or world.now - job.finished < _KEPT
+    ]
+    return sorted([*other, *train], key=lambda workload: workload.created)
+
+
+def show_workload_statistics(call: Call) -> Answer:
+    """GET /v2/{project_id}/statistics/pools/{pool_name}/workloads: a status without a workload is left out."""
+    pool = pool_of(call)
+    counts: dict[str, Counter[str]] = {}
+    for workload in _workloads(call.world, pool):
+        counts.setdefault(workload.kind, Counter())[workload.status] += 1
+    as_text = pool.spec.pool_id in _COUNTS_AS_TEXT
+    items = [
+        {
+            "type": kind,
+            "total": by_status.total(),
+            "status": {status: str(count) if as_text else count for status, count in by_status.items()},
+        }
+        for kind, by_status in counts.items()
+    ]
+    key = _OTHER_KEY.get(pool.spec.pool_id, "statistics")
+    return Answer({key: {"total": len(items), "items": items}})
+
+
+def list_workloads(call: Call) -> Answer:
+    """GET /v2/{project_id}/pools/{pool_name}/workloads: `offset` counts records, unlike that of the job search."""
+    pool, world = pool_of(call), call.world
+    status = call.choice("status", WORKLOAD_STATUSES)
+    ascending = call.choice("ascend", ("true", "false"), "false") == "true"
+    types = [value for name, value in call.request.query if name == "type"]
+    if not set(types) <= set(_TYPES):
+        raise call.invalid("type", ", ".join(_TYPES))
+    offset, limit = call.whole("offset", 0, 0, 2**31 - 1), call.whole("limit", 0, 0, 500) or 500
+    found = [
+        workload
+        for workload in _workloads(world, pool)
+        if status in {"", workload.status} and (not types or workload.kind in types)
+    ]
+    if not ascending:
+        found.reverse()
+    page = found[offset : offset + limit]
+    positions = {job_id: place for place, job_id in enumerate(pool.waiting(), 1)}
+    items = [_workload_row(pool, workload, positions) for workload in page]
+    return Answer({"total": len(found), "items": items})
+
+
+def _workload_row(pool: Pool, workload: _Workload, positions: Mapping[str, int]) -> dict[str, Any]:
+    job = workload.job
+    row: dict[str, Any] = {
+        "type": workload.kind,
+        "name": workload.name,
+        "jobName": workload.name,
+        "uid": str(uuid5(NAMESPACE_DNS, f"{pool.spec.pool_id}/{workload.name}/{workload.created}")),
+        "status": workload.status,
+        "pendingPosition": -1,
+    }
+    if job is None:
+        return row | {
+            "userName": "li.na",
+            "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"},
+        }
+    cpu, memory, cards = total(job.draft.roles)
+    requirement = {"cpu": f"{cpu} Cores", "memory": f"{memory / GIB:.2f} GiB"}
+    if cards:
+        requirement[catalog.DEVICE_KEYS[pool.spec.card_type]] = str(cards)
+    return row | {
+        "name": f"modelarts-job-{job.job_id}",
+        "jobUUID": job.job_id,
+        "userName": job.draft.user.name,
+        "resourceRequirement": requirement,
+        "pendingPosition": positions.get(job.job_id, -1),
+        "hostIps": ",".join(sorted({host_ip(pool, pod.node) for pod in job.pods})),
+    }

@@ -13,13 +13,11 @@ from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
-from trainfleet_simulator.modelarts.job_rows import has, job_row, tasks_of
-from trainfleet_simulator.modelarts.phases import PHASES, STATUSES, phase
+from trainfleet_simulator.modelarts.job_rows import PHASES, STATUSES, has, job_row, phase, tasks_of
 from trainfleet_simulator.modelarts.pools import host_ip
 from trainfleet_simulator.modelarts.task_series import MOST_MINUTES, TaskSeries
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
-from trainfleet_simulator.world.listing import JobSlice
 from trainfleet_simulator.world.nouns import DAY
 
 _NO_SAMPLE = -1
@@ -57,16 +55,16 @@ class Training:
         found = world.index.between([(workspace_id, status) for status in statuses], start, end)
         whole = ("Failed" in phases) == ("Abnormal" in phases)  # the world has one state for both phases
         if "id" in filters or hosts or not whole:
-            jobs = (world.jobs[job_id] for job_id in found.ids())
-            found = JobSlice.of(
-                job
-                for job in jobs
+            found = [
+                job.job_id
+                for job in map(world.jobs.__getitem__, found)
                 if phase(job) in phases
                 and job.job_id in filters.get("id", (job.job_id,))
                 and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
-            )
-        page = found.page(offset * limit, limit, descending=body.get("order") != "asc")
-        rows = [job_row(world.jobs[job_id], world.now) for job_id in page]
+            ]
+        if body.get("order") != "asc":
+            found.reverse()
+        rows = [job_row(world.jobs[job_id], world.now) for job_id in found[offset * limit :][:limit]]
         for row in rows if hosts else ():
             row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
         return Answer({"total": len(found), "count": len(rows), "items": rows})

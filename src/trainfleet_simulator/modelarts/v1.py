@@ -18,13 +18,12 @@ from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES, refused, workspace_of
 from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
-from trainfleet_simulator.modelarts.phases import v1_status
+from trainfleet_simulator.modelarts.job_rows import v1_status
 from trainfleet_simulator.modelarts.task_series import TaskSeries
-from trainfleet_simulator.world.fleet import World
+from trainfleet_simulator.world.fleet import ENDLESS, Setting, Submissions, World
 from trainfleet_simulator.world.jobs import Draft, Job
 from trainfleet_simulator.world.nouns import DAY, HOUR, PLANTED_SECRETS
 from trainfleet_simulator.world.pools import Pool
-from trainfleet_simulator.world.setting import ENDLESS, Setting, Submissions
 
 _NAMES = ("resnet-v1", "bert-v1", "mnist-v1", "unet-v1")
 _HISTORY = 12

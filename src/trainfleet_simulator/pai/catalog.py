@@ -25,7 +25,7 @@ class EcsSpec:
 
 
 WORKSPACES = (
-    Workspace("12345", "ws_train", is_default=True),
+    Workspace("12345", "ws_train"),
     Workspace("12346", "ws_vision"),
     Workspace("12347", "ws_speech"),
     Workspace("98765", "ws_hidden", member=False),

@@ -6,7 +6,6 @@ https://www.alibabacloud.com/help/en/pai/developer-reference/api-pai-dlc-2020-12
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 from zlib import crc32
@@ -17,7 +16,6 @@ from trainfleet_simulator.pai.dlc_rows import detail, list_row
 from trainfleet_simulator.pai.parameters import MEMBER, list_answer, list_of, page_of, time_of
 from trainfleet_simulator.pai.sts import required
 from trainfleet_simulator.world.jobs import Job
-from trainfleet_simulator.world.listing import JobSlice
 from trainfleet_simulator.world.nouns import DAY, GIB, JOB_STATUSES
 from trainfleet_simulator.world.usage import METRIC_TYPES, task_reading
 
@@ -47,23 +45,22 @@ def list_jobs(call: Call) -> Answer:
         world.now if end is None else end,
         by_finish=by_finish,
     )
-    wanted = _filters(call)
-    if wanted or by_finish:
-        jobs = [world.jobs[job_id] for job_id in found.ids()]
-        found = JobSlice.of(job for job in jobs if all(want(job) for want in wanted))
-    page = [world.jobs[job_id] for job_id in found.page(offset, size, descending=descending)]
+    wanted = frozenset(list_of(call, "JobIds")), call.text("DisplayName")
+    if any(wanted) or by_finish:
+        jobs = (world.jobs[job_id] for job_id in found)
+        found = [job_id for _, job_id in sorted((job.created, job.job_id) for job in jobs if _fits(job, wanted))]
+    if descending:
+        found.reverse()
+    page = [world.jobs[job_id] for job_id in found[offset : offset + size]]
     body = {"TotalCount": len(found), "Jobs": [list_row(job, world.now) for job in page]}
     return Answer(body, total=len(found), rows=[[job.job_id, job.status, job.sub_status] for job in page])
 
 
-def _filters(call: Call) -> list[Callable[[Job], bool]]:
-    wanted: list[Callable[[Job], bool]] = []
-    if ids := frozenset(list_of(call, "JobIds")):
-        wanted.append(lambda job: job.job_id in ids)
-    if text := call.text("DisplayName"):
-        pattern = text if "*" in text else f"*{text}*"
-        wanted.append(lambda job: fnmatchcase(job.draft.name, pattern))
-    return wanted
+def _fits(job: Job, wanted: tuple[frozenset[str], str]) -> bool:
+    """Return whether a job has one of these ids and this name, in which a star stands for any text."""
+    ids, name = wanted
+    pattern = name if "*" in name else f"*{name}*"
+    return (not ids or job.job_id in ids) and fnmatchcase(job.draft.name, pattern)
 
 
 def _job(call: Call) -> Job:

@@ -12,10 +12,10 @@ from random import Random
 
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import ECS_SPECS, FAILURES, USERS
+from trainfleet_simulator.world.fleet import ENDLESS, QUICK, Setting, Submissions, running_and_end
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
 from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, SUCCEEDED, User
 from trainfleet_simulator.world.pools import Pool
-from trainfleet_simulator.world.setting import ENDLESS, QUICK, Setting, Submissions, running_and_end
 
 # Places of jobs with their weights: (weight, workspace, quota or "" for public resources, payment).
 _PLACES = (

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, route
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, route
 from trainfleet_simulator.identity import Keys
 from trainfleet_simulator.pai import dlc, paistudio
 from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings
 from trainfleet_simulator.pai.sts import Sts
-from trainfleet_simulator.refusals import PAI
 from trainfleet_simulator.signatures import AlibabaVerifier
 from trainfleet_simulator.world.fleet import World
 
@@ -32,11 +31,47 @@ _SECRET = {"OIDCToken", "ExternalId"}  # not in the log of responses
 _QUOTA = "GET /api/v1/quotas/{QuotaId}"
 _RPC = "(?:GET|POST) /"
 
+_PAI_THROTTLED = "Request was denied due to user flow control."
+_PAI_RIGHT = "You are not authorized to do this action: {}."
+_REFUSALS: Table = {
+    "throttled": (
+        # The public table of codes has 400; users report 429 for the other services.
+        ("dlc cloudmonitor sts", (400, "Throttling.User", _PAI_THROTTLED)),
+        ("", (429, "Throttling.User", _PAI_THROTTLED)),
+    ),
+    "server_error": (("", (500, "InternalError", "The request processing has failed due to some unknown error.")),),
+    "denied": (
+        ("dlc", (403, "Forbidden.RAM", _PAI_RIGHT.format("paidlc:{name}"))),
+        ("paistudio", (403, "Forbidden.RAM", _PAI_RIGHT.format("pai:{name}"))),
+        ("aiworkspace", (403, "Forbidden.RAM", _PAI_RIGHT.format("paiworkspace:{name}"))),
+        ("cloudmonitor", (403, "Forbidden.RAM", _PAI_RIGHT.format("cms:{name}"))),
+        ("", (403, "Forbidden.RAM", _PAI_RIGHT.format("{api}:{name}"))),
+    ),
+    "not_found": (("", (404, "NotFound", "The specified resource is not found.")),),
+    "skewed_clock": (
+        ("metadata AssumeRoleWithOIDC", None),
+        ("", AlibabaVerifier.errors["skew"]),
+    ),
+    "expired_credentials": (
+        ("ListRamRoles GetRamRoleCredentials", (401, "Unauthorized", "A metadata token is wanted.")),
+        ("metadata", None),
+        ("AssumeRoleWithOIDC", (400, "AuthenticationFail.OIDCToken.Expired", "This JSON Web Token has expired.")),
+        ("", AlibabaVerifier.errors["expired"]),
+    ),
+    "revoked_credentials": (
+        # The machine has lost its role.
+        ("ListRamRoles GetRamRoleCredentials", (404, "NotFound", "There is no such thing.")),
+        ("metadata", None),
+        ("AssumeRoleWithOIDC", (400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")),
+        ("", AlibabaVerifier.errors["key"]),
+    ),
+}
+
 
 class Pai(Cloud):
     """One account with its world."""
 
-    refusals = PAI
+    refusals = _REFUSALS
     usual_codes: Mapping[int, str] = {
         400: "InvalidParameter",
         403: "Forbidden.RAM",

@@ -14,8 +14,16 @@ from trainfleet_simulator.exchange import Answer, ApiError, Call
 from trainfleet_simulator.pages import Pages
 from trainfleet_simulator.pai import monitor_metrics as metrics
 from trainfleet_simulator.pai.monitor_metrics import Metric, PoolMetric
-from trainfleet_simulator.pai.monitor_points import Moment, Subject, Subjects, facts_of, places_at, point_of, served
-from trainfleet_simulator.pai.monitor_pools import PoolPoints
+from trainfleet_simulator.pai.monitor_points import (
+    Moment,
+    PoolPoints,
+    Subject,
+    Subjects,
+    facts_of,
+    places_at,
+    point_of,
+    served,
+)
 from trainfleet_simulator.pai.parameters import time_of
 from trainfleet_simulator.pai.sts import required
 from trainfleet_simulator.world.fleet import World

@@ -23,8 +23,8 @@ DIMENSIONS = {
     "pod": ("userId", "regionId", "workspaceId", "jobId", "pod"),
     "card": ("userId", "regionId", "workspaceId", "jobId", "pod", "gpuId"),
     "quota": ("userId", "regionId", "quotaId"),
-    "node": ("userId", "regionId", "quotaId", "nodeId"),
 }
+AVERAGES = ("Average", "Minimum", "Maximum")
 IDLE_WATTS, WATTS_PER_PERCENT = 62.0, 3.4
 PEAK_TFLOPS = {"GU8T": 148, "V100": 125, "NVIDIA V100": 125, "NVIDIA A10": 125}
 """TFLOP/s of one card, dense, in 16 bits."""
@@ -62,7 +62,7 @@ class Metric:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        return ("Value",) if self.level == "card" else ("Average", "Minimum", "Maximum")
+        return ("Value",) if self.level == "card" else AVERAGES
 
     def read(self, job: Job, pod: Pod, at: int) -> float | None:
         """Return a pod's value at a Unix time; None if it has none."""
@@ -72,16 +72,13 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class PoolMetric:
-    """One metric of a quota or of its nodes; `pool_points` computes it."""
+    """One metric of a quota, of all its nodes."""
 
     name: str
     unit: str
-    level: str
-    what: str
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        return ("Average", "Minimum", "Maximum")
+    reading: str
+    level: str = "quota"
+    statistics: tuple[str, ...] = AVERAGES
 
 
 def _cards_mib(pod: Pod) -> float:
@@ -118,14 +115,6 @@ _DLC = (
     Metric("JOB_NETWORK_TRANSMIT_RATE", "MB/s", "job", _OUT, summed=True),
     Metric("JOB_DISK_READ_RATE", "Bytes/s", "job", _READ, _times(_MB), summed=True),
     Metric("JOB_DISK_WRITE_RATE", "Bytes/s", "job", _WRITE, _times(_MB), summed=True),
-    Metric(
-        "JOB_MEMORY_FREE",
-        "Bytes",
-        "job",
-        _MEMORY,
-        lambda used, pod: pod.role.memory * _MIB * (100 - used) / 100,
-        summed=True,
-    ),
     Metric("POD_CPU_UTIL", "%", "pod", _CPU),
     Metric("POD_MEMORY_UTIL", "%", "pod", _MEMORY),
     Metric("POD_CPU_USED", "Core", "pod", _CPU, lambda used, pod: pod.role.cpu * used / 100),
@@ -151,19 +140,10 @@ _DLC = (
     Metric("CARD_GPU_PCIE_TRANSMIT", "MiB/s", "card", _CARDS, _times(9.0)),
 )
 _QUOTA = (
-    PoolMetric("QUOTA_CPU_UTIL", "%", "quota", "cpu_util"),
-    PoolMetric("QUOTA_MEMORY_UTIL", "%", "quota", "memory_util"),
-    PoolMetric("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "%", "quota", "cards_util"),
-    PoolMetric("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL", "%", "quota", "card_memory_util"),
-    PoolMetric("QUOTA_GPU_POWER_USAGE", "W", "quota", "power"),
-    PoolMetric("QUOTA_CPU_REQUEST", "Core", "quota", "cpu_request"),
-    PoolMetric("QUOTA_CPU_TOTAL", "Core", "quota", "cpu_total"),
-    PoolMetric("QUOTA_GPU_ACCELERATOR_REQUEST", "Count", "quota", "cards_request"),
-    PoolMetric("QUOTA_GPU_ACCELERATOR_TOTAL", "Count", "quota", "cards_total"),
-    PoolMetric("NODE_CPU_UTIL", "%", "node", "cpu_util"),
-    PoolMetric("NODE_MEMORY_UTIL", "%", "node", "memory_util"),
-    PoolMetric("NODE_GPU_ACCELERATOR_DUTTY_UTIL", "%", "node", "cards_util"),
-    PoolMetric("NODE_GPU_ACCELERATOR_REQUEST", "Count", "node", "cards_request"),
-    PoolMetric("NODE_GPU_ACCELERATOR_TOTAL", "Count", "node", "cards_total"),
+    PoolMetric("QUOTA_CPU_UTIL", "%", _CPU),
+    PoolMetric("QUOTA_MEMORY_UTIL", "%", _MEMORY),
+    PoolMetric("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "%", _CARDS),
+    PoolMetric("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL", "%", _CARD_MEMORY),
+    PoolMetric("QUOTA_GPU_POWER_USAGE", "W", _CARDS),
 )
 NAMESPACES: dict[str, tuple[Metric | PoolMetric, ...]] = {DLC: _DLC, QUOTA: _QUOTA}

@@ -1,6 +1,7 @@
-"""The subjects of CloudMonitor's readings at a moment (jobs, pods, cards), and their datapoints.
+"""The subjects of CloudMonitor's readings at a moment (jobs, pods, cards, quotas), and their datapoints.
 
 Subjects and times are computed once a minute for all metrics and pages. Values are computed when a page is written.
+Those of quotas are computed from the use by their jobs. A quota's figures include its children's.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from trainfleet_simulator.pai import catalog
-from trainfleet_simulator.pai.monitor_metrics import HEALTH, Metric
+from trainfleet_simulator.pai.monitor_metrics import AVERAGES, HEALTH, IDLE_WATTS, WATTS_PER_PERCENT, Metric, PoolMetric
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Pod
+from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.usage import reading
 
 _KEPT = 12
 _SPREAD = 0.05  # relative distance of minimum and maximum from the average
@@ -174,3 +177,64 @@ def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, flo
         "Minimum": round(value * (1 - _SPREAD), 4),
         "Maximum": round(min(highest, max(value, 100.0)) if unit == "%" else highest, 4),
     }
+
+
+_MOMENTS = 1440
+"""Number of moments whose figures are cached."""
+_AMOUNTS = {"CpuCoreUsage": "cpu", "MemoryUsage": "memory", "GpuCoreUsage": "cards", "GpuMemoryUsage": "cards"}
+"""By reading, the amount of a pod or node that it is a share of."""
+
+
+class PoolPoints:
+    """Datapoints of quotas. The use of all pools is computed once a minute."""
+
+    def __init__(self, world: World, places: Subjects) -> None:
+        self._world = world
+        self._places = places
+        self._used: OrderedDict[tuple[int, int], dict[tuple[str, str], float]] = OrderedDict()
+        """By moment and period: the metrics of a day are requested one after the other, for the same minutes."""
+
+    def points(self, metric: PoolMetric, moment: Moment) -> list[dict[str, Any]]:
+        """Return the points of all quotas at one moment."""
+        newest, oldest, period = moment
+        if newest < oldest:
+            return []
+        if (newest, period) not in self._used:
+            # A thing with a point at this very minute runs. Ended jobs do not count for a quota.
+            self._used[newest, period] = self._gather((newest, newest, period))
+            while len(self._used) > _MOMENTS:
+                self._used.popitem(last=False)
+        found = []
+        for pool_id, pool in self._world.pools.items():
+            family = list(self._world.family(pool_id))
+            whole = sum(getattr(one.actual, _AMOUNTS[metric.reading]) for one in family)
+            if whole:
+                used = self._used[newest, period]
+                busy = sum(used.get((node, metric.reading), 0.0) for one in family for node in one.nodes)
+                found.append(_pool_point(metric, pool, newest, busy, whole))
+        return found
+
+    def _gather(self, moment: Moment) -> dict[tuple[str, str], float]:
+        """Return the used amounts by node and reading."""
+        used: dict[tuple[str, str], float] = {}
+        for place in self._places.everybody("pod", moment, of_cards=False):
+            job, pod = place.job, place.pods[0]
+            for name, amount in _AMOUNTS.items() if job.draft.pool_id else ():
+                share = (reading(name, job, pod, place.at) or 0.0) / 100
+                key = pod.node, name
+                used[key] = used.get(key, 0.0) + share * getattr(pod.role, amount)
+        return used
+
+
+def _pool_point(metric: PoolMetric, pool: Pool, at: int, busy: float, whole: float) -> dict[str, Any]:
+    point: dict[str, Any] = {
+        "timestamp": at * 1000,
+        "userId": catalog.ACCOUNT_ID,
+        "regionId": catalog.REGION,
+        "quotaId": pool.spec.pool_id,
+        "quotaName": pool.spec.name,
+    }
+    if metric.unit == "W":
+        watts = round(whole * IDLE_WATTS + busy * 100 * WATTS_PER_PERCENT, 2)
+        return point | dict.fromkeys(AVERAGES, watts)
+    return point | statistics(round(100 * busy / whole, 4), AVERAGES, metric.unit)

@@ -98,7 +98,7 @@ def list_quota_workloads(call: Call) -> Answer:
     pool_ids = {pool.spec.pool_id for pool in family}
     workspaces = {workspace for pool in family for workspace in pool.spec.workspaces} - world.hidden
     keys = [(workspace, live) for workspace in sorted(workspaces) for live in LIVE]
-    jobs = map(world.jobs.__getitem__, world.index.between(keys, 0, world.now).ids())
+    jobs = map(world.jobs.__getitem__, world.index.between(keys, 0, world.now))
     held = [job for job in jobs if job.draft.pool_id in pool_ids and (job.pods or job.status == "Queuing")]
     found = [
         row
@@ -184,6 +184,7 @@ def _node(world: World, pool: Pool, node: Node, place: int) -> dict[str, Any]:
         "ReasonMessage": "cordoned by alice, driver update" if is_cordoned else "",
         "GmtExpiredTime": expires,
         "OrderStatus": "Normal",
+        "BoundQuotas": [{"QuotaId": spec.pool_id, "QuotaName": spec.name}],
         "GPUType": spec.card_type,
         "CPU": str(kind.cpu),
         "GPU": str(kind.cards),

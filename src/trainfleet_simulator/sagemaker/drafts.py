@@ -8,10 +8,10 @@ from random import Random
 
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import FAILURES, INSTANCE_TYPES, USERS
+from trainfleet_simulator.world.fleet import ENDLESS, QUICK, Setting, Submissions, running_and_end
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
 from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, User
 from trainfleet_simulator.world.pools import Pool
-from trainfleet_simulator.world.setting import ENDLESS, QUICK, Setting, Submissions, running_and_end
 
 ON_DEMAND, SPOT, PLAN = "OnDemand", "Spot", "TrainingPlan"
 

@@ -12,10 +12,9 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, XmlResponse, route
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, XmlResponse, route
 from trainfleet_simulator.identity import Keys
 from trainfleet_simulator.pages import offset_of
-from trainfleet_simulator.refusals import AWS, AWS_QUERY_CODES
 from trainfleet_simulator.sagemaker import cloudwatch
 from trainfleet_simulator.sagemaker.catalog import REGION
 from trainfleet_simulator.sagemaker.hyperpod import Capacity
@@ -31,11 +30,58 @@ _SIGNING_NAMES = {"cloudwatch": "monitoring"}
 _STS_VERSION = "2011-06-15"
 _SECRET = {"WebIdentityToken", "ExternalId"}  # not in the log of responses
 
+_AWS_RIGHT = "User: arn:aws:iam::123456789012:user/exporter is not authorized to perform: {api}:{name} on resource: *"
+_REFUSALS: Table = {
+    "throttled": (
+        ("metadata", (429, "ThrottlingException", "Rate exceeded")),
+        ("", (400, "ThrottlingException", "Rate exceeded")),
+    ),
+    "server_error": (("", (500, "InternalFailure", "The request processing has failed because of an unknown error.")),),
+    "denied": (
+        ("metadata", (403, "Forbidden", "Forbidden")),
+        ("", (403, "AccessDeniedException", _AWS_RIGHT)),
+    ),
+    "not_found": (
+        ("metadata", (404, "ResourceNotFound", "Requested resource not found.")),
+        ("", (400, "ResourceNotFound", "Requested resource not found.")),
+    ),
+    "skewed_clock": (
+        ("metadata AssumeRoleWithWebIdentity", None),
+        ("", AwsVerifier.errors["skew"]),
+    ),
+    "expired_credentials": (
+        ("GetContainerKeys", (401, "Unauthorized", "The authorization token is missing or wrong")),
+        ("ListRoles GetRoleKeys", (401, "Unauthorized", "Unauthorized")),
+        ("metadata", None),
+        ("AssumeRoleWithWebIdentity", (400, "ExpiredTokenException", "Token expired")),
+        ("", AwsVerifier.errors["expired"]),
+    ),
+    "revoked_credentials": (
+        ("ListRoles GetRoleKeys", (404, "NotFound", "Not Found")),  # the machine has lost its role
+        ("metadata", None),
+        (
+            "AssumeRoleWithWebIdentity",
+            (400, "InvalidIdentityToken", "No OpenIDConnect provider found in your account"),
+        ),
+        ("", AwsVerifier.errors["key"]),
+    ),
+}
+_QUERY_CODES = {
+    "AccessDeniedException": "AccessDenied",
+    "ThrottlingException": "Throttling",
+    "IncompleteSignatureException": "IncompleteSignature",
+    "InvalidSignatureException": "SignatureDoesNotMatch",
+    "MissingAuthenticationTokenException": "MissingAuthenticationToken",
+    "UnrecognizedClientException": "InvalidClientTokenId",
+    "ExpiredTokenException": "ExpiredToken",
+}
+"""The query protocol's codes for the common errors of the JSON protocols."""
+
 
 class Aws(Cloud):
     """One account in one region, with the training jobs of a world."""
 
-    refusals = AWS
+    refusals = _REFUSALS
     usual_codes: Mapping[int, str] = {
         400: "ValidationException",
         403: "AccessDeniedException",
@@ -116,7 +162,7 @@ class Aws(Cloud):
 
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         headers = {self.id_header: request_id}
-        in_query = AWS_QUERY_CODES.get(error.code, error.code)
+        in_query = _QUERY_CODES.get(error.code, error.code)
         match operation.api:
             case "metadata":
                 return PlainTextResponse(error.message, error.status)
@@ -136,7 +182,7 @@ class Aws(Cloud):
                 status = error.status
             case _:
                 # Errors from in front of the service have a prefix. Every error of the caller is a 400.
-                shared = error.code in AWS_QUERY_CODES
+                shared = error.code in _QUERY_CODES
                 body = {
                     "__type": f"com.amazon.coral.service#{error.code}" if shared else error.code,
                     "Message" if shared or error.code == "ResourceNotFound" else "message": error.message,

@@ -6,8 +6,7 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import arn
@@ -15,30 +14,20 @@ from trainfleet_simulator.sagemaker.drafts import SPOT
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY, PLANTED_SECRETS
 
-STATUS = {
-    "Creating": "InProgress",
-    "Queuing": "InProgress",
-    "EnvPreparing": "InProgress",
-    "Running": "InProgress",
-    "Restarting": "InProgress",
-    "SucceededReserving": "InProgress",
-    "Stopping": "Stopping",
-    "Succeeded": "Completed",
-    "Failed": "Failed",
-    "Stopped": "Stopped",
+_STATES = {
+    "Creating": ("InProgress", "Starting"),
+    "Queuing": ("InProgress", "Pending"),
+    "EnvPreparing": ("InProgress", "Downloading"),
+    "Running": ("InProgress", "Training"),
+    "Restarting": ("InProgress", "Restarting"),
+    "SucceededReserving": ("InProgress", "Uploading"),
+    "Stopping": ("Stopping", "Stopping"),
+    "Succeeded": ("Completed", "Completed"),
+    "Failed": ("Failed", "Failed"),
+    "Stopped": ("Stopped", "Stopped"),
 }
-_SECONDARY = {
-    "Creating": "Starting",
-    "Queuing": "Pending",
-    "EnvPreparing": "Downloading",
-    "Running": "Training",
-    "Restarting": "Restarting",
-    "SucceededReserving": "Uploading",
-    "Stopping": "Stopping",
-    "Succeeded": "Completed",
-    "Failed": "Failed",
-    "Stopped": "Stopped",
-}
+"""By the world's state, the status and the secondary status."""
+STATUS = {state: status for state, (status, _) in _STATES.items()}
 _MESSAGES = {
     "Starting": "Preparing the instances for training",
     "Pending": "Insufficient capacity error from EC2 while launching instances, retrying!",
@@ -57,18 +46,12 @@ _MESSAGES = {
 _INTERRUPTED_FOR = 12  # seconds until new spot instances are launched
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(NamedTuple):
     """One secondary status, with its start and its end (None while it lasts), in Unix seconds."""
 
     status: str
     start: int
     end: int | None
-
-    @property
-    def message(self) -> str:
-        """Return SageMaker's message about it."""
-        return _MESSAGES[self.status]
 
 
 def transitions(job: Job, now: int) -> list[Transition]:
@@ -81,7 +64,7 @@ def transitions(job: Job, now: int) -> list[Transition]:
             if since + _INTERRUPTED_FOR <= end:
                 starts.append(("Restarting", since + _INTERRUPTED_FOR))
         else:
-            starts.append((_stopped(job) if status == "Stopped" else _SECONDARY[status], since))
+            starts.append((_stopped(job) if status == "Stopped" else _STATES[status][1], since))
     final = job.finished
     return [
         Transition(status, start, end)
@@ -93,7 +76,7 @@ def secondary_status(job: Job, now: int) -> str:
     """Return the latest secondary status."""
     if job.status == "Restarting":
         return transitions(job, now)[-1].status
-    return _stopped(job) if job.status == "Stopped" else _SECONDARY[job.status]
+    return _stopped(job) if job.status == "Stopped" else _STATES[job.status][1]
 
 
 def modified(job: Job, now: int) -> int:
@@ -200,5 +183,5 @@ def _times(job: Job, steps: list[Transition]) -> dict[str, Any]:
 
 
 def _transition(step: Transition) -> dict[str, Any]:
-    row = {"Status": step.status, "StartTime": float(step.start), "StatusMessage": step.message}
+    row = {"Status": step.status, "StartTime": float(step.start), "StatusMessage": _MESSAGES[step.status]}
     return row if step.end is None else row | {"EndTime": float(step.end)}

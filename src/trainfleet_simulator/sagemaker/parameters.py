@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainfleet_simulator.exchange import ApiError, Call
+from trainfleet_simulator.exchange import Answer, ApiError, Call
 from trainfleet_simulator.pages import Pages
 
 _MOST = 100
@@ -77,3 +77,8 @@ class Lists:
         if page is None:
             raise invalid("Invalid NextToken")
         return page.items, {"NextToken": page.token} if page.token else {}, page.total
+
+    def answer(self, call: Call, name: str, rows: Sequence[Any]) -> Answer:
+        """Return the response with the requested page of rows."""
+        page, token, _ = self.page(call, lambda: rows)
+        return Answer({name: page, **token})

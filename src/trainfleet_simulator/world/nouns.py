@@ -41,7 +41,6 @@ class Workspace:
     workspace_id: str
     name: str
     member: bool = True
-    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
