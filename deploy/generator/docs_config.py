@@ -126,14 +126,13 @@ def _endpoints(config: type[ProviderConfig], endpoints: type[Section]) -> str:
 
 
 def _collectors(collectors: type[Section]) -> str:
-    said = meanings(collectors)
     rows, further = [], []
     for name, field in collectors.model_fields.items():
         collector = field.default
-        rows.append((code(name), code(_shown(collector.enabled)), _interval(collector), said[name]))
+        rows.append((code(name), code(_shown(collector.enabled)), _interval(collector)))
         more = _rows(type(collector), prefix=f"{name}.", without=tuple(Collector.model_fields))
         further += list(more)
-    heads = ("key", "`enabled`", "`interval`", "meaning")
+    heads = ("[collector](collectors.md)", "`enabled`", "`interval`")
     if not further:
         return table(heads, rows)
     return f"{table(heads, rows)}\n\nBesides `enabled` and `interval`:\n\n{table(_HEADS, further)}"
