@@ -55,7 +55,7 @@ class Column:
     """The time of the oldest reading of all; infinite without any."""
 
     def __post_init__(self) -> None:
-        self.owners = {subject.keys[0] for subject in self.subjects}
+        self.owners = tuple({subject.keys[0] for subject in self.subjects})
         self.first = min(self.oldest, default=math.inf)
 
     def since(self, since: float, begun: Mapping[str, float]) -> Column:

@@ -14,6 +14,9 @@ from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 
+_READINGS = 1500
+"""Readings of a column that are rendered at a time, for about CHUNK_BYTES: the lines of all take much memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class RenderSettings:
@@ -79,48 +82,39 @@ class Renderer:
             rendered.too_long += len(named) - len(kept)
             for shown in self._families[of]:
                 samples = [(labels, *sample) for labels, found in kept for sample in shown.read(found)]
-                self._write(shown, *zip(*samples, strict=True), rendered=rendered)
+                self._write(shown, samples, rendered)
         for column in columns:
             if family := self.family(column.of, column.field):
                 naming, kind = _Naming(provider, KEYS[column.of][0]), (column.accelerator,) if family.labels else ()
-                labels, values = (
-                    [subject.labels or naming.write(subject) for subject in column.subjects],
-                    list(column.values),
-                )
-                if "" in labels:
-                    values = [value for text, value in zip(labels, values, strict=True) if text]
-                    labels = [text for text in labels if text]
-                    rendered.too_long += len(column.subjects) - len(labels)
-                self._write(family, labels, [kind] * len(labels), values, rendered=rendered)
+                head, end = f"{family.name}{{", _Further(family.labels, self._job_labels).labels(kind)
+                for start in range(0, len(column.subjects), _READINGS):
+                    some = slice(start, start + _READINGS)
+                    labels = [subject.labels or naming.write(subject) for subject in column.subjects[some]]
+                    numbered = zip(labels, format_values(list(column.values[some])), strict=True)
+                    lines = [f"{head}{of}{end}}} {number}\n" for of, number in numbered if of]
+                    rendered.too_long += len(labels) - len(lines)
+                    rendered.add(family.name, lines)
         return rendered
 
     def _write(
-        self,
-        family: MetricFamily,
-        labels: Sequence[str] = (),
-        further: Sequence[tuple[str, ...]] = (),
-        values: Sequence[Any] = (),
-        *,
-        rendered: Rendered,
+        self, family: MetricFamily, samples: Sequence[tuple[str, tuple[str, ...], Any]], rendered: Rendered
     ) -> None:
         """Write samples of a family: the labels of their objects, the values of further labels, the values."""
         writer = _Further(family.labels, self._job_labels)
         # Many samples have the same further labels.
-        texts = {each: writer.labels(each) for each in set(further)}
+        texts = {each: writer.labels(each) for each in {further for _, further, _ in samples}}
         if writer.cuts:
-            rendered.too_long += sum([writer.cuts[each] for each in further])
+            rendered.too_long += sum([writer.cuts[further] for _, further, _ in samples])
         if family.kind == "histogram":
-            lines = [
-                line
-                for of, shown in zip(labels, values, strict=True)
-                for line in _histogram_lines(family.name, of, shown)
-            ]
+            lines = [line for of, _, shown in samples for line in _histogram_lines(family.name, of, shown)]
         else:
-            head, numbers = f"{family.name}{{", format_values(values)
-            ends = [texts[each] for each in further]
-            lines = [f"{head}{of}{end}}} {text}\n" for of, end, text in zip(labels, ends, numbers, strict=True)]
-            if family.labels is None:
-                lines = [line for line, end in zip(lines, ends, strict=True) if end]
+            head, is_open = f"{family.name}{{", family.labels is None
+            numbered = zip(samples, format_values([value for _, _, value in samples]), strict=True)
+            lines = [
+                f"{head}{of}{texts[further]}}} {number}\n"
+                for (of, further, _), number in numbered
+                if texts[further] or not is_open
+            ]
         rendered.add(family.name, lines)
 
 

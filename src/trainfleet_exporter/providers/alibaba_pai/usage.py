@@ -84,8 +84,7 @@ POINTS = 1440
 """The most points of one page."""
 _SOURCES = "sources"
 """The key of the part that has the source of each job's usage. Metrics are in capitals."""
-_DAY = 86400.0
-_CATALOGUE_PAGE = 200
+_DAY, _CATALOGUE_PAGE = 86400.0, 200
 _MOST_PAGES, _EMPTY_PAGES, _NAMES = 1000, 3, 50
 """The most pages, empty pages in a row that each name a next one, and resources in Dimensions."""
 _SURELY_REPORTING = 600.0
@@ -167,8 +166,9 @@ def usual_readings(feed: Feed, text: str) -> Iterator[Reading] | None:
     except (ValueError, RecursionError):
         return None
     times, values, *parts = [map(attrgetter(field), points) for field, _ in _FIELDS[: len(names)]]
-    kinds = [repeat("gpu")] if devices else []
-    return zip(zip(*parts, *kinds, strict=False), [at / 1000 for at in times], values, strict=True)
+    seconds = {at: at / 1000 for at in map(attrgetter("at"), points)}  # a float for each reading takes memory
+    keys = zip(*parts, *[repeat("gpu")] * len(devices), strict=False)
+    return zip(keys, map(seconds.__getitem__, times), values, strict=True)
 
 
 _TIME, _TEXT = Annotated[int, msgspec.Meta(ge=0, le=2**53)], Annotated[str, msgspec.Meta(min_length=1)]
