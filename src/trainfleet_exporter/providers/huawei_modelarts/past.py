@@ -30,7 +30,7 @@ from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
-from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status
+from trainfleet_exporter.model import FINISHED, Accelerator, Job, JobUsage, PodUsage, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
@@ -75,6 +75,7 @@ _WINDOW = 2.0 * MINUTE
 """Allowed age of a sample at a step. Samples are about a minute apart."""
 _MOST_NAMED = 50
 """Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
+_DIGITS = 12
 _ACCELERATORS = "aom accelerators"
 """The mark of a job whose accelerators AOM reports."""
 Marks: TypeAlias = dict[str, set[str]]
@@ -241,25 +242,39 @@ class ModelArtsPast(Past):
                 yield PastCall(what, calls, partial(self._read_tasks, life, day))
 
     async def _read_tasks(self, life: Life, day: Range, deadline: float) -> AsyncIterator[Track]:
-        """Each task; then the job, as the mean over its tasks, and that it had readings."""
+        """Each task alone, because a job of thousands has too many values; then the job, as the mean over its tasks."""
         job_id, now, missing = life.job.job_id, time.time(), 0
-        found = ArrayReadings(
-            JobParts(life.job, life.tasks),
-            lambda _, values: dated(values, life, day, self.dropped, now=now),
-        )
+        sums: defaultdict[tuple[str, Accelerator], dict[int, tuple[float, int]]] = defaultdict(dict)
         for task in life.tasks:
+            found = ArrayReadings(
+                JobParts(life.job, [task]),
+                lambda _, values: dated(values, life, day, self.dropped, now=now),
+            )
             try:
                 found.add_pod(task, await get_task_metrics(self._api, job_id, task, deadline=deadline))
             except NotFound:
                 missing += 1
+            self.dropped.update(found.dropped)
+            for track in tracks(found.values.values(), TASK_METRICS):
+                if track.of is PodUsage:
+                    yield track
+                    continue
+                parts = sums[track.field, track.accelerator]
+                for at, value in zip(track.times, track.values, strict=True):
+                    total, number = parts.get(at, (0.0, 0))
+                    parts[at] = total + value, number + 1
         if missing == len(life.tasks):
             self.gone.add(job_id)
-        for track in tracks(found.values.values(), TASK_METRICS, names_source=True):
+        for (field, kind), parts in sums.items():
+            means = array("d", [round(parts[at][0] / parts[at][1], _DIGITS) for at in sorted(parts)])
+            times = array("q", sorted(parts))
+            yield Track(JobUsage, field, (job_id,), times, means, accelerator=kind, source=TASK_METRICS.name)
+        moments = {at for parts in sums.values() for at in parts}
+        for track in source_tracks(job_id, TASK_METRICS.name, moments, are_dated=False):
             yield track
-        self.dropped.update(found.dropped)
 
 
-def tracks(found: Iterable[Values], source: PastSource, *, names_source: bool) -> Iterator[Track]:
+def tracks(found: Iterable[Values], source: PastSource, *, names_source: bool = False) -> Iterator[Track]:
     """Yield the series of values; with `names_source`, also that the source served these jobs."""
     moments: defaultdict[str, set[int]] = defaultdict(set)
     for values in found:
