@@ -116,11 +116,6 @@ class Cloud:
                 return {"total_count": len(self.workspaces), "workspaces": self.workspaces}
             case "v2", ["training-job-searches"]:
                 return self._search(body)
-            case "v2", ["training-jobs", job_id]:
-                rows = [row for row in self.jobs if row["metadata"]["id"] == job_id]
-                return (
-                    rows[0] if rows else httpx.Response(400, json={"error_code": "ModelArts.2775", "error_msg": "no"})
-                )
             case "v2", ["training-jobs", job_id, "metrics", task]:
                 payload = self.metrics.get((job_id, task))
                 return httpx.Response(204) if payload is None else payload

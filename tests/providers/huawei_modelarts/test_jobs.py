@@ -4,51 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job, ms
-from tests.support.clock import run_stepped
+from tests.providers.huawei_modelarts.cloud import Cloud, job, ms
+from tests.providers.huawei_modelarts.usage.usage_rig import Run
 from tests.support.fleet import Fleet
-from trainfleet_exporter.model import Pod
-from trainfleet_exporter.polling import Part
 
-Check = Callable[[Cloud, Fleet], Awaitable[None]]
-Run = Callable[[Check], None]
 POOL = {"pool_id": "pool-1"}
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    def run_check(check: Check) -> None:
-        async def main() -> None:
-            cloud = Cloud()
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=CONFIG) as fleet:
-                await check(cloud, fleet)
-
-        with caplog.at_level(logging.INFO):
-            run_stepped(main)
-
-    return run_check
-
-
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[object]]:
-    """What every part of any collector has been given to show, in turn."""
-    found: list[Sequence[object]] = []
-    publish = Part.publish
-
-    async def watched(part: Part, objects: Sequence[object], **given: Any) -> None:
-        found.append(objects)
-        await publish(part, objects, **given)
-
-    monkeypatch.setattr(Part, "publish", watched)
-    return found
 
 
 def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(run: Run) -> None:
@@ -65,20 +30,6 @@ def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(run: Run) -> Non
             shown = [line.partition('job_id="')[2].partition('"')[0] for line in await fleet.lines("job_info")]
             assert sorted(shown) == sorted({row["metadata"]["id"] for row in cloud.jobs})
             assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 120 * polls
-
-    run(check)
-
-
-def test_tasks_of_a_job_are_shown_until_its_end_is_known(run: Run, published: list[Sequence[object]]) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        cloud.jobs = [job("a"), job("b")]
-        await fleet.runner("workspaces").tick()
-        await fleet.runner("jobs").tick()
-        cloud.jobs[0]["status"]["phase"] = "Completed"
-        published.clear()
-        await fleet.runner("jobs").tick()
-        shown = [sorted(item.job_id for item in objects if isinstance(item, Pod)) for objects in published]
-        assert shown == [["a", "b"], ["b"]]  # before, and after it was looked up
 
     run(check)
 

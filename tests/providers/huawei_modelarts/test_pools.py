@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, Row, job, ms
-from tests.support.clock import run_stepped
+from tests.providers.huawei_modelarts.usage.usage_rig import Check, Run
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
 
@@ -21,21 +19,17 @@ NODES = CONFIG + "    collectors: {nodes: {enabled: true}}\n"
 POOL: Row = {"metadata": {"name": "pool-1"}, "status": {"phase": "Running"}}
 COUNTS: Row = {"statistics": {"items": [{"type": "train", "status": {"Queue": 3, "Running": 1}}]}}
 
-Check = Callable[[Cloud, Fleet], Awaitable[None]]
-Run = Callable[..., None]
-
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    def run_check(check: Check, config: str = CONFIG) -> None:
-        async def main() -> None:
-            cloud = Cloud()
-            cloud.pools = [POOL]
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await check(cloud, fleet)
+def run(run: Run) -> Run:
+    """As everywhere, on a project with a pool."""
 
-        with caplog.at_level(logging.INFO):
-            run_stepped(main)
+    def run_check(check: Check, config: str = CONFIG) -> None:
+        async def with_pool(cloud: Cloud, fleet: Fleet) -> None:
+            cloud.pools = [POOL]
+            await check(cloud, fleet)
+
+        run(with_pool, config)
 
     return run_check
 

@@ -128,21 +128,3 @@ def test_other_labels_are_found(tmp_path: Path, renamed: dict[str, str]) -> None
         assert {key for key in before if usage.match(key[0])} == {key for key in after if usage.match(key[0])}
 
     run_stepped(main)
-
-
-def test_unknown_labels_leave_the_job_level(tmp_path: Path) -> None:
-    async def main() -> None:
-        simulator = Simulator(seed=7, clouds=("modelarts",))
-        simulator.aom.renamed.update({"pod_name": "somebody", "npu_id": "x", "gpu_id": "y"})
-        async with simulator.serve() as url:
-            await asyncio.sleep(1800)
-            async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
-                assert await found.poll_once()
-                shown = await samples(found)
-        assert by_job(shown, "job_cpu_utilization_ratio")
-        many = {job_id for job_id, count in by_job(shown, "job_requested_nodes").items() if float(count) > 1}
-        pods = {dict(labels)["job_id"] for name, labels in shown if name == "pod_cpu_utilization_ratio"}
-        assert not pods & many  # only a job with one task shows it
-        assert not [name for name, _ in shown if name.startswith("device_utilization")]
-
-    run_stepped(main)
