@@ -270,7 +270,7 @@ class ModelArtsPast(Past):
             times = array("q", sorted(parts))
             yield Track(JobUsage, field, (job_id,), times, means, accelerator=kind, source=TASK_METRICS.name)
         moments = {at for parts in sums.values() for at in parts}
-        for track in source_tracks(job_id, TASK_METRICS.name, moments, are_dated=False):
+        for track in source_tracks(job_id, TASK_METRICS.name, moments):
             yield track
 
 
