@@ -21,16 +21,17 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
+from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
-from trainfleet_exporter.errors import CloudError, NotFound, RequestRefused
+from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
-from trainfleet_exporter.model import FINISHED, Accelerator, Job, JobUsage, PodUsage, Status
+from trainfleet_exporter.model import FINISHED, Accelerator, JobUsage, PodUsage, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
@@ -117,22 +118,15 @@ class ModelArtsPast(Past):
         if self._usage.asks_aom:
             chosen = self._usage.metrics.choices(), self._metrics.deny, self._usage.profiling
             try:
-                self._plans = plans(await self._names(deadline), *chosen)
+                names = await usage.metric_names(self._api, deadline=deadline)
+                if names is None:  # whether a query is answered counts: any will do
+                    now, text = int(time.time()), plans(None, {})[0].queries[0].text(_WINDOW)
+                    await usage.query_range(self._api, text, start=now, end=now, step=MINUTE, deadline=deadline)
+                self._plans = plans(names, *chosen)
             except CloudError as error:
                 if not usage.is_refusal(error) or not self._asks_tasks:
                     raise
                 log.warning("AOM is not available; usage comes from task metrics", extra=fields(error=error))
-
-    async def _names(self, deadline: float) -> Collection[str] | None:
-        """The metrics that AOM has; None if it has no lists of names, and answers queries all the same."""
-        try:
-            return await usage.metric_names(self._api, deadline=deadline)
-        except (RequestRefused, NotFound):
-            now = int(time.time())
-            (plan, *_) = plans(None, {})  # any will do: only whether the query is answered counts
-            text = plan.queries[0].text(_WINDOW)
-            await usage.query_range(self._api, text, start=now - MINUTE, end=now, step=MINUTE, deadline=deadline)
-            return None
 
     # Jobs.
 
@@ -217,7 +211,8 @@ class ModelArtsPast(Past):
             # That AOM is not served is no answer, and must not be taken for an empty one.
             raise RequestRefused(error.message, operation=error.operation, status=error.status) from None
         except CloudError as error:
-            if not usage.is_too_large(error) or within.end - start <= MINUTE:
+            is_too_large = isinstance(error, BadAnswer) and "over the limit" in error.message  # transport.body
+            if not is_too_large or within.end - start <= MINUTE:
                 raise
             middle = start + max(1, (within.end - start) // (2 * MINUTE)) * MINUTE
             for part in (Range(start, middle), Range(middle, within.end)):
@@ -320,7 +315,9 @@ def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
     now, then = job_of(row), job_of(replace(row, status=replace(state, phase="Running")))
     if now is None or then is None:
         return None
-    end, gone = _end(state, now), now.status in FINISHED
+    end, gone = last_end(state.running_records), now.status in FINISHED
+    if end is None and now.started is not None and now.duration is not None:
+        end = now.started + now.duration
     # If the end of a run is unknown, so is whether it lasted for any time.
     runs = [run for run in _runs(state, now.started, end if gone else None) if run[1] is not None or not gone]
     found = [Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs]
@@ -333,14 +330,6 @@ def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
     return replace(life, tasks=names, pods=len(names) or life.pods)
 
 
-def _end(state: JobStatus, job: Job) -> float | None:
-    """When the last run ended; None if that is unknown."""
-    end = last_end(state.running_records)
-    if end is not None:
-        return end
-    return None if job.started is None or job.duration is None else job.started + job.duration
-
-
 def _runs(state: JobStatus, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
     """When it ran, run after run."""
     found = [
@@ -348,11 +337,8 @@ def _runs(state: JobStatus, started: float | None, end: float | None) -> Iterato
         for record in state.running_records or ()
         if record is not None and (start := unix_time(record.start_at)) is not None
     ]
-    if not found:
-        if started is not None:
-            yield started, end
-        return
-    found.sort(key=lambda each: each[0])
-    for place, (start, stop) in enumerate(found):
-        following = found[place + 1][0] if place + 1 < len(found) else end
+    if not found and started is not None:
+        found = [(started, None)]
+    found.sort(key=itemgetter(0))
+    for (start, stop), following in zip(found, [*(start for start, _ in found[1:]), end], strict=False):
         yield start, stop if stop is not None else following

@@ -226,12 +226,14 @@ _MOST_ROWS = 250_000
 """Samples of an answer: undecoded, each takes 64 bytes besides the body."""
 
 
-async def metric_names(api: Api, *, deadline: float) -> frozenset[str]:
-    """GET .../label/__name__/values: the names of all metrics that have series."""
-    path = "label/__name__/values"
-    answer = await api.aom(
-        NAMES, path, MetricNames, {}, deadline=deadline, no_data=lambda answer: answer.data in ([], None)
-    )
+async def metric_names(api: Api, *, deadline: float) -> Collection[str] | None:
+    """GET .../label/__name__/values: the names of all metrics that have series. None: names are not served here, and
+    queries may be."""
+    options: Mapping[str, Any] = {"no_data": lambda answer: answer.data in ([], None)}
+    try:
+        answer = await api.aom(NAMES, "label/__name__/values", MetricNames, {}, deadline=deadline, **options)
+    except (RequestRefused, NotFound):
+        return None
     if isinstance(answer.data, UnsetType):
         raise BadAnswer("the answer has no list of values", operation=NAMES)
     return frozenset(answer.data or ())
@@ -276,11 +278,6 @@ def _is_empty(answer: QueryAnswer) -> bool:
 def is_refusal(error: CloudError) -> bool:
     """Return whether AOM rejects this identity, or is not served here, for every query."""
     return isinstance(error, AccessDenied | NotFound) or (isinstance(error, RequestRefused) and error.status == 404)
-
-
-def is_too_large(error: CloudError) -> bool:
-    """Return whether a response was rejected for its size (transport.body)."""
-    return isinstance(error, BadAnswer) and "over the limit" in error.message
 
 
 # The collector.
@@ -398,9 +395,7 @@ class Usage:
         now = asyncio.get_running_loop().time()
         if self._plans is None or now >= self._renew_at:
             try:
-                names: Collection[str] | None = await metric_names(self._api, deadline=deadline)
-            except (RequestRefused, NotFound):
-                names = None  # lists of names are not served here; queries may be
+                names = await metric_names(self._api, deadline=deadline)
             except CloudError as error:
                 if self._plans is None or is_refusal(error):
                     raise
