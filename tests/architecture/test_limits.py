@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture import limits
-from tests.architecture.limits import EXPORTER_GOAL, LEAST_SHARE, ROWS, Row, count_data, files, row_of, sizes, table
+from tests.architecture.limits import LEAST_SHARE, ROWS, Row, count_data, files, row_of, sizes, table
 
 _GROWING = {"simulator": 1_200, "conformance kit": 1_200, "benchmarks, fuzz, generator": 1_200}
 """What these rows may have more than at first: judges come before the code that they judge."""
@@ -38,29 +38,6 @@ def test_no_limit_is_above_the_first_size() -> None:
     assert {row.name: row.limit for row in ROWS if row.first and row.limit > allowed[row.name]} == {}
 
 
-def _named(path: str) -> str:
-    row = row_of(path)
-    return row.name if row else ""
-
-
-def test_the_longest_path_decides_the_row() -> None:
-    source = "src/trainfleet_exporter"
-    assert _named(f"{source}/providers/aws_sagemaker/usage.py") == "AWS SageMaker"
-    assert _named(f"{source}/clouds/aws_sagemaker/jobs.py") == "AWS SageMaker"
-    assert _named(f"{source}/providers/usage/past.py") == "engines of clouds"
-    assert _named(f"{source}/fleet/jobs.py") == "engines of clouds"
-    assert _named(f"{source}/web/status_page/page.html.jinja") == "template of the status page"
-    assert _named(f"{source}/web/status_page/figures.py") == "web"
-    assert _named("benchmarks/detection_second_world.py") == "second generator of detection"
-    assert _named("benchmarks/detection_world.py") == "benchmarks, fuzz, generator"
-
-
-def test_a_new_module_or_data_file_has_no_row() -> None:
-    source = "src/trainfleet_exporter"
-    for path in (f"{source}/tables.yaml", f"{source}/providers/shared.py", f"{source}/webs.py", "tools/more.py"):
-        assert _named(path) == ""
-
-
 def test_long_lines_of_data_count_for_several() -> None:
     assert count_data("") == 0
     assert count_data("a: 1\n\n" + "x" * 121 + "\n") == 4
@@ -78,9 +55,3 @@ def test_a_grown_and_denser_component_is_found(monkeypatch: pytest.MonkeyPatch, 
     (row,) = (row for row in ROWS if row.name == "transport")
     assert found.lines > row.limit
     assert found.spacing < LEAST_SHARE * row.spacing
-
-
-def test_the_table_has_every_component_and_the_sum() -> None:
-    lines = table().splitlines()
-    assert [line[:34].strip() for line in lines[1:-1]] == [row.name[:34] for row in ROWS]
-    assert lines[-1].split()[-1] == f"{EXPORTER_GOAL:,}"

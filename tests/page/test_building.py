@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 import tracemalloc
+import zlib
 from collections.abc import Iterable
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.clock import run_stepped
 from trainfleet_exporter.families import FAMILIES
@@ -182,3 +185,33 @@ def test_page_is_held_once_with_its_gzip_and_released_with_its_parts() -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 100_000
     finally:
         tracemalloc.stop()
+
+
+LINES = st.dictionaries(st.sampled_from([ONE, OTHER]), st.lists(st.sampled_from([b"a 1\n", b"b 2\n", b""]), max_size=3))
+Step = tuple[int, dict[str, list[bytes]] | None, bool]
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.none() | LINES, st.booleans()), max_size=20)
+
+
+@given(STEPS)
+def test_any_sequence_of_puts_and_drops_is_shown_in_whole(
+    steps: list[tuple[int, dict[str, list[bytes]] | None, bool]],
+) -> None:
+    """A part keeps its place within a family until the family loses it. Pages between steps change nothing."""
+    store, expected = PageStore(), {ONE: dict[int, bytes](), OTHER: dict[int, bytes]()}
+    for part, lines, looks in [*steps, (9, {}, True)]:
+        if lines is not None:
+            store.put(part, lines)
+        elif part in store.parts:
+            store.drop(part)
+        for family, texts in expected.items():
+            if text := b"".join((lines or {}).get(family, [])):
+                texts[part] = text
+            else:
+                texts.pop(part, None)
+        if looks:
+            plain = store.current().body(Format.TEXT, b"own 1\n", gzip=False).joined()
+            samples = [line for line in plain.splitlines(keepends=True) if not line.startswith(b"#")]
+            assert b"".join(samples) == b"".join(b"".join(texts.values()) for texts in expected.values()) + b"own 1\n"
+            zipped = store.page().body(Format.TEXT, b"own 1\n", gzip=True).joined()
+            inflater = zlib.decompressobj(31)
+            assert (inflater.decompress(zipped), inflater.eof, inflater.unused_data) == (plain, True, b"")

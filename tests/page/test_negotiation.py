@@ -16,23 +16,10 @@ OPENMETRICS = {
         "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
         "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
     ),
-    "prometheus 2.49": (
-        "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
-        "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-    ),
-    "prometheus 2.49, protobuf first": (
-        f"{PROTOBUF};q=0.5,application/openmetrics-text;version=1.0.0;q=0.4,"
-        "application/openmetrics-text;version=0.0.1;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
-    ),
     "prometheus 3": (
         "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
         "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
         "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-    ),
-    "prometheus 3.0, escaping everywhere": (
-        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
-        "application/openmetrics-text;version=0.0.1;escaping=allow-utf-8;q=0.4,"
-        "text/plain;version=0.0.4;escaping=allow-utf-8;q=0.3,*/*;escaping=allow-utf-8;q=0.2"
     ),
     "prometheus 3, protobuf first, underscores": (
         f"{PROTOBUF};q=0.6,application/openmetrics-text;version=1.0.0;escaping=underscores;q=0.5,"
@@ -61,17 +48,10 @@ TEXT = {
     "none": "",
     "curl, python": "*/*",
     "firefox": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-    "chrome": (
-        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,"
-        "application/signed-exchange;v=b3;q=0.7"
-    ),
     "prometheus 2 before openmetrics 1.0": (
         "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
     ),
     "prometheus 1": f"{PROTOBUF};q=0.7,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
-    "prometheus 3, text only": (
-        "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.4"
-    ),
     "only an old openmetrics": "application/openmetrics-text;version=0.0.1",
     "only an old openmetrics, or anything": "application/openmetrics-text;version=0.0.1,*/*;q=0.1",
     "only a coming openmetrics": "application/openmetrics-text;version=2.0.0",

@@ -43,19 +43,6 @@ def test_calls_run_in_the_thread_until_it_is_closed() -> None:
     asyncio.run(main())
 
 
-def test_error_of_a_call_reaches_the_caller() -> None:
-    async def fail() -> None:
-        raise ZeroDivisionError
-
-    async def main() -> None:
-        polls = PollThread(lambda: None)
-        with pytest.raises(ZeroDivisionError):
-            await polls.call(fail())
-        await polls.close()
-
-    asyncio.run(main())
-
-
 def test_cancelled_wait_cancels_the_call() -> None:
     async def main() -> None:
         polls, begun, ended = PollThread(lambda: None), threading.Event(), threading.Event()
