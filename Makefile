@@ -41,8 +41,8 @@ generate: $(VENV)/.dev ## write the generated files: rules, dashboards, copies i
 faults: $(VENV)/.dev ## run every operation under every fault, and write docs/evidence/faults.md
 	$(BIN)/python -m tests.faults
 
-fuzz: $(VENV)/.fuzz ## fuzz every parser of untrusted input for ten minutes each (Linux only)
-	$(BIN)/python -m fuzz
+fuzz: $(VENV)/.fuzz ## fuzz every parser of untrusted input for ten minutes each (SECONDS=600; Linux only)
+	$(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS))
 
 soak: $(VENV)/.dev ## run a simulated week with faults, reloads and scrapes, and check that nothing leaks (DAYS=7)
 	$(BIN)/python -m tests.soak $(if $(DAYS),--days $(DAYS))

@@ -119,9 +119,9 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def number(value: float) -> str:
-    """Format a number with three significant digits."""
-    if value == 0:
-        return "0"
+    """Format a number with three significant digits, and nan as a dash."""
+    if value == 0 or math.isnan(value):
+        return "–" if value else "0"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{places}f}"
 

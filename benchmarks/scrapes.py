@@ -64,7 +64,7 @@ class _Found:
 
     page: rig.Page
     seconds: defaultdict[tuple[str, str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
-    memory: dict[str, float] = field(default_factory=dict)
+    memory: defaultdict[str, float] = field(default_factory=lambda: defaultdict(lambda: math.nan))
 
     def quantile(self, server: str, state: str, encoding: str, share: float) -> float:
         """Return a quantile in seconds; nan if it was not measured."""
@@ -79,11 +79,13 @@ def run(short: bool, old: Path | None) -> Iterator[Section]:
     """Yield the section with the sizes that are measured so far."""
     found: list[_Found] = []
     for size in _SHORT_SIZES if short else _SIZES:
-        found.append(_measure(size, {OURS: rig.ROOT, **({BEFORE: old} if old else {})}))
-        yield _section(found, [OURS, *([BEFORE] if old else [])])
+        for newest in _measure(size, {OURS: rig.ROOT, **({BEFORE: old} if old else {})}):
+            yield _section([*found, newest], [OURS, *([BEFORE] if old else [])])
+        found.append(newest)
 
 
-def _measure(size: _Size, checkouts: dict[str, Path]) -> _Found:
+def _measure(size: _Size, checkouts: dict[str, Path]) -> Iterator[_Found]:
+    """Yield what is measured, idle and then also while polling."""
     with rig.exporters(size.jobs, _PODS, list(checkouts.values())) as running:
         exporters = dict(zip(checkouts, running, strict=True))
         for exporter in running:
@@ -94,7 +96,8 @@ def _measure(size: _Size, checkouts: dict[str, Path]) -> _Found:
             servers = {**{name: peers.Peer(each.port, [each.pid]) for name, each in exporters.items()}, **others}
             for encoding in _ENCODINGS:
                 _scrape_in_turn(found, servers, size, encoding)
-            found.memory = {name: rig.resident(server.pids) for name, server in servers.items()}
+            found.memory |= {name: rig.resident(server.pids) for name, server in servers.items()}
+        yield found
         rig.progress(f"{found.series()}: while polling")
         with _on_the_other_core(running[0]):
             for turn in range(size.windows):
@@ -105,7 +108,7 @@ def _measure(size: _Size, checkouts: dict[str, Path]) -> _Found:
                     exporter.command("off")
         for name, exporter in exporters.items():
             found.memory[f"{name}, after polls"] = rig.resident([exporter.pid])
-    return found
+        yield found
 
 
 def _scrape_in_turn(found: _Found, servers: dict[str, peers.Peer], size: _Size, encoding: str) -> None:
@@ -178,7 +181,7 @@ def _section(found: list[_Found], exporters: list[str]) -> Section:
             cells = [_milliseconds(each, name, state, encoding) for each in found]
             table.rows.append((f"{name}, {state}" if name in exporters else name, *cells))
     section.tables["Resident memory, MiB, and size of the page"] = memory = Table(("", *sizes))
-    for name in found[0].memory:
+    for name in list(found[0].memory):
         memory.rows.append((name, *(number(each.memory[name]) for each in found)))
     memory.rows.append(("page, plain, MB", *(number(len(each.page.plain) / 1e6) for each in found)))
     memory.rows.append(("page, gzip, MB", *(number(len(each.page.gzip) / 1e6) for each in found)))
@@ -191,7 +194,7 @@ def _section(found: list[_Found], exporters: list[str]) -> Section:
 
 def _milliseconds(found: _Found, name: str, state: str, encoding: str) -> str:
     middle, most = (found.quantile(name, state, encoding, share) * 1e3 for share in (0.5, 0.99))
-    return "–" if math.isnan(middle) else f"{number(middle)} ({number(most)})"
+    return f"{number(middle)} ({number(most)})"
 
 
 def _goals(largest: _Found) -> Iterator[Goal]:
@@ -205,21 +208,21 @@ def _goals(largest: _Found) -> Iterator[Goal]:
         measured, kept = _within(theirs / ours, math.inf)
         limit = f"plain, {largest.series()}: >= {least} x faster than {other}"
         yield Goal(limit, measured, None if kept is None else theirs / ours >= least)
-    share = largest.memory[OURS] / largest.memory.get(peers.PUSHGATEWAY, math.nan)
+    share = largest.memory[OURS] / largest.memory[peers.PUSHGATEWAY]
     yield Goal(f"memory, {largest.series()}: <= 0.4 x Pushgateway", *_within(share, 0.4))
 
 
 def _polling_goals(found: list[_Found], other: str, state: str, limits: Mapping[str, float]) -> Iterator[Goal]:
     """Yield the goals for the p99 while polling, relative to another p99, at the worst size."""
     for encoding, most in limits.items():
-        ratios = [
-            each.quantile(OURS, "polling", encoding, 0.99) / each.quantile(other, state, encoding, 0.99)
+        ratios = {
+            each.quantile(OURS, "polling", encoding, 0.99) / each.quantile(other, state, encoding, 0.99): each.series()
             for each in found
-        ]
-        measured, kept = _within(max(ratios), most)
-        worst = found[ratios.index(max(ratios))].series()
+        }
+        worst = max(filter(math.isfinite, ratios), default=math.nan)
+        measured, kept = _within(worst, most)
         limit = f"{encoding} p99 while polling: <= {most} x {'idle' if state == 'idle' else other}"
-        yield Goal(limit, f"{measured} at {worst}", kept)
+        yield Goal(limit, f"{measured} at {ratios[worst]}" if worst in ratios else measured, kept)
 
 
 def _goals_of_change(found: list[_Found]) -> Iterator[Goal]:
@@ -233,4 +236,4 @@ def _goals_of_change(found: list[_Found]) -> Iterator[Goal]:
 
 
 def _within(ratio: float, most: float) -> tuple[str, bool | None]:
-    return ("not on this machine", None) if math.isnan(ratio) else (f"{number(ratio)} x", ratio <= most)
+    return ("–", None) if math.isnan(ratio) else (f"{number(ratio)} x", ratio <= most)
