@@ -43,12 +43,12 @@ def main() -> int:
     if unknown:
         parser.error(f"unknown target: {', '.join(unknown)}; allowed: {', '.join(TARGETS)}")
     print("| target | executions | a second | coverage (edges) | features | broken by |\n|---|---|---|---|---|---|")
-    faults = 0
+    is_broken = False
     for name in options.targets or TARGETS:
         row, found = _fuzz(name, options.seconds)
-        faults += len(found)
+        is_broken |= bool(found)
         print(f"| {name} | {' | '.join(row)} | {', '.join(found) or 'nothing'} |", flush=True)
-    return 1 if faults else 0
+    return int(is_broken)
 
 
 def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
@@ -65,9 +65,7 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
             "-print_final_stats=1",
         ]
         launcher = _launcher(name, Path(folder))
-        corpus, new = Path(folder, "corpus"), Path(folder, "new")
-        corpus.mkdir()
-        new.mkdir()
+        corpus, new = (Path(tempfile.mkdtemp(dir=folder)) for _ in range(2))
         for kept, data in read_inputs(name).items():
             (corpus / kept).write_bytes(data)
         for path in before:
@@ -81,9 +79,8 @@ def _fuzz(name: str, seconds: int) -> tuple[tuple[str, ...], list[str]]:
             write_inputs(name, (path.read_bytes() for path in corpus.iterdir()))
             for path in before:
                 path.unlink()
-    progress = _PROGRESS.findall(said)
-    runs = int((_DONE.findall(said) or [(progress or [("0",)])[-1][0]])[0])
-    _, edges, features = (progress or [("0", "0", "0")])[-1]
+    last, edges, features = (_PROGRESS.findall(said) or [("0", "0", "0")])[-1]
+    runs = int((_DONE.findall(said) or [last])[0])
     found = sorted(path.name for path in broken.glob(f"{name}-*"))
     if not found and not ended:
         print(said[-3000:], file=sys.stderr)

@@ -33,26 +33,6 @@ _NOT_STANDBY = "unless on (instance, job) trainfleet_exporter_leader == 0"
 _OF_SHARDS = f" and on (instance, job) last_over_time(trainfleet_exporter_total_shards[<bridge>]) > 1 {_NOT_STANDBY}"
 
 
-def _write_errors() -> Alert:
-    """Return the alert for writes of the lease or the ledger that fail.
-
-    A busy API server may fail a few writes of the lease. A ledger is written only when a job ends.
-    """
-    return Alert(
-        "TrainfleetWriteErrors",
-        """\
-max by (instance, job, target) (
-  changes(trainfleet_exporter_write_errors_total{target="lease"}[<bridge>]) > 2
-  or
-  increase(trainfleet_exporter_write_errors_total{target="ledger"}[<bridge>]) > 0
-)""",
-        "warning",
-        "The exporter {{ $labels.instance }} cannot write the {{ $labels.target }}",
-        "Its writes failed within <bridge>. {{ if eq $labels.target `lease` }}It cannot take or keep the lease."
-        "{{ else }}Jobs that ended wait for the ledger, and some may be lost.{{ end }} Its log names the cause.",
-    )
-
-
 EXPORTER_ALERTS = Group(
     "trainfleet-exporter-alerts",
     (
@@ -222,7 +202,20 @@ max by (job) (trainfleet_exporter_total_shards)""",
             "pools that no exporter polls are not monitored.",
             "<exporter_down_for>",
         ),
-        _write_errors(),
+        Alert(
+            "TrainfleetWriteErrors",
+            # A busy API server may fail a few writes of the lease. A ledger is written only when a job ends.
+            """\
+max by (instance, job, target) (
+  changes(trainfleet_exporter_write_errors_total{target="lease"}[<bridge>]) > 2
+  or
+  increase(trainfleet_exporter_write_errors_total{target="ledger"}[<bridge>]) > 0
+)""",
+            "warning",
+            "The exporter {{ $labels.instance }} cannot write the {{ $labels.target }}",
+            "Its writes failed within <bridge>. {{ if eq $labels.target `lease` }}It cannot take or keep the lease."
+            "{{ else }}Jobs that ended wait for the ledger, and some may be lost.{{ end }} Its log names the cause.",
+        ),
         Alert(
             "TrainfleetHandshakesRefused",
             """\
