@@ -312,8 +312,7 @@ def diagnose(options: Options, signals: Signals) -> int:
     """
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    examining = examine(_load(options), installed_platforms(), progress=_say("diagnose"), shard=options["shard"])
-    reports = signals.finish(examining)
+    reports = signals.finish(examine(_load(options), installed_platforms(), shard=options["shard"]))
     if options["json"]:
         print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -339,10 +338,11 @@ def backfill(options: Options, signals: Signals) -> int:
     missing.
     """
     from trainfleet_exporter.backfill import command  # noqa: PLC0415 - likewise
+    from trainfleet_exporter.backfill.work import Wish  # noqa: PLC0415
     from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
 
     config, platforms = _load(options), installed_platforms()
-    wish = command.Wish(
+    wish = Wish(
         provider=options["provider"],
         wanted=Range(options["from"], options["to"]),
         out=Path(options["out"]),
@@ -351,10 +351,9 @@ def backfill(options: Options, signals: Signals) -> int:
     )
     if fault := command.fault_in(wish, config, platforms, time.time()):
         raise refused(fault)
-    work = command.backfill(wish, config, platforms, say=_say("backfill"))
-    outcome, words = signals.finish(work)
-    print(words, file=sys.stderr if outcome.missing else sys.stdout)
-    return 1 if outcome.missing else 0
+    outcome, words = signals.finish(command.backfill(wish, config, platforms, say=_say("backfill")))
+    print(words, file=sys.stderr if outcome.failures else sys.stdout)
+    return 1 if outcome.failures else 0
 
 
 @_command(

@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.support.clock import run_stepped
 from tests.support.configs import loaded, written
-from trainfleet_exporter.backfill.command import Wish, backfill
-from trainfleet_exporter.backfill.work import Outcome
+from trainfleet_exporter.backfill.command import backfill
+from trainfleet_exporter.backfill.work import Outcome, Wish
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import installed_platforms

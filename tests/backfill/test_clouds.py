@@ -463,25 +463,12 @@ def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monke
     simulated("modelarts", work, tmp_path, change=change)
 
 
-def test_the_allowed_calls_are_announced_and_stop_nothing(tmp_path: Path) -> None:
-    def change(text: str) -> str:
-        return text.replace("      concurrency: 8\n", "      concurrency: 8\n      monthly_calls: {cloudmonitor: 20}\n")
-
-    async def work(rig: Rig) -> None:
-        await rig.backfill(tmp_path / "out", EVENING)
-        assert any("limits.monthly_calls allows 20 calls of cloudmonitor in 30 days" in line for line in rig.printed)
-        assert list((tmp_path / "out").glob("*.om"))
-        calls = rig.simulator._cloud.truth.show(0.0)["calls"]["cloudmonitor"]
-        assert sum(sum(outcomes.values()) for outcomes in calls.values()) > 20
-
-    simulated("pai", work, tmp_path, change=change)
-
-
 @pytest.mark.parametrize("cloud", PROVIDERS)
 def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 600))
-        assert (tmp_path / "out" / f".backfill-{rig.provider}.state").stat().st_size > 1_000
+        (state,) = (tmp_path / "out").glob(f".backfill-{rig.provider}-*.state")
+        assert state.stat().st_size > 1_000
         written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
         for secret in (*PLANTED_SECRETS, ACCESS_KEY_SECRET):
             assert secret.encode() not in written

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.configs import loaded, written
 from trainfleet_exporter import cli
-from trainfleet_exporter.backfill.command import Wish, fault_in
+from trainfleet_exporter.backfill.command import fault_in
+from trainfleet_exporter.backfill.work import Wish
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 

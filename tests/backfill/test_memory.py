@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.backfill.rig import MIDNIGHT
+from tests.backfill.test_command import CONFIG
+from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.series import Namer
-from trainfleet_exporter.backfill.work import Order, Work
-from trainfleet_exporter.config import Global
+from trainfleet_exporter.backfill.work import Wish, Work
 from trainfleet_exporter.model import Job, PodUsage
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Track
 
@@ -46,15 +46,8 @@ class _Fleet(Past):
 def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
     """The most memory (bytes) that a backfill held at a time, and the bytes that it wrote."""
     folder.mkdir()
-    order = Order(
-        provider="p",
-        wanted=Range(MIDNIGHT, MIDNIGHT + days * DAY),
-        out=folder,
-        is_wanted=lambda job: True,
-        step=240,
-        retention=0.0,
-        workers=4,
-    )
+    wish = Wish(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + days * DAY), out=folder)
+    config = loaded(written(folder, CONFIG))
     known = (
         Job(job_id=f"job-{number}", name="job", created=float(MIDNIGHT), started=float(MIDNIGHT))
         for number in range(jobs)
@@ -62,7 +55,7 @@ def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
     lives = [Life(job=job) for job in known]
     tracemalloc.start()
     try:
-        asyncio.run(Work(_Fleet(), Namer("p", Global(), {}), order, Progress()).run(lives, 0))
+        asyncio.run(Work(_Fleet(), wish, config.global_, config.providers[0], Progress()).run(lives, 0))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

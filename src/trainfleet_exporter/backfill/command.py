@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
 from trainfleet_exporter.backfill.parts import State
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.series import Namer
-from trainfleet_exporter.backfill.work import Order, Outcome, Unfinished, Work, in_words
-from trainfleet_exporter.config import Config, ProviderConfig
-from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.backfill.work import Outcome, Unfinished, Wish, Work, in_words
+from trainfleet_exporter.config import Config, Global, ProviderConfig
+from trainfleet_exporter.errors import CloudError, StartError
 from trainfleet_exporter.families import FAMILIES, KEYS
-from trainfleet_exporter.providers.history import Range
-from trainfleet_exporter.providers.jobs.filters import job_filter
 from trainfleet_exporter.providers.registry import BuildContext, Platform
 from trainfleet_exporter.transport import Account, CallLimits
 
@@ -35,20 +31,6 @@ _OURS = frozenset(
     | {name for names, _ in KEYS.values() for name in names}
     | {name for family in FAMILIES for name in family.labels or ()}
 )
-_SHORTEST_STEP, _LONGEST_STEP = 60, 240
-"""Seconds between two samples of values that records prove. A scrape interval is not shorter, and Prometheus looks back
-five minutes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """The values of the flags."""
-
-    provider: str
-    wanted: Range
-    out: Path
-    job_id: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def label(text: str) -> tuple[str, str]:
@@ -90,40 +72,27 @@ async def backfill(
     settings, limits = config.global_, provider.limits
     open_past = platforms[provider.platform].past
     assert open_past is not None
-    _make_folder(wish.out)
     progress = Progress()
-    with State(wish.out / f".backfill-{provider.name}.state", _facts(wish, config, provider)) as state:
+    with State(wish.out, provider.name, _digest(wish, settings, provider)) as state:
         allowed = CallLimits(requests_per_second=limits.requests_per_second, concurrency=limits.concurrency)
         account = Account(provider.account_key.name, allowed)
         past = open_past(provider, BuildContext(settings=settings, account=account, observe=progress.count))
         past.job_id = wish.job_id
-        order = Order(
-            provider=provider.name,
-            wanted=wish.wanted,
-            out=wish.out,
-            is_wanted=job_filter(provider.jobs),
-            step=int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP)),
-            retention=settings.finished_job_retention,
-            workers=limits.concurrency,
-        )
-        work = Work(past, Namer(provider.name, settings, wish.labels), order, progress)
-        try:
-            outcome = await _run(work, state, wish, limits.monthly_calls, say)
-        finally:
-            await past.aclose()
-    return outcome, _failed(outcome) if outcome.missing else _next_steps(wish, outcome)
+        work = Work(past, wish, settings, provider, progress)
+        async with aclosing(past):
+            outcome = await _run(work, state, wish, say)
+    return outcome, _failed(outcome.failures) if outcome.failures else _next_steps(wish, outcome.files)
 
 
-async def _run(work: Work, state: State, wish: Wish, allowed: Mapping[str, int], say: Callable[[str], None]) -> Outcome:
-    """Find the jobs, print the expected calls, and read all days. `allowed` are the calls of 30 days, by API."""
-    now, all_days = time.time(), len(list(days(wish.wanted)))
-    past, order = work.past, work.order
+async def _run(work: Work, state: State, wish: Wish, say: Callable[[str], None]) -> Outcome:
+    """Find the jobs, print the expected calls, and read all days."""
+    now, all_days, past = time.time(), len(list(days(wish.wanted))), work.past
     for line in past.limits(wish.wanted, now):
         say(line)
-    if state.lives is None and len(order.left()) < all_days:
-        raise StartError(f"--out: {order.out} has days of another backfill; choose another folder")
+    if state.lives is None and len(wish.left()) < all_days:
+        raise StartError(f"--out: {wish.out} has days of a backfill with other flags or config; choose another folder")
     try:
-        if order.left() or state.lives is None:
+        if wish.left() or state.lives is None:
             await work.learn()
         if state.lives is None:
             state.save((await work.find(now, say)).values())
@@ -131,10 +100,10 @@ async def _run(work: Work, state: State, wish: Wish, allowed: Mapping[str, int],
         if wish.job_id and not lives:
             raise StartError(f"--job: {wish.provider} had no {wish.job_id!r} in that time, or its config leaves it out")
         expected = work.expected(lives)
-        say(_forecast(len(lives), len(order.left()), expected, allowed))
+        say(f"{len(lives):,} job(s), {len(wish.left())} day(s); calls expected: {in_words(expected)}")
         outcome = await work.run(lives, sum(expected.values()))
     except Unfinished as error:
-        written = all_days - len(order.left())
+        written = all_days - len(wish.left())
         raise Unfinished(
             f"{error}; {written} of {all_days} day(s) are written: run the same command again to continue"
         ) from None
@@ -145,51 +114,28 @@ async def _run(work: Work, state: State, wish: Wish, allowed: Mapping[str, int],
     return outcome
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StartError(f"--out: {path}: {error.strerror}") from None
+def _digest(wish: Wish, settings: Global, provider: ProviderConfig) -> str:
+    """Return a text that changes with the flags and config that the files depend on."""
+    unlike = {"credentials", "http", "limits", "account", "endpoints"}
+    facts = [
+        *(_FORM, wish.wanted.start, wish.wanted.end, wish.job_id, sorted(wish.labels.items())),
+        *(settings.metrics.model_dump_json(), settings.poll_interval, settings.finished_job_retention),
+        provider.model_dump_json(exclude=unlike),
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
-def _facts(wish: Wish, config: Config, provider: ProviderConfig) -> dict[str, Any]:
-    """Return the flags and config that the files depend on. Credentials and limits may change."""
-    settings = config.global_
-    unlike = ("credentials", "http", "limits", "account", "endpoints")
-    facts = {
-        "--provider": wish.provider,
-        "--from": wish.wanted.start,
-        "--to": wish.wanted.end,
-        "--job": wish.job_id,
-        "--label": sorted(wish.labels.items()),
-        "global.metrics": json.loads(settings.metrics.model_dump_json()),
-        "global.poll_interval": settings.poll_interval,
-        "global.finished_job_retention": settings.finished_job_retention,
-        "the provider's section": json.loads(provider.model_dump_json(exclude=set(unlike))),
-        "the form of the files": _FORM,
-    }
-    return dict(json.loads(json.dumps(facts)))
-
-
-def _forecast(jobs: int, number: int, expected: Counter[str], allowed: Mapping[str, int]) -> str:
-    parts = [f"{jobs:,} job(s), {number} day(s); calls expected: {in_words(expected)}"]
-    known = [api for api in expected if api in allowed]
-    parts += [f"limits.monthly_calls allows {allowed[api]:,} calls of {api} in 30 days" for api in known]
-    return "; ".join(parts)
-
-
-def _failed(outcome: Outcome) -> str:
-    lines = [f"  {failure}" for failure in outcome.failures]
+def _failed(failures: Mapping[str, CloudError]) -> str:
     why = "because some of their data could not be read"
-    head = f"{len(outcome.missing)} day(s) are not written, {why}: {', '.join(outcome.missing)}"
+    head = f"{len(failures)} day(s) are not written, {why}: {', '.join(failures)}"
+    lines = [f"  {name}: {error}" for name, error in failures.items()]
     return "\n".join([head, *lines, "Run the same command again to retry."])
 
 
-def _next_steps(wish: Wish, outcome: Outcome) -> str:
-    first = outcome.files[0]
+def _next_steps(wish: Wish, files: Sequence[Path]) -> str:
     pattern = wish.out / f"{wish.provider}-*.om"
     return (
-        f"{len(outcome.files)} file(s) in {wish.out}, the first one {first.name}. To import them into Prometheus:\n"
+        f"{len(files)} file(s) in {wish.out}, the first one {files[0].name}. To import them into Prometheus:\n"
         f'  for file in {pattern}; do promtool tsdb create-blocks-from openmetrics "$file" blocks; done\n'
         "  then move the folders in blocks/ into the data folder of Prometheus (--storage.tsdb.path), which keeps"
         " them\n  as long as its retention says: blocks older than that are deleted at once."

@@ -12,9 +12,10 @@ import os
 import tempfile
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 import msgspec
 
@@ -28,51 +29,33 @@ from trainfleet_exporter.providers.history import Life
 _BUFFER = 1024 * 1024
 
 
-class _Stored(msgspec.Struct):
-    facts: dict[str, Any]
-    lives: list[Life]
-
-
 class State:
-    """The flags of a backfill and the jobs that it found, in one file. Only one process can open it at a time.
+    """The jobs that a backfill of a provider has found, in a file of the folder.
 
-    StartError if the file cannot be used, or if it has other `facts`, which are the flags and config by name.
+    `digest` is that of the flags and config: others have another file. Only one process can use the folder at a time.
+    StartError if the file cannot be used.
     """
 
-    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, provider: str, digest: str) -> None:
         self.lives: Sequence[Life] | None = None
         """By id; None as long as not all jobs are found."""
-        self._path, self._facts = path, dict(facts)
+        self._path = folder / f".backfill-{provider}-{digest}.state"
         try:
-            self._lock = path.with_suffix(".lock").open("a")
-        except OSError as error:
-            raise StartError(f"{path.parent}: cannot be used: {error.strerror}") from None
-        try:
-            self._read()
-        except BaseException:
-            self._lock.close()
-            raise
-
-    def _read(self) -> None:
-        path = self._path
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            stored = msgspec.msgpack.decode(path.read_bytes(), type=_Stored) if path.exists() else None
+            folder.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as lock:
+                file = lock.enter_context((folder / f".backfill-{provider}.lock").open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._path.exists():
+                    self.lives = msgspec.msgpack.decode(self._path.read_bytes(), type=list[Life])
+                self._lock = lock.pop_all()
         except BlockingIOError:
-            raise StartError(f"{path.parent}: another backfill is running in this folder") from None
+            raise StartError(f"--out: {folder}: another backfill is running in this folder") from None
         except OSError as error:
-            raise StartError(f"{path}: cannot be used: {error.strerror}") from None
+            raise StartError(f"--out: {folder}: cannot be used: {error.strerror}") from None
         except msgspec.MsgspecError:
-            raise StartError(f"{path}: damaged, or of another version; choose another --out to start again") from None
-        if stored is None:
-            return
-        changed = sorted(name for name, value in self._facts.items() if stored.facts.get(name) != value)
-        if changed:
             raise StartError(
-                f"{path.parent}: was started with another value of {', '.join(changed)}: start again with another"
-                " --out, or continue with the old value"
-            )
-        self.lives = stored.lives
+                f"{self._path}: damaged, or of another version; choose another --out to start again"
+            ) from None
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +68,7 @@ class State:
         found = self.lives = sorted(lives, key=lambda life: life.job.job_id)
         try:
             with _replacing(self._path) as file:
-                file.write(msgspec.msgpack.encode(_Stored(self._facts, found)))
+                file.write(msgspec.msgpack.encode(found))
         except OSError as error:
             raise StartError(f"{self._path}: cannot write: {error.strerror}; run the same command again") from None
 
@@ -148,25 +131,17 @@ class DayParts:
         return (f"{begin}{format_value(value)} {time}\n" for time, value in zip(times, values, strict=True))
 
 
-class _replacing:  # noqa: N801 - used like a function
-    """A file that takes the place of another when it is complete, also after a loss of power. Raises OSError."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._draft = path, path.with_name(f".{path.name}.part")
-
-    def __enter__(self) -> IO[bytes]:
-        self._file = self._draft.open("wb", buffering=_BUFFER)
-        return self._file
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._file:
-            if kind is not None:
-                return
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        self._draft.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that replaces another when it is complete, also after a loss of power. Raises OSError."""
+    draft = path.with_name(f".{path.name}.part")
+    with draft.open("wb", buffering=_BUFFER) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

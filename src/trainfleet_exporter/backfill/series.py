@@ -90,18 +90,16 @@ def _steady(life: Life, day: Range, namer: Namer, retention: float, *, recent: i
     shown = day.clip(life.since, day.end if life.until is None else life.until + retention + 1)
     if shown.empty:
         return
-    job = life.job
-    while_it_asks = shown if life.until is None else shown.clip(shown.start, life.until)
-    yield from _facets(job, _ALWAYS, shown, namer)
-    yield from _facets(job, _REQUESTED, while_it_asks, namer)
+    job = replace(life.job, finished=life.ended)
+    asking = shown if life.until is None else shown.clip(shown.start, life.until)
+    windows = dict.fromkeys(_ALWAYS, shown) | dict.fromkeys(_REQUESTED, asking)
     for name in _MOMENTS:
-        moment = life.ended if name == "finished" else getattr(job, name)
-        if moment is not None:
-            dated = replace(job, finished=moment) if name == "finished" else job
-            yield from _facets(dated, (f"{name}_timestamp_seconds",), shown.clip(moment, shown.end), namer)
-    if life.ended is not None and life.phases:
-        ended = shown.clip(life.ended, shown.end)
-        yield from _facets(JobTime(job.job_id, life.phases), ("phase_seconds",), ended, namer)
+        windows[f"{name}_timestamp_seconds"] = shown.clip(getattr(job, name) or math.inf, shown.end)
+    windows["phase_seconds"] = windows["finished_timestamp_seconds"]
+    for name, series, value in namer.of_objects([job, JobTime(job.job_id, life.phases)]):
+        within = windows.get(name.removeprefix("trainfleet_job_"))
+        if within is not None and not within.empty:
+            yield series, value, within
     yield from _statuses(life, shown, namer, recent=recent)
 
 
@@ -138,12 +136,3 @@ def _statuses(life: Life, shown: Range, namer: Namer, *, recent: int | None) -> 
                 if end is not None and end < shown.end and (series, end) not in begun:
                     yield series, 0.0, Range(end, end + 1)
                 begun.add((series, start))
-
-
-def _facets(facts: Job | JobTime, suffixes: tuple[str, ...], within: Range, namer: Namer) -> Iterator[Steady]:
-    if within.empty:
-        return
-    wanted = {f"trainfleet_job_{suffix}" for suffix in suffixes}
-    for name, series, value in namer.of_objects([facts]):
-        if name in wanted:
-            yield series, value, within

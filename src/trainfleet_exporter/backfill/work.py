@@ -20,16 +20,20 @@ from trainfleet_exporter.backfill.days import days, name_of
 from trainfleet_exporter.backfill.parts import DayParts
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.series import Namer, records
+from trainfleet_exporter.config import Global, ProviderConfig
 from trainfleet_exporter.errors import AccessDenied, CloudError, OperatorError, StartError
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.history import Life, Past, PastCall, Range, Track
+from trainfleet_exporter.providers.jobs.filters import job_filter
 
 T = TypeVar("T")
 _CALL_SECONDS = 3600.0
 """Seconds that one planned call may take: it may have a thousand pages, and pauses that the service requests."""
 _PAUSES = (5.0, 30.0, 120.0)
 """Seconds before a failed call is planned again. The transport has already tried it several times."""
+_SHORTEST_STEP, _LONGEST_STEP = 60, 240
+"""Seconds between two samples of values that records prove. A scrape interval is not shorter, and Prometheus looks back
+five minutes."""
 _ENOUGH = 3
 """Days in a row that failed after all retries. After so many, the cause is not a single day."""
 
@@ -39,19 +43,14 @@ class Unfinished(OperatorError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """The range of time, the jobs and the intervals of a backfill."""
+class Wish:
+    """The values of the flags."""
 
     provider: str
     wanted: Range
     out: Path
-    is_wanted: Callable[[Job], bool]
-    """Whether the config shows a job."""
-    step: int
-    """Seconds between two samples of values that records prove."""
-    retention: float
-    """Seconds for which a job is shown after its end."""
-    workers: int
+    job_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, day: Range) -> Path:
         """Return the path of a day's file."""
@@ -68,19 +67,21 @@ class Outcome:
 
     files: list[Path] = field(default_factory=list)
     """The written days, including those of earlier runs."""
-    missing: list[str] = field(default_factory=list)
-    """The dates of days without a file."""
-    failures: list[str] = field(default_factory=list)
-    """Why they have none."""
+    failures: dict[str, CloudError] = field(default_factory=dict)
+    """By the date of a day without a file, why it has none."""
 
 
 class Work:
     """One backfill."""
 
-    def __init__(self, past: Past, namer: Namer, order: Order, progress: Progress) -> None:
+    def __init__(self, past: Past, wish: Wish, settings: Global, config: ProviderConfig, progress: Progress) -> None:
         self.past = past
-        self.order = order
-        self._namer = namer
+        self._wish = wish
+        self._namer = Namer(wish.provider, settings, wish.labels)
+        self._is_shown = job_filter(config.jobs)
+        self._step = int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP))
+        self._retention = settings.finished_job_retention
+        self._workers = config.limits.concurrency
         self._progress = progress
 
     async def learn(self) -> None:
@@ -93,14 +94,14 @@ class Work:
 
     async def find(self, now: float, say: Callable[[str], None]) -> dict[str, Life]:
         """Return the jobs of the range, by id. `now` is a Unix time. Raises Unfinished."""
-        order, past, found = self.order, self.past, dict[str, Life]()
+        wanted, past, found = self._wish.wanted, self.past, dict[str, Life]()
 
         def take(life: Life) -> None:
             is_one = past.job_id in ("", life.job.job_id)
-            if is_one and order.is_wanted(life.job) and life.is_in(order.wanted, shown_after=order.retention):
+            if is_one and self._is_shown(life.job) and life.is_in(wanted, shown_after=self._retention):
                 found[life.job.job_id] = life
 
-        rounds = list(past.searches(order.wanted, now))
+        rounds = list(past.searches(wanted, now))
         least = _sum(chain.from_iterable(rounds))
         say(f"looking for jobs: {in_words(least)} call(s) at least, and more for the records of jobs")
         self._progress.stage = "finding jobs"
@@ -116,7 +117,7 @@ class Work:
         """Return the expected calls of the rest of the work, by API."""
         return _sum(
             call
-            for day in self.order.left()
+            for day in self._wish.left()
             for calls in self.past.rounds(day, [life for life in lives if life.is_in(day)])
             for call in calls
         )
@@ -125,12 +126,12 @@ class Work:
         """Read and write all days. `expected` are the calls for it. Raises Unfinished if the work cannot continue."""
         self._progress.expected = expected
         outcome, in_a_row = Outcome(), 0
-        for day in days(self.order.wanted):
-            path, name = self.order.file(day), name_of(day)
+        for day in days(self._wish.wanted):
+            path, name = self._wish.file(day), name_of(day)
             if not path.exists():
                 self._progress.stage = name
                 try:
-                    with DayParts(self.order.out) as parts:
+                    with DayParts(self._wish.out) as parts:
                         await self._read_day(day, lives, parts)
                         parts.write(path, FAMILIES)
                 except OSError as error:
@@ -139,8 +140,7 @@ class Work:
                 except AccessDenied as error:
                     raise Unfinished(f"a right is missing, or the cloud rejects the credentials: {error}") from None
                 except CloudError as error:
-                    outcome.missing.append(name)
-                    outcome.failures.append(f"{name}: {error}")
+                    outcome.failures[name] = error
                     in_a_row += 1
                     if in_a_row == _ENOUGH:
                         raise Unfinished(f"{in_a_row} days in a row failed, the last one: {error}") from None
@@ -150,8 +150,6 @@ class Work:
         return outcome
 
     async def _read_day(self, day: Range, lives: Sequence[Life], parts: DayParts) -> None:
-        order = self.order
-
         def take(track: Track) -> None:
             within = slice(bisect_left(track.times, day.start), bisect_left(track.times, day.end))
             series = self._namer.of_track(track)
@@ -161,10 +159,10 @@ class Work:
 
         for calls in self.past.rounds(day, [life for life in lives if life.is_in(day)]):
             await self._each(calls, take)
-        step, retention, is_last = order.step, order.retention, day.end == order.wanted.end
+        retention, is_last = self._retention, day.end == self._wish.wanted.end
         for life in lives:
             if life.is_in(day, shown_after=retention):
-                proven = records(life, day, self._namer, step=step, retention=retention, is_last=is_last)
+                proven = records(life, day, self._namer, step=self._step, retention=retention, is_last=is_last)
                 for series, times, values in proven:
                     parts.add(series, times, values)
 
@@ -176,10 +174,8 @@ class Work:
             for call in source:  # shared: only one worker takes each call
                 for found in await self._one(call):
                     take(found)
-                if self._progress.expected:
-                    self._progress.settled += sum(call.calls.values())
 
-        workers = [asyncio.create_task(work()) for _ in range(self.order.workers)]
+        workers = [asyncio.create_task(work()) for _ in range(self._workers)]
         try:
             await asyncio.gather(*workers)
         finally:

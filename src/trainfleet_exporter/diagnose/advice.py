@@ -14,8 +14,8 @@ _EXPLAINED = ("auth", "not_ready", "network", "timeout", "throttled", "deadline"
 """Reasons with advice of their own, or of which another problem is usually the cause."""
 
 
-def advise(report: ProviderReport, rate: float) -> Iterator[str]:
-    """Yield what to change, most urgent first. `rate` is the allowed requests a second to each API."""
+def advise(report: ProviderReport) -> Iterator[str]:
+    """Yield what to change, most urgent first."""
     causes = list(_causes(report))
     yield from causes
     others = [found for found in report.problems if found.reason not in _EXPLAINED]
@@ -24,7 +24,7 @@ def advise(report: ProviderReport, rate: float) -> Iterator[str]:
     if not report.series.get("trainfleet_workspace_info") and not report.problems:
         yield "no workspace is visible: add the identity to the workspaces"
     for collector in report.collectors:
-        yield from _times(collector, rate)
+        yield from _times(collector)
     for calls in report.calls:
         yield from _calls(calls)
 
@@ -47,18 +47,16 @@ def _is_dead(row: EndpointReport) -> bool:
     return bool(row.outcomes) and row.outcomes.keys() <= {"network", "timeout"}
 
 
-def _times(row: CollectorReport, rate: float) -> Iterator[str]:
-    limit = "because the cloud responds slowly" if row.slow_cloud else f"at {rate:g} requests a second"
-    faster = "" if row.slow_cloud else ", or raise limits.requests_per_second if the cloud allows it"
+def _times(row: CollectorReport) -> Iterator[str]:
     if row.per_object and row.needs > row.has:
         yield (
-            f"{row.collector} needs about {row.needs:.0f} s for a cycle of {row.has:.0f} s ({limit}), so its cycles "
-            f"take longer: raise its interval, or poll fewer jobs{faster}"
+            f"{row.collector} needs about {row.needs:.0f} s for a cycle of {row.has:.0f} s, so its cycles take longer: "
+            "raise its interval or limits, or poll fewer jobs"
         )
     elif not row.per_object and row.needs > row.has * _WORRY:
         yield (
-            f"{row.collector} needs about {row.needs:.0f} s of the {row.has:.0f} s of global.poll_timeout ({limit}): "
-            f"raise its interval and poll_timeout, or poll fewer workspaces{faster}"
+            f"{row.collector} needs about {row.needs:.0f} s of the {row.has:.0f} s of global.poll_timeout: raise its "
+            "interval and poll_timeout, or limits, or poll fewer workspaces"
         )
 
 

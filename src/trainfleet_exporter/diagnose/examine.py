@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainfleet_exporter.app.exporter import Exporter
@@ -20,7 +19,6 @@ from trainfleet_exporter.transport import Attempt
 
 _TRIED = 20
 """Jobs to poll in each cycle. They show the cost of all; polling all would take a quarter of an hour."""
-_PROGRESS_SECONDS = 3.0
 _MINUTE = 60.0
 _MONTH = 30 * 86400.0
 _NO_RIGHT = (
@@ -36,20 +34,11 @@ _NO_KEY = (
 """Prefixes of the error codes of a wrong key or clock, which services also send with 403."""
 
 
-async def examine(
-    config: Config,
-    platforms: Mapping[str, Platform],
-    *,
-    progress: Callable[[str], None] = lambda text: None,
-    shard: Shard = WHOLE,
-) -> list[ProviderReport]:
-    """Poll once, as one `shard` of several, and report. `progress` receives lines for a person who waits.
-
-    Raises StartError if a provider cannot be built. If it is cancelled (by Ctrl-C), it reports what it has seen so far.
-    """
+async def examine(config: Config, platforms: Mapping[str, Platform], *, shard: Shard = WHOLE) -> list[ProviderReport]:
+    """Poll once, as one `shard` of several, and report. Raises StartError if a provider cannot be built."""
     trial = _Trial(config, platforms, shard)
     try:
-        await trial.run(progress)
+        await trial.exporter.poll_once()
         return trial.reports()
     finally:
         await trial.exporter.aclose()
@@ -81,26 +70,6 @@ class _Trial:
             return objects[:_TRIED]
 
         collector.objects = few  # type: ignore[method-assign]
-
-    async def run(self, progress: Callable[[str], None]) -> None:
-        """Poll everything once. An interruption ends it early and is not an error."""
-
-        async def report_on() -> None:
-            while True:
-                await asyncio.sleep(_PROGRESS_SECONDS)
-                waiting = ", ".join(self.exporter.waiting_for()) or "the last responses"
-                progress(f"{sum(map(len, self._attempts.values()))} calls made; waiting for {waiting}")
-
-        reporting = asyncio.create_task(report_on())
-        try:
-            await self.exporter.poll_once()
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            assert task is not None
-            task.uncancel()
-            progress("interrupted: the report covers the polls so far")
-        finally:
-            reporting.cancel()
 
     def reports(self) -> list[ProviderReport]:
         """Return what the poll has shown of each provider, in the order of the config."""
@@ -141,7 +110,7 @@ class _Trial:
             calls=tuple(calls),
             series=self._series(provider.name),
         )
-        return replace(report, advice=tuple(advise(report, config.limits.requests_per_second)))
+        return replace(report, advice=tuple(advise(report)))
 
     def _runners(self, provider: Provider) -> list[Runner]:
         return [runner for runner in self.exporter.runners if runner.state.provider == provider.name]
@@ -184,7 +153,6 @@ class _Trial:
             tried=min(_TRIED, units),
             needs=max(by_limit, by_speed) * scale,
             has=runner.collector.interval if per_object else self._config.global_.poll_timeout,
-            slow_cloud=by_speed > by_limit,
             parts_failed=runner.state.parts_failed,
             series=round(runner.state.series * scale),
             calls={api: round(count * scale) for api, count in calls.items()},

@@ -35,8 +35,6 @@ class CollectorReport:
     tried: int
     needs: float
     has: float
-    slow_cloud: bool
-    """Whether the cloud's speed, and not a limit, decides how long a poll takes."""
     parts_failed: int
     series: int
     calls: Mapping[str, int]

@@ -34,12 +34,16 @@ _SUMS = (
     *(f"{cause}_faults" for cause in _CAUSES),
 )
 """Columns of the CSV that are sums over jobs."""
-_ORDER = ("accelerator_hours", "jobs")
 _COSTS = ("cost", "unpriced_accelerator_hours")
 _FORMULAS = ("=", "+", "-", "@")
 """Beginnings of texts that spreadsheets run."""
-_HEADS = ("jobs", "failed", "acc-hours", "lost", "idle", "running", "queued", "median", "longest", "faults")
-_WIDTHS = (5, 6, 10, 9, 9, 9, 9, 8, 8, 6)
+_COLUMNS = (
+    *(("jobs", 5, "jobs"), ("failed", 6, "failed_jobs"), ("acc-hours", 10, "accelerator_hours")),
+    *(("lost", 9, "lost_accelerator_hours"), ("idle", 9, "idle_accelerator_hours")),
+    *(("running", 9, "running_hours"), ("queued", 9, "queued_hours")),
+    *(("median", 8, "median_wait_seconds"), ("longest", 8, "longest_wait_seconds"), ("faults", 6, "faults")),
+)
+"""Columns of the text: head, width and figure."""
 _LINE = 120
 _LEGEND = (
     "acc-hours: accelerator-hours held; of these, lost: preparing, checking, recovering, finishing; idle: running x",
@@ -107,11 +111,13 @@ class _Row:
         if job.phase_seconds is not None:
             self.waits.append(job.phase_seconds.get("queued", 0.0))
 
-    @property
-    def fault_count(self) -> float | None:
-        """Faults of all causes."""
-        found = [count for name, count in self.sums.items() if name.endswith("_faults")]
-        return sum(found) if found else None
+    def figures(self) -> dict[str, float]:
+        """Return the sums, the waits, and the `faults` of all causes. A figure is missing if no job has it."""
+        faults = [count for name, count in self.sums.items() if name.endswith("_faults")]
+        waits = (
+            {"median_wait_seconds": median(self.waits), "longest_wait_seconds": max(self.waits)} if self.waits else {}
+        )
+        return {**self.sums, **waits, **({"faults": sum(faults)} if faults else {})}
 
 
 def _figures(job: EndedJob, prices: Prices | None) -> Iterator[tuple[str, float]]:
@@ -165,7 +171,9 @@ def _rows(jobs: Iterable[EndedJob], prices: Prices | None) -> list[_Row]:
         for job in jobs:
             name = name_of(job)
             rows.setdefault(name, _Row(by, name)).add(job, prices)
-        found += sorted(rows.values(), key=lambda row: (*(-row.sums.get(name, 0) for name in _ORDER), row.name))
+        found += sorted(
+            rows.values(), key=lambda row: (-row.sums.get("accelerator_hours", 0), -row.sums["jobs"], row.name)
+        )
     return found
 
 
@@ -176,35 +184,32 @@ def _as_csv(rows: Iterable[_Row], prices: Prices | None) -> str:
     """
     text = io.StringIO()
     columns = [*_SUMS, "median_wait_seconds", "longest_wait_seconds"]
-    columns += [] if prices is None else [*_COSTS, "currency"]
-    writer = csv.DictWriter(text, ["by", "name", *columns], restval="", lineterminator="\n")
-    writer.writeheader()
+    columns += [] if prices is None else _COSTS
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["by", "name", *columns, *(() if prices is None else ["currency"])])
     for row in rows:
-        cells: dict[str, object] = {name: round(value, 6) for name, value in row.sums.items()}
-        if row.waits:
-            cells["median_wait_seconds"] = round(median(row.waits), 3)
-            cells["longest_wait_seconds"] = round(max(row.waits), 3)
-        if prices is not None:
-            cells["currency"] = _inert(prices.currency)
-        writer.writerow({"by": _inert(row.by), "name": _inert(row.name)} | cells)
+        figures = row.figures()
+        cells = [round(figures[name], 6) if name in figures else "" for name in columns]
+        currency = [] if prices is None else [_inert(prices.currency)]
+        writer.writerow([_inert(row.by), _inert(row.name), *cells, *currency])
     return text.getvalue()
 
 
 def _as_text(rows: Sequence[_Row], since: datetime, until: datetime, prices: Prices | None) -> str:
     """The same for people, in lines of at most 120 characters."""
-    total = dict.fromkeys((*_SUMS, *_COSTS), 0.0) | rows[0].sums
+    total = rows[0].figures()
     lines = [f"{total['jobs']} jobs ended from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC."]
-    hours = [f"{phase} {total[f'{phase}_hours']:,.1f}" for phase in _PHASES if f"{phase}_hours" in rows[0].sums]
+    hours = [f"{phase} {total[name]:,.1f}" for phase in _PHASES if (name := f"{phase}_hours") in total]
     lines.append(f"Hours of jobs by phase: {', '.join(hours) or 'not known'}.")
-    faults = [f"{cause} {total[f'{cause}_faults']}" for cause in _CAUSES if total[f"{cause}_faults"]]
-    lines.append(f"Faults by cause: {', '.join(faults) or ('not known' if rows[0].fault_count is None else 'none')}.")
-    heads, widths = list(_HEADS), list(_WIDTHS)
+    faults = [f"{cause} {total[name]}" for cause in _CAUSES if total.get(name := f"{cause}_faults")]
+    lines.append(f"Faults by cause: {', '.join(faults) or ('none' if 'faults' in total else 'not known')}.")
+    columns = [*_COLUMNS]
     if prices is not None:
-        heads.append("cost")
-        widths.append(12)
-        unpriced = total["unpriced_accelerator_hours"]
+        columns.append(("cost", 12, "cost"))
+        unpriced = total.get("unpriced_accelerator_hours")
         more = f" Without a price: {unpriced:,.1f} accelerator-hours." if unpriced else ""
         lines.append(f"Cost: prices in {_printed(prices.currency) or 'no stated currency'}.{more}")
+    heads, widths, names = zip(*columns, strict=True)
 
     def line(name: str, texts: Iterable[str]) -> str:
         width = _LINE - sum(widths) - len(widths)
@@ -216,26 +221,19 @@ def _as_text(rows: Sequence[_Row], since: datetime, until: datetime, prices: Pri
         empty = {"all": "", "user": "(no name)", "pool": "(no pool)"}.get(by, "(no label)")
         for row in rows:
             if row.by == by:
-                lines.append(line(_printed(row.name) or empty, _texts(row, with_cost=prices is not None)))
+                figures = row.figures()
+                lines.append(line(_printed(row.name) or empty, [_cell(name, figures.get(name)) for name in names]))
     return "\n".join([*lines, "", *_LEGEND]) + "\n"
 
 
-def _texts(row: _Row, *, with_cost: bool) -> Iterator[str]:
-    def amount(name: str) -> str:
-        value = row.sums.get(name)
-        return "-" if value is None else f"{value:,.1f}" if value < 100_000 else f"{value:,.0f}"
-
-    yield f"{row.sums['jobs']}"
-    yield f"{row.sums['failed_jobs']}"
-    for name in ("accelerator_hours", "lost_accelerator_hours", "idle_accelerator_hours"):
-        yield amount(name)
-    yield amount("running_hours")
-    yield amount("queued_hours")
-    yield _duration(median(row.waits)) if row.waits else "-"
-    yield _duration(max(row.waits)) if row.waits else "-"
-    yield "-" if row.fault_count is None else f"{row.fault_count}"
-    if with_cost:
-        yield amount("cost")
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name.endswith("_seconds"):
+        return _duration(value)
+    if name in ("jobs", "failed_jobs", "faults"):
+        return f"{value}"
+    return f"{value:,.1f}" if value < 100_000 else f"{value:,.0f}"
 
 
 def _inert(text: str) -> str:
