@@ -44,8 +44,8 @@ class JobSources:
         self.is_refused = False
         """Whether the bulk source has nothing for any job."""
         self._fleet, self._in_bulk, self._measured, self._interval = fleet, in_bulk, measured, interval
-        self._known: dict[str, bool | None] = {}
-        """By job, what `in_bulk` said first."""
+        self._known: dict[tuple[str, float | None], bool | None] = {}
+        """By job and its creation, what `in_bulk` said first."""
         self._held: frozenset[str] = frozenset()
         self._missed: dict[str, int] = {}
         """How many polls in bulk did not find a job."""
@@ -127,8 +127,8 @@ class JobSources:
         return not self.left_out and self._held.isdisjoint(running)
 
     def _first_answer(self, job: Job) -> bool | None:
-        return self._known.setdefault(job.job_id, self._in_bulk(job))
+        return self._known.setdefault((job.job_id, job.created), self._in_bulk(job))
 
     def _forget(self) -> None:
-        self._known = {job_id: answer for job_id, answer in self._known.items() if job_id in self._fleet.live}
+        self._known = {key: answer for key, answer in self._known.items() if key[0] in self._fleet.live}
         self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in self._fleet.live}

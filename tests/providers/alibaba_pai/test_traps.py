@@ -318,17 +318,6 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     assert lost == {"malformed": 3 * len(malformed), "out_of_range": 3 * len(out_of_range) + 2}
 
 
-@trap("7.13 a parent's figures include its children's; oversold jobs are jobs")
-async def _(cloud: Cloud, fleet: Fleet) -> None:
-    cloud.quotas = [{"QuotaId": "root", "ParentQuotaId": ""}, {"QuotaId": "child", "ParentQuotaId": "root"}]
-    cloud.jobs = [job("a", UseOversoldResource=True)]
-    await fleet.exporter.poll_once()
-    info = await fleet.lines("pool_info")
-    assert sum('parent_pool_id=""' in line for line in info) == 1
-    assert sum('parent_pool_id="root"' in line for line in info) == 1
-    assert await fleet.value('job_status{job_id="a",status="running"}') == 1
-
-
 @trap("7.14 UsedQuota retires in favour of AllocatedQuota")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.quotas = [

@@ -49,6 +49,11 @@ def test_a_job_keeps_the_source_of_its_first_row(run: Run) -> None:
         for collector in ("jobs", "job_metrics"):
             await fleet.runner(collector).tick()
         assert cloud.called("GetJobMetrics") == []
+        cloud.jobs[0]["GmtCreateTime"] = at(700)  # another job with the same id
+        await asyncio.sleep(600)
+        for collector in ("jobs", "job_metrics"):
+            await fleet.runner(collector).tick()
+        assert cloud.called("GetJobMetrics") != []
 
     run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
 
