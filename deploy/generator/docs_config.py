@@ -126,20 +126,15 @@ def _endpoints(config: type[ProviderConfig], endpoints: type[Section]) -> str:
 
 
 def _collectors(collectors: type[Section]) -> str:
-    rows, further = [], []
-    for name, field in collectors.model_fields.items():
-        collector = field.default
-        rows.append((code(name), code(_shown(collector.enabled)), _interval(collector)))
-        more = _rows(type(collector), prefix=f"{name}.", without=tuple(Collector.model_fields))
-        further += list(more)
-    heads = ("[collector](collectors.md)", "`enabled`", "`interval`")
-    if not further:
-        return table(heads, rows)
-    return f"{table(heads, rows)}\n\nBesides `enabled` and `interval`:\n\n{table(_HEADS, further)}"
-
-
-def _interval(collector: Collector) -> str:
-    return "`global.poll_interval`" if collector.interval is None else code(format_duration(collector.interval))
+    known = {name: type(field.default) for name, field in collectors.model_fields.items()}
+    names = ", ".join(map(code, known))
+    text = f"{names} have `enabled` and `interval`, whose defaults are in [collectors.md](collectors.md)."
+    rows = [
+        row
+        for name, kind in known.items()
+        for row in _rows(kind, prefix=f"{name}.", without=tuple(Collector.model_fields))
+    ]
+    return f"{text}\n\n{table(_HEADS, rows)}" if rows else text
 
 
 def _table(section: type[Section], *, without: tuple[str, ...] = ()) -> str:

@@ -44,7 +44,7 @@ _CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker"
 """Short names of the platforms. The sources of a family begin with them."""
 _SAID_ABOVE = re.compile(
     " (Absent without a recent reading|(Mean|Sum) of its pods if the source reports pods only"
-    "|Absent if the platform (reports none|does not report (it|them)))[.]"
+    "|Absent if the platform (reports none|does not report (it|them))|Absent for the other statuses)[.]"
 )
 """Sentences of HELP that the page says once, in its rules."""
 _USUAL = "name or unit at the source unproven"

@@ -217,7 +217,7 @@ def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
     return Record(
         f"provider:trainfleet_{name}:ratio",
         f"{part}\n/ ({whole} > 0)",
-        f"{meaning}, within `goodput_window`. Each job is weighted by its accelerators.",
+        f"{meaning}, within `goodput_window`, weighted by accelerators.",
         ("provider",),
     )
 

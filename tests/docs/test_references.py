@@ -69,9 +69,19 @@ def _leaves(error: type[CloudError]) -> Iterator[type[CloudError]]:
         yield from _leaves(kind)
 
 
+_TITLES = {"alibaba_pai": "Alibaba PAI", "aws_sagemaker": "AWS SageMaker", "huawei_modelarts": "Huawei ModelArts"}
+
+
 def test_every_collector_is_documented_with_its_cost() -> None:
     page = (docs.DOCS / "collectors.md").read_text(encoding="utf-8")
-    for platform in installed_platforms().values():
+    for name_of_platform, platform in installed_platforms().items():
         collectors = platform.config.model_fields["collectors"].default
+        section = page.partition(f"\n## {_TITLES[name_of_platform]}\n")[2].partition("\n## ")[0]
         for name in type(collectors).model_fields:
-            assert re.search(rf"^\| `{name}`[^|]*\|[^|]+\| \d+ .*\|.*\|$", page, re.MULTILINE), name
+            found = re.search(rf"^\| `{name}`( \(off\))?[^|]*\| ([^|]+) \| \d.*\|.*\|$", section, re.MULTILINE)
+            assert found, name
+            collector = getattr(collectors, name)
+            assert bool(found[1]) == (not collector.enabled), name
+            assert found[2].startswith(
+                "`poll_interval`" if collector.interval is None else f"{collector.interval / 60:g} m"
+            )
