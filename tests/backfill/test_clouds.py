@@ -389,6 +389,13 @@ def test_without_aom_task_metrics_serve_all(tmp_path: Path) -> None:
         for family in ("job_usage_info", "job_cpu_utilization_ratio"):
             assert {job_id for (job_id,), times in _values(tmp_path / "out", family).items() if times} >= running
         assert not _values(tmp_path / "out", "device_utilization_ratio")
+        jobs, pods = (_values(tmp_path / "out", f"{level}_cpu_utilization_ratio") for level in ("job", "pod"))
+        parts = {job: [values for key, values in pods.items() if key[0] == job] for (job,) in jobs}
+        assert max(map(len, parts.values())) > 1
+        for (job,), values in jobs.items():
+            for at, value in values.items():
+                found = [part[at] for part in parts[job] if at in part]
+                assert value == pytest.approx(sum(found) / len(found))
 
     simulated("modelarts", work, tmp_path)
 
