@@ -35,22 +35,13 @@ from trainfleet_exporter.transport.json_fields import mapping, number, printable
 
 # Endpoints.
 
-_DOMAINS = {"eu-west-101": ("myhuaweicloud.eu", ("iam",))}
-"""By region that is not in the common domain: its own, and the APIs that are known to be there."""
-_COMMON_DOMAIN = "myhuaweicloud.com"
-
-
-def is_proven(api: str, region: str) -> bool:
-    """Return whether the address of an API in a region is known."""
-    return region not in _DOMAINS or api in _DOMAINS[region][1]
+_DOMAINS = {"eu-west-101": "myhuaweicloud.eu"}
+"""By region that is not in the common domain, its own."""
 
 
 def public_endpoint(api: str, region: str) -> str:
-    """The address of an API in a region. AccessDenied where it is not known."""
-    if not is_proven(api, region):
-        raise AccessDenied(f"the address of {api} in {region} is not known: set endpoints.{api}")
-    domain = _DOMAINS[region][0] if region in _DOMAINS else _COMMON_DOMAIN
-    return f"https://{api}.{region}.{domain}"
+    """The address of an API in a region."""
+    return f"https://{api}.{region}.{_DOMAINS.get(region, 'myhuaweicloud.com')}"
 
 
 # Signatures.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, Field, create_model
 
 from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import CountFrom0, Duration, Endpoint, Region, Text
 from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
 from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsage
-from trainfleet_exporter.providers.huawei_modelarts.api import is_proven, public_endpoint
+from trainfleet_exporter.providers.huawei_modelarts.api import public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, load
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE, FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.key_search import checked
@@ -165,21 +165,6 @@ class HuaweiModelArtsConfig(ProviderConfig):
 
     def public_endpoint(self, api: str) -> str:
         return public_endpoint(api, self.region)
-
-    def endpoints_in_use(self) -> Mapping[str, str]:
-        apis = type(self.endpoints).model_fields
-        return {api: self.endpoint(api) for api in apis if getattr(self.endpoints, api) or is_proven(api, self.region)}
-
-    @model_validator(mode="after")
-    def _check_addresses(self) -> Self:
-        by_oidc = self.credentials is not None and self.credentials.oidc is not None
-        called = ("modelarts", *(("aom",) if self.collectors.usage.asks_aom else ()), *(("sts",) if by_oidc else ()))
-        for api in called:
-            if getattr(self.endpoints, api) is None and not is_proven(api, self.region):
-                raise ValueError(
-                    f"found no endpoints.{api}, whose address in {self.region} is not known; allowed: an URL"
-                )
-        return self
 
     def bulk_collectors(self) -> Mapping[str, Collector]:
         others = {"jobs_v1"} if self.collectors.usage.asks_aom else {"jobs_v1", "usage"}
