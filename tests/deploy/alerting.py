@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ import yaml
 from deploy.generator import DEPLOY, rules
 from deploy.generator.rules_model import INTERVAL
 
-from tests.e2e.processes import eventually
+from tests.e2e.processes import running_server
 from tests.support.ports import held_port
 from tests.support.programs import need
 
@@ -87,18 +86,6 @@ def serving(server: S) -> Iterator[S]:
 
 
 @contextlib.contextmanager
-def _running(command: list[str | Path], port: int, log: Path) -> Iterator[httpx.Client]:
-    """Run a server until it is ready at /-/ready, and yield a client for it."""
-    with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
-        try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-                eventually(lambda: client.get("/-/ready").status_code == 200, what=str(command[0]))
-                yield client
-        finally:
-            process.terminate()
-
-
-@contextlib.contextmanager
 def running_alertmanager(folder: Path, receiver: str, **route: str | list[str]) -> Iterator[tuple[httpx.Client, int]]:
     """Run Alertmanager with the shipped config.
 
@@ -132,7 +119,7 @@ def alertmanager_with(config: dict[str, Any], folder: Path) -> Iterator[tuple[ht
             f"--web.listen-address=127.0.0.1:{port}",
             "--cluster.listen-address=",
         ]
-        with _running(command, port, folder / "alertmanager.log") as client:
+        with running_server(command, port, folder / "alertmanager.log") as client:
             yield client, port
 
 
@@ -164,7 +151,7 @@ def running_prometheus(
             f"--web.listen-address=127.0.0.1:{port}",
             *(["--rules.alert.resend-delay=1s"] if short else []),
         ]
-        with _running(command, port, folder / "prometheus.log") as client:
+        with running_server(command, port, folder / "prometheus.log") as client:
             yield client
 
 

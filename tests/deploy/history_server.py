@@ -14,7 +14,7 @@ import httpx
 import yaml
 
 from tests.deploy.history import SCRAPE_INTERVAL, History
-from tests.e2e.processes import eventually
+from tests.e2e.processes import running_server
 from tests.support.ports import held_port
 from tests.support.programs import need
 
@@ -142,10 +142,5 @@ def prometheus_on(blocks: Path, folder: Path, *, lookback: str = f"{SCRAPE_INTER
             f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=warn",
         ]
-        with log.open("ab") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
-            try:
-                with httpx.Client(base_url=url, trust_env=False) as client:
-                    eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
-                yield url
-            finally:
-                process.terminate()
+        with running_server(command, port, log):
+            yield url

@@ -142,3 +142,15 @@ def running_exporter(
         yield exporter
     finally:
         exporter.close()
+
+
+@contextlib.contextmanager
+def running_server(command: Sequence[str | Path], port: int, log: Path) -> Iterator[httpx.Client]:
+    """A client for a server such as Prometheus, once it is ready."""
+    with log.open("ab") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+                eventually(lambda: client.get("/-/ready").status_code == 200, what=str(command[0]))
+                yield client
+        finally:
+            process.terminate()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from tests.e2e.processes import ExporterProcess, eventually, running_exporter
+from tests.e2e.processes import ExporterProcess, running_exporter, running_server
 from tests.support.ports import held_port
 from tests.support.programs import need
 
@@ -46,13 +45,8 @@ def _running_prometheus(target: str, folder: Path) -> Iterator[tuple[httpx.Clien
             f"--storage.tsdb.path={folder / 'tsdb'}",
             f"--web.listen-address=127.0.0.1:{port}",
         ]
-        with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
-            try:
-                with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-                    eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
-                    yield client, log
-            finally:
-                process.terminate()
+        with running_server(command, port, log) as client:
+            yield client, log
 
 
 def _samples(client: httpx.Client, query: str) -> list[tuple[dict[str, str], dict[float, float]]]:

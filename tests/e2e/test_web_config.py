@@ -20,7 +20,7 @@ import bcrypt
 import httpx
 import pytest
 
-from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter
+from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cloud, running_exporter, running_server
 from tests.support.certificates import Authority
 from tests.support.ports import held_port
 from tests.support.programs import need
@@ -109,13 +109,8 @@ def _prometheus(jobs: list[dict[str, Any]], folder: Path) -> Iterator[httpx.Clie
     with held_port() as port:
         flags = [f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{port}"]
         command = [program, f"--config.file={config}", *flags]
-        with log.open("wb") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
-            try:
-                with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
-                    eventually(lambda: client.get("/-/ready").status_code == 200, what="Prometheus")
-                    yield client
-            finally:
-                process.terminate()
+        with running_server(command, port, log) as client:
+            yield client
 
 
 def _targets(prometheus: httpx.Client) -> dict[str, tuple[str, str]]:

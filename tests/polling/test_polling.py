@@ -14,8 +14,6 @@ from tests.polling.rig import Rig, count
 from tests.support.clock import START, run_stepped
 from tests.support.collectors import Bulk, PerObject
 from tests.support.logs import line_of
-from tests.transport.rig import Rig as CloudRig
-from tests.transport.rig import Script
 from trainfleet_exporter.errors import BadAnswer, NotReady, ServerTrouble
 from trainfleet_exporter.polling import Part, Poll, Schedule
 
@@ -187,42 +185,6 @@ def test_internal_error_fails_one_part_and_is_logged(caplog: pytest.LogCaptureFi
 
     run_stepped(main)
     assert "ZeroDivisionError" in caplog.text
-
-
-def test_debug_logs_say_what_each_poll_did(caplog: pytest.LogCaptureFixture) -> None:
-    cloud = CloudRig(Script(*[200] * 10, 200, 503, 200, 200, 404))
-
-    async def run(poll: Poll) -> None:
-        for key in ("a", "b"):
-            async with poll.part(key) as part:
-                await cloud.call()
-                await asyncio.sleep(0.25)
-                await part.publish(count(key))
-
-    async def main() -> None:
-        for _ in range(10):  # by which a repetition is earned
-            await cloud.call()
-        rig = Rig(_sweep(run))
-        await rig.runner.tick()
-        await rig.runner.tick()
-
-    with caplog.at_level(logging.DEBUG, logger="trainfleet_exporter.polling.runner"):
-        run_stepped(main)
-    (first, second) = (record for record in caplog.records if record.getMessage() == "poll ended")
-    assert {record.levelname for record in (first, second)} == {"DEBUG"}
-    reported = vars(first)["fields"]
-    assert reported.pop("duration") >= 0.5
-    assert reported == {
-        "provider": "p",
-        "collector": "jobs",
-        "result": "success",
-        "calls": 3,  # one was repeated
-        "parts": 2,
-        "parts_failed": 0,
-        "series": 2,
-    }
-    reported = vars(second)["fields"]
-    assert (reported["result"], reported["calls"], reported["parts"], reported["parts_failed"]) == ("failure", 2, 2, 1)
 
 
 def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,11 +1,10 @@
-"""sd_notify: what a service manager receives, over real sockets; also from a whole daemon."""
+"""sd_notify: what a service manager receives, over real sockets. deploy/test_systemd.py has a whole daemon."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -14,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import eventually, running_cloud, running_exporter
 from tests.support.clock import SteppedLoop, run_stepped
 from tests.support.logs import line_of
-from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.process.sd_notify import ServiceManager
 
 Message = dict[str, str]
@@ -42,15 +39,6 @@ class Ears:
     def listen(self) -> list[Message]:
         """What has come since the last time."""
         return list(iter(self.message, None))
-
-    def hear(self, key: str, end: str = "") -> Message:
-        """Wait for a message with a key whose value ends so, past others that come before it (real time)."""
-
-        def found() -> Message | None:
-            return next((each for each in iter(self.message, None) if key in each and each[key].endswith(end)), None)
-
-        message: Message = eventually(found, what=f"the daemon to send {key}")
-        return message
 
 
 @pytest.fixture
@@ -162,27 +150,3 @@ def test_lost_service_manager_is_logged_once(address: str, ears: Ears, caplog: p
         _stepped({**environ, "WATCHDOG_USEC": "1000000"}, script)
     (said,) = [line_of(record) for record in caplog.records if record.name.endswith("notify")]
     assert said.startswith("cannot notify the service manager error=")
-
-
-@pytest.mark.long
-def test_daemon_notifies_its_life_cycle(ears: Ears, tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    environ = {**ears.environ, "WATCHDOG_USEC": "200000"}
-    with running_cloud(seed=1, clouds=CLOUDS) as (simulator, url):
-        config.write_text(simulator.config_yaml(url), encoding="utf-8")
-        with running_exporter([f"--config.file={config}"], tmp_path / "log", environ=environ) as exporter:
-            first = ears.hear("READY")
-            assert first["STATUS"].startswith("3 provider(s), ")
-            ears.hear("WATCHDOG")
-            ears.hear("STATUS", " well")  # the failing ones are gone
-            exporter.process.send_signal(signal.SIGHUP)
-            assert int(ears.hear("RELOADING")["MONOTONIC_USEC"]) > 0
-            ears.hear("READY")
-            config.write_text("nonsense: 1\n", encoding="utf-8")
-            exporter.process.send_signal(signal.SIGHUP)
-            ears.hear("RELOADING")
-            ears.hear("READY")  # with the config before, which the log says
-            assert "not reloaded" in exporter.log
-            assert exporter.end(signal=signal.SIGTERM) == 0, exporter.log
-            ears.hear("STOPPING")
-            assert "cannot notify" not in exporter.log

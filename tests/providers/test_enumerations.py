@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.client import ModelArts, Pai
-from tests.support import enumerations as sdk
-from tests.support.enumerations import DLC, STUDIO, alibaba, modelarts, modelarts_keys
+from tests.support.enumerations import DLC, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
 from trainfleet_exporter.model import Pod, PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import history as pai_history
@@ -201,63 +200,6 @@ def test_a_table_has_what_the_sdk_documents(enumeration: Enumeration) -> None:
     assert documented, "the SDK lists nothing any more: the contract's table is the reference"
     assert ours - documented == enumeration.only_ours.keys()
     assert documented - ours == enumeration.only_documented.keys()
-
-
-PROSE = {
-    "DLC ListJobs, Jobs[].Status": (DLC, "_job_item", "JobItem", "status"),
-    "DLC ListJobs, Jobs[].SubStatus": (DLC, "_job_item", "JobItem", "sub_status"),
-    "DLC GetJob, SubStatus": (DLC, "_get_job_response_body", "GetJobResponseBody", "sub_status"),
-    "DLC GetJob, StatusHistory[].Status": (DLC, "_status_transition_item", "StatusTransitionItem", "status"),
-    "DLC GetJob, Pods[].HistoryPods[].Status": (
-        DLC,
-        "_get_job_response_body",
-        "GetJobResponseBodyPodsHistoryPods",
-        "status",
-    ),
-    **{
-        f"DLC GetJob, RestartRecord[], {field}": (
-            DLC,
-            "_get_job_response_body",
-            "GetJobResponseBodyRestartRecord",
-            field,
-        )
-        for field in ("occur_phase", "reason", "restart_fail_reason", "restart_level_type", "restart_status")
-    },
-    **{
-        f"DLC GetJob, RestartRecord[].DetailErrorInfoList[], {field}": (
-            DLC,
-            "_get_job_response_body",
-            "GetJobResponseBodyRestartRecordDetailErrorInfoList",
-            field,
-        )
-        for field in ("error_code", "error_source")
-    },
-    "DLC GetJob, StatusHistory[].ReasonCode": (
-        DLC,
-        "_status_transition_item",
-        "StatusTransitionItem",
-        "reason_code",
-    ),
-    "PaiStudio ListQuotaWorkloads, Code": (STUDIO, "_queue_info", "QueueInfo", "code"),
-    "PaiStudio ListQuotas, Status": (STUDIO, "_quota", "Quota", "status"),
-    "PaiStudio ListNodes, NodeStatus": (STUDIO, "_node", "Node", "node_status"),
-    "PaiStudio ListQuotaWorkloads, Status": (STUDIO, "_queue_info", "QueueInfo", "status"),
-    "PaiStudio ListQuotaWorkloads, WorkloadStatus": (STUDIO, "_queue_info", "QueueInfo", "workload_status"),
-}
-"""Fields whose values the SDK does not list. The contract's table is the reference for jobs, pods, pools and nodes; for
-the queue of a quota it is the vendor's example, Enqueued."""
-
-
-@pytest.mark.parametrize("place", PROSE.values(), ids=PROSE)
-def test_no_more_fields_are_prose_than_are_known(place: tuple[str, str, str, str]) -> None:
-    assert alibaba(*place) == frozenset(), "the SDK lists the values now: compare them above"
-
-
-def test_the_sdk_knows_no_v1_jobs() -> None:
-    """Their numbers are the contract's alone."""
-    models = sdk.folder(sdk.MODELARTS) / "v1" / "model"
-    assert list(models.glob("*training_job*"))
-    assert not [path.name for path in models.glob("*.py") if "JOBSTAT" in path.read_text(encoding="utf-8")]
 
 
 def _by_word(words: Mapping[str, str], kind: type[Status] | type[PoolStatus]) -> dict[str, Status | PoolStatus]:

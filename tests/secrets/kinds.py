@@ -140,3 +140,18 @@ def build(folder: Path, kind: Kind, url: str, *, http: str = "{}") -> Exporter:
     """The exporter of one provider with these credentials."""
     path, environ = write(folder, kind, url, http=http)
     return exporter_of(path, environ)
+
+
+def with_issued(simulator: Simulator) -> Planted:
+    """The planted secrets, and whatever keys and tokens the clouds have issued for them."""
+    every = Planted()
+    every.secrets |= PLANTED.secrets
+    for number, key in enumerate(simulator.sts.issued):
+        every.add(f"issued id {number}", key.access_key_id)
+        every.add(f"issued secret {number}", key.access_key_secret)
+        every.add(f"issued token {number}", key.security_token or "none at all")
+    for number, theirs in enumerate(simulator.agency.issued):
+        every.add(f"issued key {number}", theirs.access_key_id)
+        every.add(f"issued secret key {number}", theirs.access_key_secret)
+        every.add(f"issued security token {number}", theirs.security_token)
+    return every

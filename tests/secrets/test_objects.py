@@ -15,10 +15,19 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.secrets.kinds import KEY_SECRET, KIND_SECRETS, KINDS, PLANTED, PROXY_PASSWORD, Kind, build, simulated
+from tests.secrets.kinds import (
+    KEY_SECRET,
+    KIND_SECRETS,
+    KINDS,
+    PLANTED,
+    PROXY_PASSWORD,
+    Kind,
+    build,
+    simulated,
+    with_issued,
+)
 from tests.secrets.reach import reachable, shown
 from tests.support.clock import run_stepped
-from tests.support.planted import Planted
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Secret
 from trainfleet_exporter.config.secrets import ProxyUrl
@@ -27,21 +36,6 @@ from trainfleet_exporter.providers.huawei_modelarts.api import Token
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, HttpAnswer, HttpSettings, SignedRequest
 from trainfleet_simulator import Simulator
-
-
-def _of(simulator: Simulator) -> Planted:
-    """The planted secrets, and whatever keys and tokens the clouds have issued for them."""
-    every = Planted()
-    every.secrets |= PLANTED.secrets
-    for number, key in enumerate(simulator.sts.issued):
-        every.add(f"issued id {number}", key.access_key_id)
-        every.add(f"issued secret {number}", key.access_key_secret)
-        every.add(f"issued token {number}", key.security_token or "none at all")
-    for number, theirs in enumerate(simulator.agency.issued):
-        every.add(f"issued key {number}", theirs.access_key_id)
-        every.add(f"issued secret key {number}", theirs.access_key_secret)
-        every.add(f"issued security token {number}", theirs.security_token)
-    return every
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +70,7 @@ def test_secrets_of_a_poll_show_nowhere_and_are_redacted(name: str, tmp_path: Pa
                 texts = {f"{number}: {type(each)}": shown(each) for number, each in enumerate(found)}
             finally:
                 await exporter.aclose()
-        secrets = _of(simulator)
+        secrets = with_issued(simulator)
         if secrets.hits({"all": "\n".join(texts.values())}):
             raise AssertionError("\n".join(secrets.hits(texts)))
         return found

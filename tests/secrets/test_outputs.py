@@ -29,9 +29,10 @@ from tests.secrets.kinds import (
     PLANTED,
     PROXY_PASSWORD,
     ROLE_ARN,
+    with_issued,
     write,
 )
-from tests.support.planted import Planted, hits, quoted_proofs
+from tests.support.planted import hits, quoted_proofs
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import Range
 from trainfleet_simulator import Fault, Simulator
@@ -101,16 +102,6 @@ providers:
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     return path, {"PAI_ID": KEY_ID, "PAI_SECRET": KEY_SECRET, "PAI_EXTERNAL": EXTERNAL_ID}
-
-
-def _every(simulator: Simulator) -> Planted:
-    found = Planted()
-    found.secrets |= PLANTED.secrets
-    for number, key in enumerate(simulator.sts.issued):
-        found.add(f"issued id {number}", key.access_key_id)
-        found.add(f"issued secret {number}", key.access_key_secret)
-        found.add(f"issued token {number}", key.security_token or "none at all")
-    return found
 
 
 @contextmanager
@@ -185,7 +176,7 @@ def test_the_daemon(form: str, cloud: tuple[Simulator, str], tmp_path: Path) -> 
     assert b"redirected to x.test" in outputs["log"]
     assert b"trainfleet_job_info{" in outputs["/metrics as */*"]
     assert b"external_id: <secret>" in outputs["/config as */*"]
-    assert _every(simulator).hits(outputs) == []
+    assert with_issued(simulator).hits(outputs) == []
 
 
 @pytest.mark.long
@@ -200,7 +191,7 @@ def test_commands(arguments: tuple[str, ...], failing: bool, cloud: tuple[Simula
     assert len(outputs["stdout"]) > 1000
     if failing:
         assert b"<secret> may not" in outputs["stdout"] + outputs["stderr"]
-    assert _every(simulator).hits(outputs) == []
+    assert with_issued(simulator).hits(outputs) == []
 
 
 QUOTED = {
@@ -222,8 +213,8 @@ def test_commands_that_are_refused_with_quotes(
         status, outputs = _run(*arguments, f"--config.file={config}", DEBUG, environ=environ)
     assert status == 1, outputs["stderr"]
     assert b"<secret>" in outputs["stdout"] + outputs["stderr"]
-    secrets = _every(simulator).secrets | quoted_proofs(simulator)
-    assert len(secrets) > len(_every(simulator).secrets)
+    secrets = with_issued(simulator).secrets | quoted_proofs(simulator)
+    assert len(secrets) > len(with_issued(simulator).secrets)
     assert hits(outputs, secrets) == []
 
 
@@ -260,7 +251,7 @@ def test_the_daemon_when_clouds_quote(cloud: tuple[Simulator, str], tmp_path: Pa
         outputs = _serve(tmp_path, config, environ, DEBUG, "--web.enable-lifecycle")
     assert b"<secret>" in outputs["log"]
     assert b"&lt;secret&gt;" in outputs["/ as */*"]
-    assert hits(outputs, _every(simulator).secrets | quoted_proofs(simulator)) == []
+    assert hits(outputs, with_issued(simulator).secrets | quoted_proofs(simulator)) == []
 
 
 def test_a_wrong_key_and_a_proxy_that_is_not_there(cloud: tuple[Simulator, str], tmp_path: Path) -> None:
@@ -274,7 +265,7 @@ def test_a_wrong_key_and_a_proxy_that_is_not_there(cloud: tuple[Simulator, str],
     assert status == 1
     assert b"the signature was refused" in outputs["stdout"] + outputs["stderr"]
     assert b"proxy: connection refused" in outputs["stdout"] + outputs["stderr"]
-    assert _every(simulator).hits(outputs) == []
+    assert with_issued(simulator).hits(outputs) == []
 
 
 GOOD = """
