@@ -14,7 +14,7 @@ import pytest
 
 from tests.app.reload_rig import site
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
-from tests.support.clock import run_stepped
+from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet
 from tests.support.logs import line_of
 from trainfleet_exporter.cli import _load, cli
@@ -90,6 +90,24 @@ def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(
         r'"{\"preparing\":50.0,\"queued\":50.0,\"running\":530.0}"',
         r'"[{\"kind\":\"gpu\",\"model\":\"GU8T\",\"count\":8.0}]"',
     ]
+
+
+def test_use_is_the_mean_of_what_the_page_showed(run: Callable[..., list[dict[str, Any]]]) -> None:
+    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+        for minute, percent in enumerate((90, 30, 30)):
+            value = {"Time": int((START + 60 * minute) * 1000), "Value": percent}
+            cloud.metrics["a", "GpuCoreUsage"] = [{"PodId": "a-0", "Metrics": [value]}]
+            cloud.metrics["a", "CpuCoreUsage"] = [{"PodId": "a-0", "Metrics": [{**value, "Value": 100}]}]
+            await fleet.runner("job_metrics").tick()
+            await asyncio.sleep(60)
+        for row in cloud.jobs:
+            row |= {"Status": "Succeeded", "GmtFinishTime": at(150)}
+        await fleet.runner("jobs").tick()
+
+    with_use, without = run(steps)
+    # Polls last a minute, too: 90 % was shown for two minutes, and 30 % for four.
+    assert with_use["accelerator_use"] == {"mean": 0.5, "peak": 0.9, "seen_seconds": 360}
+    assert "accelerator_use" not in without
 
 
 def test_a_job_that_is_left_out_is_not_recorded(run: Callable[..., list[dict[str, Any]]]) -> None:

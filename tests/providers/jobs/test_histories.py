@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from trainfleet_exporter.model import (
     Accelerators,
@@ -142,6 +143,18 @@ def test_end_in_the_queue_keeps_the_wait_that_was_seen() -> None:
     assert ([(entry.phase, entry.seconds) for entry in end.phases or ()], end.held) == ([("queued", 100)], 0)
     unknown = Job(job_id="k", status=Status.STOPPED)
     assert histories.end(unknown, BEGAN) == JobEnd(job=unknown, seen=BEGAN)
+
+
+def test_time_without_accelerators_is_not_held() -> None:
+    histories, launch = JobHistories(ServerClock(started=BEGAN)), Interval("preparing", BEGAN, None, holds=False)
+    for now in (10, 70):
+        assert _poll(histories, _job(Status.STARTING), Records((launch,)), now)
+    assert histories.fleet(BEGAN + 70) == []
+    # It was preempted, and stopped while it waited again.
+    preempted = replace(_job(Status.STOPPED, job_id="k"), finished=BEGAN + 360)
+    _poll(histories, preempted, Records(_spans(("running", 0, 100), ("queued", 100, 300))), 400)
+    end = histories.end(preempted, BEGAN + 400)
+    assert (end.held, end.lost) == (100, 0)
 
 
 HELD: dict[str, tuple[list[dict[str, float]], HeldTime | None]] = {
