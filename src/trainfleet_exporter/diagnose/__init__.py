@@ -1,8 +1,4 @@
-"""The command `diagnose`: poll once and report permissions, endpoints, series, calls and what to change.
-
-one poll ──examine──► ProviderReport ──as_json──► JSON
-                           └──show──► tables, and what to change
-"""
+"""The command `diagnose`: poll once and report permissions, endpoints, series, calls and what to change."""
 
 from trainfleet_exporter.diagnose.examine import examine
 from trainfleet_exporter.diagnose.report import ProviderReport
