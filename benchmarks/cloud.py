@@ -94,6 +94,11 @@ class Fleet:
         page = found[(number - 1) * size : number * size]
         return f'{{"TotalCount":{len(found)},"Jobs":[{",".join(map(self._row, page))}],"RequestId":"b"}}'
 
+    def get_job(self, job_id: str) -> str:
+        """DLC GetJob, also of a job that was replaced while the exporter read the list."""
+        number = int(job_id[3:11], 16)
+        return self._row(number) if job_id == self._job_id(number) else '{"Code":"404","Message":"no such job"}'
+
     def catalogue(self, query: dict[str, str]) -> str:
         """CloudMonitor DescribeMetricMetaList."""
         rows = [
@@ -237,6 +242,8 @@ def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
         match action:
             case b"ListJobs":
                 return fleet.list_jobs(query)
+            case b"GetJob":
+                return fleet.get_job(path.rsplit("/", 1)[1])
             case b"DescribeMetricLast":
                 return fleet.last(query)
             case b"DescribeMetricMetaList":

@@ -82,9 +82,7 @@ def _same_time(one: str, other: str) -> bool:
 
 def main() -> int:
     """Compare and print; the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
     parser.add_argument("what", choices=("pages",))
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)

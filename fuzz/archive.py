@@ -11,11 +11,6 @@ FOLDER = Path(__file__).parent / "corpus"
 _UNDATED = (1980, 1, 1, 0, 0, 0)
 
 
-def archived_targets() -> set[str]:
-    """Return the names of all targets that have an archive."""
-    return {path.stem for path in FOLDER.iterdir()}
-
-
 def read_inputs(target: str) -> dict[str, bytes]:
     """Return the inputs of a target by name. A target without an archive has none."""
     path = FOLDER / f"{target}.zip"
