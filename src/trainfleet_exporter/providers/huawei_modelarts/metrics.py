@@ -69,51 +69,35 @@ class Reading:
         return UNITS_OF[self.measure.quantity][unit]
 
 
-_TABLE: Mapping[str, Mapping[Accelerator | None, Sequence[str]]] = {
-    "cpu_utilization_ratio": {None: ["ma_container_cpu_util"]},
-    "accelerator_utilization_ratio": {
-        "gpu": ["ma_container_gpu_util"],
-        "npu": ["ma_container_npu_util", "ma_container_npu_ai_core_util"],
-    },
-    "memory_utilization_ratio": {None: ["ma_container_memory_util"]},
-    "accelerator_memory_utilization_ratio": {
-        "gpu": ["ma_container_gpu_mem_util"],
-        "npu": ["ma_container_npu_memory_util", "ma_container_npu_mem_util"],
-    },
+_TABLE: Mapping[str, Mapping[Accelerator | None, str]] = {
+    "cpu_utilization_ratio": {None: "cpu_util"},
+    "accelerator_utilization_ratio": {"gpu": "gpu_util", "npu": "npu_util npu_ai_core_util"},
+    "memory_utilization_ratio": {None: "memory_util"},
+    "accelerator_memory_utilization_ratio": {"gpu": "gpu_mem_util", "npu": "npu_memory_util npu_mem_util"},
     "network_receive_bytes_per_second": {
-        None: [
-            "ma_container_network_receive_bytes",
-            "ma_container_network_receive_kilobytes",
-            "ma_container_network_rx_bytes",
-        ]
+        None: "network_receive_bytes network_receive_kilobytes network_rx_bytes",
     },
     "network_transmit_bytes_per_second": {
-        None: [
-            "ma_container_network_transmit_bytes",
-            "ma_container_network_transmit_kilobytes",
-            "ma_container_network_tx_bytes",
-        ]
+        None: "network_transmit_bytes network_transmit_kilobytes network_tx_bytes",
     },
-    "disk_read_bytes_per_second": {None: ["ma_container_disk_read_kilobytes"]},
-    "disk_write_bytes_per_second": {None: ["ma_container_disk_write_kilobytes"]},
-    "cpu_usage_cores": {None: ["ma_container_cpu_used_core"]},
-    "memory_usage_bytes": {None: ["ma_container_memory_used_megabytes"]},
+    "disk_read_bytes_per_second": {None: "disk_read_kilobytes"},
+    "disk_write_bytes_per_second": {None: "disk_write_kilobytes"},
+    "cpu_usage_cores": {None: "cpu_used_core"},
+    "memory_usage_bytes": {None: "memory_used_megabytes"},
     "accelerator_memory_usage_bytes": {
-        "gpu": ["ma_container_gpu_mem_used_megabytes"],
-        "npu": ["ma_container_npu_memory_used_megabytes", "ma_container_npu_mem_used_megabytes"],
+        "gpu": "gpu_mem_used_megabytes",
+        "npu": "npu_memory_used_megabytes npu_mem_used_megabytes",
     },
     "accelerator_memory_capacity_bytes": {
-        "gpu": ["ma_container_gpu_mem_total_megabytes"],
-        "npu": ["ma_container_npu_memory_total_megabytes", "ma_container_npu_mem_total_megabytes"],
+        "gpu": "gpu_mem_total_megabytes",
+        "npu": "npu_memory_total_megabytes npu_mem_total_megabytes",
     },
-    "accelerator_power_watts": {
-        "gpu": ["ma_container_gpu_power_usage_watts"],
-        "npu": ["ma_container_npu_power_usage_watts", "ma_container_npu_power_watts"],
-    },
-    "healthy": {"npu": ["ma_container_npu_ai_core_health_status"]},
-    "temperature_celsius": {"npu": ["ma_container_npu_ai_core_temperature_celsius"]},
+    "accelerator_power_watts": {"gpu": "gpu_power_usage_watts", "npu": "npu_power_usage_watts npu_power_watts"},
+    "healthy": {"npu": "npu_ai_core_health_status"},
+    "temperature_celsius": {"npu": "npu_ai_core_temperature_celsius"},
 }
-"""By suffix, as in Reading. The first one is read first: it shows whether AOM responds at all."""
+"""By suffix, as in Reading, the names after `ma_container_`. The first one is read first: it shows whether AOM
+responds at all."""
 _UNITS = {
     "util": "%",
     "bytes": "Bytes/s",
@@ -126,7 +110,13 @@ _UNITS = {
 }
 """The unit of a metric, by the last word of its name."""
 ACCELERATORS = "accelerator_utilization_ratio"
-READINGS = tuple(Reading({**MEASURES, **PROFILING}[suffix], sources) for suffix, sources in _TABLE.items())
+READINGS = tuple(
+    Reading(
+        {**MEASURES, **PROFILING}[suffix],
+        {kind: [f"ma_container_{name}" for name in names.split()] for kind, names in sources.items()},
+    )
+    for suffix, sources in _TABLE.items()
+)
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {family.suffix: family for reading in READINGS for family in reading.families}
 )
