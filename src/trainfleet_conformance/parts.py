@@ -26,7 +26,7 @@ from trainfleet_conformance.answers import (
     spoiling_rows,
 )
 from trainfleet_conformance.case import ProviderCase, complain, on_stage
-from trainfleet_conformance.contract import untrue_numbers
+from trainfleet_conformance.contract import miscounted, untrue_numbers
 from trainfleet_conformance.gateway import Answer, Arrival, Spoil
 from trainfleet_conformance.page import DATED, ERRORS, Key, Page, gone, missing, shown, words, wrong
 from trainfleet_conformance.stage import KEPT_POLLS, Stage
@@ -154,7 +154,7 @@ class PartChecks(ProviderCase):
         complaints = [*_not_shown_as(now, ends), *_not_counted(now, before, Counter(ends.values()), word_of)]
         counted = {labels["platform_status"] for labels, _ in now.of("trainfleet_jobs")}
         live = [word for word, status in self.statuses.items() if status not in FINISHED and word in counted]
-        complaints += [*_miscounted(now, stage.cloud.live_jobs(), live), *(f"{name} fails" for name in now.failing)]
+        complaints += [*miscounted(now, stage.cloud.live_jobs(), live), *(f"{name} fails" for name in now.failing)]
         complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
 
     @on_stage()
@@ -175,7 +175,7 @@ class PartChecks(ProviderCase):
         if not stage.gateway.spoilt:
             pytest.skip("no answer is about jobs that ended, and not about live ones")
         complaints = _not_shown_as(now, {job_id: self.statuses[state] for job_id, state in live.items()})
-        complaints += _miscounted(now, live, {*live.values(), *(self.good.truth[job_id] for job_id in ended)})
+        complaints += miscounted(now, live, {*live.values(), *(self.good.truth[job_id] for job_id in ended)})
         complaints += ["no error is counted"] * (now.total(ERRORS) <= before.total(ERRORS))
         after = await stage.page(max(self.recovery_polls, self.refusal_polls) + 1)
         complaints += [f"{text} afterwards" for text in _not_shown_as(after, dict.fromkeys(ended, status))]
@@ -250,17 +250,6 @@ def _not_counted(now: Page, before: Page, ended: Counter[Status], statuses: Iter
         f"{more:.0f} more jobs are counted as {status}, where {ended[status]} ended so"
         for status, more in counted.items()
         if more != ended[status]
-    ]
-
-
-def _miscounted(page: Page, live: Mapping[str, str], words_of_states: Iterable[str]) -> list[str]:
-    """Return the states in which the page counts another number of jobs than the cloud has."""
-    truth = Counter(live.values())
-    counted = {word: page.total("trainfleet_jobs", platform_status=word) for word in words_of_states}
-    return [
-        f"{count:.0f} jobs are counted as {word!r}, where the cloud has {truth[word]}"
-        for word, count in counted.items()
-        if count != truth[word]
     ]
 
 

@@ -199,23 +199,14 @@ class Simulator:
     @contextlib.asynccontextmanager
     async def serve(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
         """Serve within the running loop; yield the base URL. Port 0 takes any free one. Raises OSError."""
-        listener = Listener(self.app, host, port)
-        try:
+        async with contextlib.aclosing(Listener(self.app, host, port)) as listener:
             yield listener.url
-        finally:
-            await listener.aclose()
 
     @contextlib.asynccontextmanager
     async def serve_listeners(self, names: Iterable[str]) -> AsyncIterator[Mapping[str, Listener]]:
         """Serve the same clouds at an address for each name; yield the listeners by name. Raises OSError."""
-        listeners: dict[str, Listener] = {}
-        try:
-            for name in names:
-                listeners[name] = Listener(self.app)
-            yield listeners
-        finally:
-            for listener in listeners.values():
-                await listener.aclose()
+        async with contextlib.AsyncExitStack() as stack:
+            yield {name: await stack.enter_async_context(contextlib.aclosing(Listener(self.app))) for name in names}
 
     def rotate_keys(
         self,

@@ -86,25 +86,24 @@ class _Query(NamedTuple):
 def get_metric_data(call: Call) -> Answer:
     """GetMetricData for up to 500 metrics of one host each; expressions are not simulated."""
     given = check(call.body, _REQUEST, "MetricDataQueries", "StartTime", "EndTime")
-    asked = given["MetricDataQueries"]
-    if len(asked) > _MOST_METRICS:
+    if len(given["MetricDataQueries"]) > _MOST_METRICS:
         raise _invalid(f"The collection MetricDataQueries must not have a size greater than {_MOST_METRICS}.")
-    queries = [_query(one) for one in asked]
-    if len({query.id for query in queries}) != len(queries):
-        raise _invalid("The values for parameter id in MetricDataQueries are not unique.")
+    queries = [_query(one) for one in given["MetricDataQueries"]]
     start, end = int(given["StartTime"] // 60 * 60), given["EndTime"]
-    if start >= end:
-        raise _invalid("The parameter StartTime must be less than the parameter EndTime.")
-    if given.get("ScanBy", "TimestampDescending") not in {"TimestampDescending", "TimestampAscending"}:
-        raise _invalid("The value of the parameter ScanBy is invalid.")
+    order, left = given.get("ScanBy", "TimestampDescending"), given.get("MaxDatapoints", _MOST_POINTS)
+    for is_valid, name in (
+        (len({query.id for query in queries}) == len(queries), "id in MetricDataQueries"),
+        (start < end, "StartTime"),
+        (order in {"TimestampDescending", "TimestampAscending"}, "ScanBy"),
+        (1 <= left <= _MOST_POINTS, "MaxDatapoints"),
+    ):
+        if not is_valid:
+            raise _invalid(f"The value of the parameter {name} is invalid.")
     first, skipped = _place(given.get("NextToken", ""))
-    left = given.get("MaxDatapoints", _MOST_POINTS)
-    if not 1 <= left <= _MOST_POINTS:
-        raise _invalid("The value of the parameter MaxDatapoints is invalid.")
     results, token = [], {}
     for number, query in enumerate(queries[first:], start=first):
         points = _points(call, query, start, min(end, call.world.present - LAG))
-        if given.get("ScanBy") != "TimestampAscending":
+        if order != "TimestampAscending":
             points.reverse()
         points = points[skipped:] if number == first else points
         results.append(_result(query, points[:left], "Complete" if len(points) <= left else "PartialData"))

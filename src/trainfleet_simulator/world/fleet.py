@@ -10,6 +10,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -119,7 +120,7 @@ class World:
         earlier += setting.earlier(self._rng, self.started, self.pools)
         for at, asked in sorted(earlier, key=lambda item: item[0]):
             if not still or at >= self.started - _STILL_HISTORY:
-                self._at(at, self._submission(asked))
+                self._at(at, partial(self._submit, asked))
         self._next_arrival = float(self.started - _WARM_UP * patience)
         self._at(int(self._next_arrival), self._arrival)
         self.advance(self.started)
@@ -200,9 +201,6 @@ class World:
         swell = 1 + 0.35 * math.sin(2 * math.pi * self._next_arrival / (_WAVE * self._patience))
         self._next_arrival += self._interval * self._rng.uniform(0.7, 1.3) / swell
         self._at(int(self._next_arrival), self._arrival)
-
-    def _submission(self, asked: Draft) -> Callable[[], None]:
-        return lambda: self._submit(asked)
 
     def _submit(self, asked: Draft) -> None:
         while (job_id := self._setting.job_id(self._rng)) in self.jobs:
