@@ -133,13 +133,13 @@ class Issuer:
 class Metadata:
     """The metadata service of a machine, which issues tokens of sessions, and the keys of the machine's role.
 
-    `role` returns its name (None: it has none). `keys` returns the text of a response with a key.
+    `keys` returns the body of a response with a key.
     """
 
     issuer: Issuer
     lifetime_header: str
     token_header: str
-    role: Callable[[], str | None]
+    role: str
     early: float
     """Seconds before the end of a key at which the next one exists."""
     keys: Callable[[Key, float], Mapping[str, object]]
@@ -155,27 +155,20 @@ class Metadata:
     def list_roles(self, call: Call) -> Answer:
         """Respond with the name of the machine's role."""
         self._check_token(call)
-        return Answer(None, text=self._name())
+        return Answer(None, text=self.role)
 
     def get_keys(self, call: Call) -> Answer:
         """Respond with the keys of the machine's role."""
         self._check_token(call)
-        name = self._name()
-        if call.ids and call.ids[0] != name:
-            raise _not_found()
-        key = self.issuer.renewed(name, "metadata", call.now, early=self.early, lifetime=self.lifetime)
+        if call.ids and call.ids[0] != self.role:
+            raise ApiError(404, "NotFound", "There is no such role.")
+        key = self.issuer.renewed(self.role, "metadata", call.now, early=self.early, lifetime=self.lifetime)
         return of_key(self.keys(key, call.now))
 
     def _check_token(self, call: Call) -> None:
         token = call.request.headers.get(self.token_header, "")
         if not self.issuer.metadata_sessions.is_valid(token, call.now):
             raise ApiError(401, "Unauthorized", f"{self.token_header} is missing, unknown or has expired.")
-
-    def _name(self) -> str:
-        name = self.role()
-        if name is None:
-            raise _not_found()
-        return name
 
 
 def of_key(body: Mapping[str, object]) -> Answer:
@@ -186,7 +179,3 @@ def of_key(body: Mapping[str, object]) -> Answer:
 def precise_text(at: float) -> str:
     """Format Unix seconds to the microsecond."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _not_found() -> ApiError:
-    return ApiError(404, "NotFound", "There is no such role.")

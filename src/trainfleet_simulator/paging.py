@@ -6,7 +6,6 @@ import copy
 import secrets
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any
 
 from trainfleet_simulator.exchange import Operation
@@ -52,18 +51,12 @@ _OWN_IDS = (
 """Fields of a row's own id. The first existing one counts."""
 
 
-@dataclass(slots=True)
-class _Reading:
-    """The true rows of the pages of one list that were read, by numbers, offsets or tokens."""
-
-    pages: OrderedDict[str, list[Any]] = field(default_factory=OrderedDict)
-
-
 class Paging:
     """Changes lists, and remembers the rows that were read."""
 
     def __init__(self) -> None:
-        self._readings: OrderedDict[Hashable, _Reading] = OrderedDict()
+        self._readings: OrderedDict[Hashable, dict[str, list[Any]]] = OrderedDict()
+        """By list, the true rows of the pages that were read, by numbers, offsets or tokens."""
         self._templates: OrderedDict[Hashable, Any] = OrderedDict()
         self._made = 0
 
@@ -141,11 +134,10 @@ class Paging:
         place = operation.parameters.get(by, "")
         if place in _FIRST[by]:
             place = ""
-            _keep(self._readings, question, _Reading())
-        reading = self._readings.get(question)
-        if reading is None:
+            _keep(self._readings, question, {})
+        pages = self._readings.get(question)
+        if pages is None:
             return False
-        pages = reading.pages
         pages[place] = list(found.all)
         moved = list(pages).index(place)
         before = list(pages.values())[:moved]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from trainfleet_simulator.rows import ENDLESS_NUMBER, Rows, change_each, rows_of
+from trainfleet_simulator.rows import ENDLESS_NUMBER, Change, Rows, change_each, rows_of
 
 _WORD, _NUMBER = "Sublimating", 99
 _STATES = frozenset(
@@ -53,6 +53,15 @@ _WORST = (
     'x"} 1\n# TYPE trainfleet_injected gauge\ntrainfleet_injected 1\n',
     "   ",
 )
+_INVALID: Mapping[str, tuple[Callable[[float], Any], Callable[[str], str]]] = {
+    "negative": (
+        lambda number: -(abs(number) or 1),
+        lambda text: f"-{text.lstrip('-')}" if text.strip("-0.") else "-1",
+    ),
+    "nan": (lambda number: float("nan"), lambda text: "NaN"),
+    "infinite": (lambda number: ENDLESS_NUMBER, lambda text: "1e400"),
+}
+"""By kind, what becomes of a number, and of an amount as text."""
 HOSTILE = (" ".join(_WORST), *_WORST, "long" * 2560)
 """The texts that replace names, one after the other."""
 
@@ -67,7 +76,7 @@ def warp_values(kind: str, body: Any) -> bool:
         case "hostile_strings" | "lone_surrogates":
             return bool(change_each(part, _Names(kind), passing=passing) + _tags(part, _Names(kind)))
         case _:
-            return bool(change_each(part, _Numbers(kind), passing=passing | _UNMEASURED_PARTS))
+            return bool(change_each(part, _numbers(kind), passing=passing | _UNMEASURED_PARTS))
 
 
 def _part(body: Any, found: Rows | None) -> tuple[Any, frozenset[str]]:
@@ -126,35 +135,18 @@ def _tags(value: Any, names: _Names) -> int:
     return changed
 
 
-class _Numbers:
-    """Makes numbers, and amounts as text, invalid measurements."""
+def _numbers(kind: str) -> Change:
+    """Make numbers, and amounts as text, invalid measurements."""
+    of_number, of_text = _INVALID[kind]
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-
-    def __call__(self, owner: dict[str, Any], name: str, value: Any) -> Any:
+    def change(owner: dict[str, Any], name: str, value: Any) -> Any:
         if _NOT_MEASURED.search(name) or isinstance(value, bool) or value is None:
             return value
         if isinstance(value, str):
-            return self._text(value) if _AMOUNT.fullmatch(value) else value
-        if _is_stamp(owner, name, value):
-            return value
-        match self._kind:
-            case "negative":
-                return -(abs(value) or 1)
-            case "nan":
-                return float("nan")
-            case _:
-                return ENDLESS_NUMBER
+            return of_text(value) if _AMOUNT.fullmatch(value) else value
+        return value if _is_stamp(owner, name, value) else of_number(value)
 
-    def _text(self, value: str) -> str:
-        match self._kind:
-            case "negative":
-                return f"-{value.lstrip('-')}" if value.strip("-0.") else "-1"
-            case "nan":
-                return "NaN"
-            case _:
-                return "1e400"
+    return change
 
 
 def _is_stamp(owner: dict[str, Any], name: str, value: Any) -> bool:

@@ -42,7 +42,7 @@ class Agency(Issuer):
     def routes(self) -> list[Route]:
         """Return the operations."""
         machine = Metadata(
-            self, "x-metadata-token-ttl-seconds", "x-metadata-token", lambda: AGENCY, _DAY, _machine_key, lifetime=_DAY
+            self, "x-metadata-token-ttl-seconds", "x-metadata-token", AGENCY, _DAY, _machine_key, lifetime=_DAY
         )
         login = "KeystoneCreateUserTokenByPassword"
         return [
@@ -72,31 +72,15 @@ class Agency(Issuer):
         if user != _GOOD:
             raise ApiError(401, "401", "The username or password is wrong.")
         token = self._tokens.issue(call.now)
-        body = {
-            "token": {
-                "methods": ["password"],
-                "expires_at": precise_text(call.now + self._tokens.lifetime),
-                "project": {
-                    "id": catalog.PROJECT_ID,
-                    "name": catalog.REGION,
-                    "domain": {"id": catalog.DOMAIN_ID, "name": catalog.DOMAIN_NAME},
-                },
-            }
-        }
+        expires = precise_text(call.now + self._tokens.lifetime)
+        body = {"token": {"expires_at": expires, "project": {"id": catalog.PROJECT_ID, "name": catalog.REGION}}}
         return Answer(body, status=201, headers={"X-Subject-Token": token})
 
     def list_projects(self, call: Call) -> Answer:
         """GET /v3/projects: the projects of the account, or the one with a name."""
-        projects = [
-            {
-                "id": project_id,
-                "name": region,
-            }
-            for region, project_id in catalog.PROJECTS.items()
-            if call.text("name") in {"", region}
-        ]
-        links = {"self": "https://iam.myhuaweicloud.com/v3/projects", "next": None, "previous": None}
-        return Answer({"links": links, "projects": projects})
+        wanted = call.text("name")
+        projects = [{"id": one, "name": region} for region, one in catalog.PROJECTS.items() if wanted in {"", region}]
+        return Answer({"projects": projects})
 
     def assume(self, call: Call) -> Answer:
         """POST /v5/agencies/assume-with-oidc: keys for an ID token of a provider that the agency trusts."""

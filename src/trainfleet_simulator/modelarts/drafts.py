@@ -114,14 +114,8 @@ def _earlier(rng: Random, started: int, pools: Mapping[str, Pool]) -> Submission
 
     def add(ago: int, name: str, where: str, roles: tuple[Role, ...], plan: Plan) -> None:
         vision = where == catalog.GPU or (not where and "gpu" in roles[0].machine)
-        made: Draft = compose(
-            rng,
-            workspace=catalog.TEAM_WORKSPACE if vision else catalog.DEFAULT,
-            user=USERS[2 if vision else 0],
-            pool=where,
-            roles=roles,
-            plan=plan,
-        )
+        place, user = (catalog.TEAM_WORKSPACE, USERS[2]) if vision else (catalog.DEFAULT, USERS[0])
+        made = compose(rng, workspace=place, user=user, pool=where, roles=roles, plan=plan)
         found.append((started - ago, replace(made, name=name, priority=0 if name == "waits-for-room" else 3)))
 
     def one(pool: str, count: int, cards: int) -> tuple[Role, ...]:

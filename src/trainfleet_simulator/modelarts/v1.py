@@ -90,12 +90,7 @@ class V1:
         limit = call.whole("limit", 1000, 1, 1000)
         start = call.whole("offset", 0, 0, 1_000_000) * limit
         rows = [
-            {
-                "id": workspace.workspace_id,
-                "name": workspace.name,
-                "status": "NORMAL",
-                "create_time": (call.world.started - 400 * DAY) * 1000,
-            }
+            {"id": workspace.workspace_id, "name": workspace.name, "status": "NORMAL"}
             for workspace in WORKSPACES
             if workspace.workspace_id not in call.world.hidden
         ]
@@ -109,8 +104,8 @@ class V1:
         start = (call.whole("page", 1, 1, 65535) - 1) * size
         descending = call.choice("order", ("asc", "desc"), "asc") == "desc"
         here = _versions_of(self._world) if workspace_of(self._world, call.text("workspace_id")) == DEFAULT else {}
-        newest = [(found[-1], len(found)) for found in here.values()]
-        newest.sort(key=lambda pair: (pair[0].draft.name, pair[0].job_id), reverse=descending)
+        newest = [found[-1] for found in here.values()]
+        newest.sort(key=lambda version: (version.draft.name, version.job_id), reverse=descending)
         rows = [
             {
                 "job_id": _job_id(version),
@@ -120,10 +115,9 @@ class V1:
                 "create_time": version.created * 1000,
                 "duration": version.duration(self._world.now) * 1000,
             }
-            for version, count in newest[start : start + size]
+            for version in newest[start : start + size]
         ]
-        body = {"is_success": True, "quotas": 100, "job_total_count": len(newest), "job_count_limit": 99, "jobs": rows}
-        return Answer(body)
+        return Answer({"is_success": True, "job_total_count": len(newest), "jobs": rows})
 
     def _versions(self, call: Call) -> list[Job]:
         self._world.advance(call.now)
@@ -148,7 +142,7 @@ class V1:
             "job_id": _job_id(found[0]),
             "job_name": found[0].draft.name,
             "version_count": len(found),
-            "versions": [self._row(version, len(found) - found.index(version)) for version in chosen],
+            "versions": list(map(self._row, chosen)),
         }
         return Answer(body)
 
@@ -195,7 +189,7 @@ class V1:
             means[metric] = [f"{fmean(column):.2f}" for column in zip(*of_pods, strict=True)]
         return means
 
-    def _row(self, version: Job, number: int) -> dict[str, Any]:
+    def _row(self, version: Job) -> dict[str, Any]:
         role = version.draft.roles[0]
         return {
             "version_id": int(version.job_id),

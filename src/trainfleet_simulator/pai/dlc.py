@@ -124,11 +124,7 @@ def list_ecs_specs(call: Call) -> Answer:
 def list_workspaces(call: Call) -> Answer:
     """GET /api/v1/workspaces: the workspaces that the identity is a member of."""
     found = [
-        {
-            "WorkspaceId": workspace.workspace_id,
-            "WorkspaceName": workspace.name,
-            "Status": "ENABLED",
-        }
+        {"WorkspaceId": workspace.workspace_id, "WorkspaceName": workspace.name, "Status": "ENABLED"}
         for workspace in catalog.WORKSPACES
         if workspace.workspace_id in MEMBER.keys() - call.world.hidden
     ]

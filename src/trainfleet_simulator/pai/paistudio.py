@@ -145,10 +145,7 @@ def list_users(call: Call) -> Answer:
         {
             "UserId": user_id,
             "Username": jobs[user_id][0].draft.user.name,
-            "Resources": {
-                "Used": _amount(used[user_id]),
-                "Submitted": _amount(sum((Amount(*total(job.draft.roles)) for job in jobs[user_id]), Amount())),
-            },
+            "Resources": {"Used": _amount(used[user_id])},
         }
         for user_id in sorted(jobs, key=lambda user_id: used[user_id].cards, reverse=True)
     ]

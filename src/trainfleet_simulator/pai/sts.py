@@ -36,7 +36,7 @@ class Sts(Issuer):
 
     def routes(self) -> list[Route]:
         """Return the operations."""
-        machine = Metadata(self, f"{_HEADER}-ttl-seconds", _HEADER, lambda: ECS_ROLE, _EARLY, _with_code)
+        machine = Metadata(self, f"{_HEADER}-ttl-seconds", _HEADER, ECS_ROLE, _EARLY, _with_code)
         return [
             route("sts", "AssumeRole", "(?:GET|POST) /", self.assume_role),
             route("sts", "AssumeRoleWithOIDC", "(?:GET|POST) /", self.assume_role_with_oidc, signed=False),

@@ -45,15 +45,10 @@ _REQUEST = {
     "ScanBy": "text",
     "MaxDatapoints": "whole",
 }
-_QUERY = {
-    "Id": "text",
-    "MetricStat": "object",
-    "Expression": "text",
-    "Label": "text",
-    "ReturnData": "yes or no",
-    "Period": "whole",
-    "AccountId": "text",
-}
+_QUERY = {"Id": "text", "MetricStat": "object", "Label": "text"}
+_STAT = {"Metric": "object", "Period": "whole", "Stat": "text", "Unit": "text"}
+_METRIC = {"Namespace": "text", "MetricName": "text", "Dimensions": "list"}
+_DIMENSION = {"Name": "text", "Value": "text"}
 
 
 class _Metric(NamedTuple):
@@ -116,20 +111,16 @@ def get_metric_data(call: Call) -> Answer:
 
 
 def _query(given: Any) -> _Query:
-    one = check(given, _QUERY, "Id")
+    one = check(given, _QUERY, "Id", "MetricStat")
     if not _ID.fullmatch(one["Id"]):
         raise _invalid(f"The value {one['Id']} for parameter MetricDataQueries.member.1.Id is not matching [a-z]…")
-    if "MetricStat" not in one:
-        raise _invalid(f"Error in expression '{one['Id']}': not simulated")
-    stat = check(
-        one["MetricStat"], {"Metric": "object", "Period": "whole", "Stat": "text", "Unit": "text"}, "Metric", "Period"
-    )
-    metric = check(stat["Metric"], {"Namespace": "text", "MetricName": "text", "Dimensions": "list"}, "MetricName")
+    stat = check(one["MetricStat"], _STAT, "Metric", "Period")
+    metric = check(stat["Metric"], _METRIC, "MetricName")
     if stat["Period"] < 60 or stat["Period"] % 60:
         raise _invalid("Period must be a multiple of 60.")
     if stat.get("Stat") not in _STATS:
         raise _invalid("The value of the parameter Stat is invalid.")
-    pairs = [check(pair, {"Name": "text", "Value": "text"}, "Name", "Value") for pair in metric.get("Dimensions", [])]
+    pairs = [check(pair, _DIMENSION, "Name", "Value") for pair in metric.get("Dimensions", [])]
     ours = metric.get("Namespace") == NAMESPACE and [pair["Name"] for pair in pairs] == ["Host"]
     host = pairs[0]["Value"] if ours and stat.get("Unit", "Percent") == "Percent" else ""
     name = metric["MetricName"]

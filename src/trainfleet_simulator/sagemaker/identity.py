@@ -42,7 +42,7 @@ class AwsSts(Issuer):
 
     def routes(self) -> list[Route]:
         """Return the operations."""
-        machine = Metadata(self, TTL_HEADER, "x-aws-ec2-metadata-token", lambda: MACHINE_ROLE, _EARLY, _machine_key)
+        machine = Metadata(self, TTL_HEADER, "x-aws-ec2-metadata-token", MACHINE_ROLE, _EARLY, _machine_key)
         return [
             route("sts", "AssumeRole", "POST /", self.assume_role),
             route("sts", "AssumeRoleWithWebIdentity", "POST /", self.assume_role_with_web_identity, signed=False),
