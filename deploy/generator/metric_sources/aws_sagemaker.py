@@ -22,9 +22,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_workspace_info": ["a constant, because SageMaker has no workspaces"],
         "trainfleet_jobs": [f"{_STATUS} for live jobs, TotalHits for finished ones"],
         "trainfleet_jobs_finished_total": [f"{_JOB}.TrainingJobStatus"],
-        "trainfleet_job_info": [
-            f"{_JOB}.TrainingJobName, TuningJobArn, EnableManagedSpotTraining, ResourceConfig.TrainingPlanArn"
-        ],
+        "trainfleet_job_info": [f"{_JOB}.TrainingJobName, TuningJobArn, EnableManagedSpotTraining, ResourceConfig"],
         "trainfleet_job_labels": [f"{_JOB}.Tags[]"],
         "trainfleet_job_status": [_STATUS],
         "trainfleet_job_platform_status": [_STATUS],
@@ -49,7 +47,7 @@ SOURCES: Mapping[str, Sequence[str]] = MappingProxyType(
         "trainfleet_pool_capacity_cpu_cores": [f"{_GROUP}.CurrentCount, {_TYPE}"],
         "trainfleet_pool_capacity_accelerators": [
             f"{_GROUP}.CurrentCount, {_TYPE}",
-            f"{_PLAN}.TotalInstanceCount, {_TYPE}",
+            f"{_PLAN}.TotalInstanceCount, ReservedCapacitySummaries[], {_TYPE}",
         ],
         "trainfleet_pool_allocated_accelerators": [f"{_PLAN}.InUseInstanceCount, {_TYPE}"],
         "trainfleet_node_info": [f"{_NODE}.InstanceId, InstanceType"],
