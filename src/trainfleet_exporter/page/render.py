@@ -14,8 +14,8 @@ from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 
-_READINGS = 1500
-"""Readings of a column that are rendered at a time, for about CHUNK_BYTES: the lines of all take much memory."""
+_NUMBER_BYTES = 24
+"""The most that a value and the ends of its line take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,14 @@ class Renderer:
             if family := self.family(column.of, column.field):
                 naming, kind = _Naming(provider, KEYS[column.of][0]), (column.accelerator,) if family.labels else ()
                 head, end = f"{family.name}{{", _Further(family.labels, self._job_labels).labels(kind)
-                for start in range(0, len(column.subjects), _READINGS):
-                    some = slice(start, start + _READINGS)
-                    labels = [subject.labels or naming.write(subject) for subject in column.subjects[some]]
-                    numbered = zip(labels, format_values(list(column.values[some])), strict=True)
-                    lines = [f"{head}{of}{end}}} {number}\n" for of, number in numbered if of]
-                    rendered.too_long += len(labels) - len(lines)
-                    rendered.add(family.name, lines)
+                labels = [subject.labels or naming.write(subject) for subject in column.subjects]
+                rendered.too_long += labels.count("")
+                # The lines of all readings together would take much memory: those of one text at a time.
+                step = CHUNK_BYTES // (len(head + end) + max(map(len, labels), default=0) + _NUMBER_BYTES) or 1
+                for start in range(0, len(labels), step):
+                    numbers = format_values(list(column.values[start : start + step]))
+                    numbered = zip(labels[start : start + step], numbers, strict=True)
+                    rendered.add(family.name, [f"{head}{of}{end}}} {number}\n" for of, number in numbered if of])
         return rendered
 
     def _write(
@@ -183,9 +184,7 @@ def _texts(data: bytes) -> Iterator[bytes]:
     """Yield the lines in texts of at most CHUNK_BYTES. A longer line is a separate text."""
     start = 0
     while len(data) - start > CHUNK_BYTES:
-        end = data.rfind(b"\n", start, start + CHUNK_BYTES) + 1
-        if not end:
-            end = data.index(b"\n", start) + 1
+        end = data.rfind(b"\n", start, start + CHUNK_BYTES) + 1 or data.index(b"\n", start) + 1
         yield data[start:end]
         start = end
     yield data[start:] if start else data

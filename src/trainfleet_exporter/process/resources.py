@@ -20,9 +20,9 @@ _DESCRIPTORS_FOR_OTHERS = 128
 _YOUNG_OBJECTS = 10_000
 """New objects between two runs of the collector, each of which takes 5 ms. By default it would run 1,400 times for a
 million objects, take a quarter of a call's time, and delay scrapes by up to 50 ms."""
-_MALLOPT = {-1: 8 * 1024 * 1024, -3: 128 * 1024}
-"""glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h). By default it keeps less free memory than one answer of a
-cloud needs. After the first free it raises the second limit, which costs a large exporter a quarter more memory."""
+_MALLOPT = {-1: 8 * 1024 * 1024, -3: 192 * 1024}
+"""glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (malloc.h). By default it keeps less free memory than one answer needs,
+and raises the second limit: then texts of a page fragment the heap, which costs a quarter more memory."""
 
 
 def check_descriptors() -> None:
