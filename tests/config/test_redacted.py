@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from tests.config.loading import MINIMAL, load
+from tests.support.certificates import Authority
 from trainfleet_exporter.config import Config, redacted
 
 FULL = """\
@@ -33,22 +34,22 @@ providers:
 """
 
 
-def full(folder: Path, certificate: str) -> Config:
+def full(folder: Path) -> Config:
     (folder / "token").write_text("hunter2-token")
-    (folder / "ca.pem").write_text(certificate)
+    Authority(folder, "ca")
     return load(folder, FULL, {"ACCOUNT": "main", "KEY": "hunter2-key"})
 
 
-def test_no_secret_shows(tmp_path: Path, certificate: str) -> None:
-    config = full(tmp_path, certificate)
+def test_no_secret_shows(tmp_path: Path) -> None:
+    config = full(tmp_path)
     for shown in (redacted(config), repr(config), str(config)):
         assert "hunter2" not in shown
     credentials = yaml.safe_load(redacted(config))["providers"][0]["credentials"]
     assert credentials == dict.fromkeys(("access_key_id", "access_key_secret", "security_token"), "<secret>")
 
 
-def test_values_show_as_they_are_written(tmp_path: Path, certificate: str) -> None:
-    shown = yaml.safe_load(redacted(full(tmp_path, certificate)))
+def test_values_show_as_they_are_written(tmp_path: Path) -> None:
+    shown = yaml.safe_load(redacted(full(tmp_path)))
     assert shown["global"] == {
         "poll_interval": "1m30s",
         "poll_timeout": "1m",
@@ -88,8 +89,8 @@ def test_intervals_and_endpoints_are_those_in_use(tmp_path: Path) -> None:
         assert (intervals["jobs"], intervals["pools"], intervals["job_counts"]) == ("1m30s", "1m30s", "5m")
 
 
-def test_it_is_a_config_file_itself(tmp_path: Path, certificate: str) -> None:
+def test_it_is_a_config_file_itself(tmp_path: Path) -> None:
     """All but the secrets survives, so that what runs can be kept."""
-    for config in (full(tmp_path, certificate), load(tmp_path, MINIMAL)):
+    for config in (full(tmp_path), load(tmp_path, MINIMAL)):
         shown = redacted(config)
         assert redacted(load(tmp_path, shown)) == shown

@@ -213,19 +213,6 @@ def test_clock_that_is_set_back_does_not_extend_keys() -> None:
     run_stepped(main)
 
 
-def test_origin_and_end_are_known_after_the_fetch() -> None:
-    async def main() -> None:
-        credential = Source().credential()
-        assert (credential.origin, credential.expires) == ("somewhere", None)
-        with pytest.raises(AccessDenied):
-            credential.current()
-        await _outcome(credential)
-        assert credential.origin == "here"
-        assert credential.expires == pytest.approx(time.time() + HOUR)
-
-    run_stepped(main)
-
-
 @pytest.mark.parametrize("part", [0, 1, 2])
 @pytest.mark.parametrize("text", ["", "two\nlines", "\u200binvisible", "end "])
 def test_unusable_part_is_refused_by_name(part: int, text: str) -> None:

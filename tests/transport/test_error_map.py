@@ -6,6 +6,8 @@ import asyncio
 import socket
 from pathlib import Path
 
+import aiohttp
+import httpx
 import pytest
 
 from tests.support.certificates import Authority
@@ -13,6 +15,7 @@ from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, Rig, Serve, answering, hanging, http, raw_server, resetting
 from trainfleet_exporter.errors import CloudError, StartError
 from trainfleet_exporter.transport import HttpSettings
+from trainfleet_exporter.transport.aiohttp_errors import reading_error, sending_error
 from trainfleet_exporter.transport.aiohttp_transport import AiohttpTransport
 
 SECRET = "SECRET"
@@ -113,3 +116,22 @@ def test_unusable_ca_file_is_reported_at_the_start(tmp_path: Path) -> None:
     empty.write_text("nothing")
     with pytest.raises(StartError, match=r"ca_file .*empty\.pem: no certificates in it"):
         AiohttpTransport(HttpSettings(ca_file=empty))
+
+
+def _aiohttp_errors(base: type[Exception]) -> set[type[Exception]]:
+    return {base}.union(*(_aiohttp_errors(child) for child in base.__subclasses__()))
+
+
+@pytest.mark.parametrize("kind", sorted(_aiohttp_errors(aiohttp.ClientError), key=str))
+def test_no_error_of_aiohttp_is_without_its_httpx_counterpart(kind: type[Exception]) -> None:
+    error = kind.__new__(kind)
+    error._os_error = OSError(111, SECRET)  # type: ignore[attr-defined]  # as the connector's errors hold it
+    error._certificate_error = OSError(SECRET)  # type: ignore[attr-defined]  # likewise
+    error.status = 502  # type: ignore[attr-defined]  # likewise
+    error.args = (SECRET,)
+    for proxied in (False, True):
+        sending = sending_error(error, proxied=proxied)
+        assert isinstance(sending, httpx.TransportError | httpx.InvalidURL)
+        assert not isinstance(sending, httpx.LocalProtocolError)
+        assert SECRET not in str(sending)
+    assert SECRET not in str(reading_error(error))
