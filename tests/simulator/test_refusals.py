@@ -310,3 +310,10 @@ _EVER = {"StartTime": "2000-01-01T00:00:00Z"}
 
 def test_a_search_without_a_workspace_has_the_default_one(modelarts: ModelArts) -> None:
     assert 0 < modelarts.search(limit=1)["total"] < len(modelarts.world.jobs)
+
+
+def test_a_search_for_a_phase_has_no_other(modelarts: ModelArts) -> None:
+    """The world has one state for both of these phases."""
+    for word in ("Failed", "Abnormal"):
+        found = modelarts.search(limit=50, **_filter("phase", "in", [word]))["items"]
+        assert {row["status"]["phase"] for row in found} == {word}
