@@ -247,12 +247,3 @@ def test_a_symlink_in_place_of_the_file_is_not_followed(path: Path, caplog: pyte
     _run(path, steps)
     assert target.read_text(encoding="utf-8") == "precious"
     assert 'error="it is a symlink"' in line_of(caplog.records[0])
-
-
-def test_a_usable_file_is_created_and_kept(path: Path) -> None:
-    check_writable(path)
-    assert path.read_bytes() == b""
-    path.write_bytes(b"{}\n")
-    check_writable(path)
-    check_writable(None)
-    assert path.read_bytes() == b"{}\n"

@@ -107,6 +107,8 @@ def test_causes_of_a_newer_exporter_are_other(report: Report) -> None:
 def test_time_of_finishing_is_lost(report: Report) -> None:
     row = report(whole(phase_seconds={"running": 3600.0, "finishing": 900.0})).rows["all", ""]
     assert (row["lost_accelerator_hours"], row["finishing_hours"]) == ("2.0", "0.25")
+    # Lines that have it say how much of these phases was held.
+    assert report(whole(lost_seconds=450.0)).rows["all", ""]["lost_accelerator_hours"] == "1.0"
 
 
 def test_days_cut_by_the_end(report: Report) -> None:
