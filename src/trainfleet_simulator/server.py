@@ -22,7 +22,6 @@ from trainfleet_simulator.modelarts.gate import ModelArts
 from trainfleet_simulator.modelarts.v1 import SETTING as V1
 from trainfleet_simulator.pai.drafts import SETTING as PAI
 from trainfleet_simulator.pai.gate import Pai
-from trainfleet_simulator.pai.monitor import MonitorSettings
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.sagemaker import catalog as aws
 from trainfleet_simulator.sagemaker.drafts import SETTING as SAGEMAKER
@@ -148,8 +147,6 @@ class Simulator:
         self.aom = Aom()
         """Huawei's AOM."""
         self._pai_keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
-        self.monitor = MonitorSettings()
-        """The behaviour of PAI's CloudMonitor."""
         self.sts = Sts(self._pai_keys)
         """The temporary keys of the PAI account, and their issuers."""
         self._aws_keys = Keys(Key(aws_access_key_id, aws_secret_access_key, security_token or ""))
@@ -170,7 +167,7 @@ class Simulator:
             served.append(ModelArts(v2, v1, keys, tokens=tokens, agency=agency, aom=self.aom))
         if "pai" in clouds:
             there = world("pai", PAI, population=population, patience=patience)
-            served.append(Pai(there, self._pai_keys, self.monitor, self.sts))
+            served.append(Pai(there, self._pai_keys, self.sts))
         if not served or set(clouds) - set(CLOUDS):
             raise ValueError(f"clouds are some of: {', '.join(CLOUDS)}")
         self._cloud = CloudApp(served, clock)

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, route
 from trainfleet_simulator.identity import Keys
 from trainfleet_simulator.pai import dlc, paistudio
-from trainfleet_simulator.pai.monitor import Monitor, MonitorSettings
+from trainfleet_simulator.pai.monitor import Monitor
 from trainfleet_simulator.pai.sts import Sts
 from trainfleet_simulator.signatures import AlibabaVerifier
 from trainfleet_simulator.world.fleet import World
@@ -83,10 +83,10 @@ class Pai(Cloud):
     code_fields = ("Code",)
     id_header = "x-acs-request-id"
 
-    def __init__(self, world: World, keys: Keys, settings: MonitorSettings, sts: Sts) -> None:
+    def __init__(self, world: World, keys: Keys, sts: Sts) -> None:
         self.world = world
         self._verifier = AlibabaVerifier(keys)
-        monitor = Monitor(world, settings)
+        monitor = Monitor(world)
         self.routes = [
             route("dlc", "ListJobs", "GET /api/v1/jobs", dlc.list_jobs),
             route("dlc", "GetJob", "GET /api/v1/jobs/{JobId}", dlc.get_job),

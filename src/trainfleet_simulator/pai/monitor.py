@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call
@@ -46,23 +45,11 @@ Filter = Mapping[str, str]
 Point = dict[str, Any]
 
 
-@dataclass(slots=True)
-class MonitorSettings:
-    """The behaviour of CloudMonitor, which tests can change at any time.
-
-    `without_dimensions` is the response to a call without dimensions: `all` returns all points, `refused` is an error
-    (400 ParameterInvalid), `empty` returns no point.
-    """
-
-    without_dimensions: str = "all"
-
-
 class Monitor:
     """The operations of CloudMonitor on one world."""
 
-    def __init__(self, world: World, settings: MonitorSettings) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._settings = settings
         self._places = Subjects(world)
         self._pools = PoolPoints(world, self._places)
         self._pages: dict[str, Pages[Subject | Point]] = {"last": Pages(4096, 300), "list": Pages(8, 300)}
@@ -115,7 +102,7 @@ class Monitor:
                 return [point for point in self._pools.points(metric, moment) if _fits(wanted, point)]
             return self._last_places(metric, moment, wanted)
 
-        return self._answer("last", call, metric, period, wanted=wanted, find=find)
+        return self._answer("last", call, metric, period, find)
 
     def describe_metric_list(self, call: Call) -> Answer:
         """DescribeMetricList: the points of a range, open at its start and closed at its end, of at most 31 days.
@@ -142,7 +129,7 @@ class Monitor:
                 raise call.invalid("StartTime", f"at most {_MOST_OF_A_RANGE} points")
             return found
 
-        return self._answer("list", call, metric, period, wanted=wanted, find=find)
+        return self._answer("list", call, metric, period, find)
 
     def _answer(
         self,
@@ -150,20 +137,10 @@ class Monitor:
         call: Call,
         metric: Metric | PoolMetric,
         period: int,
-        *,
-        wanted: Sequence[Filter],
         find: Callable[[], Sequence[Subject | Point]],
     ) -> Answer:
-        mode, length = self._settings.without_dimensions, call.whole("Length", 1000, 1, 1440)
-        if not wanted and mode == "refused":
-            raise ApiError(400, "ParameterInvalid", "The parameter Dimensions is required.")
-        page = self._pages[operation].cut(
-            call.text("NextToken"),
-            length,
-            (lambda: ()) if not wanted and mode == "empty" else find,
-            question=tuple(map(call.text, _QUESTION)),
-            now=call.now,
-        )
+        length, question = call.whole("Length", 1000, 1, 1440), tuple(map(call.text, _QUESTION))
+        page = self._pages[operation].cut(call.text("NextToken"), length, find, question=question, now=call.now)
         if page is None:
             raise call.invalid("NextToken", "a token of this list")
         made = (one if isinstance(one, dict) else point_of(cast("Metric", metric), one, period) for one in page.items)
