@@ -179,13 +179,14 @@ REASONS = ("duplicate", "out_of_range", "malformed", "stale", "unlisted", "no_da
 
 def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a"), job("b"), job("c")]
+    cloud.jobs = [job(name) for name in "abce"]
     cloud.catalogue = [metric("POD_CPU_UTIL", "%"), metric("POD_DISK_READ_RATE", "KB/s")]
     cloud.points["POD_CPU_UTIL"] = [
         point("a", 40, pod="a-0"),
         point("a", 80, pod="a-1"),
         point("b", 40, pod="b-0"),
         point("b", 0, pod="b-1", age=400),  # silent since: likely gone
+        point("e", 40, pod="e-0", age=120),
     ]
     cloud.points["POD_DISK_READ_RATE"] = [
         point("a", 1, pod="a-0"),
@@ -193,6 +194,8 @@ def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
         point("c", 1, pod="c-0"),
         point("c", -1, pod="c-1"),
         point("b", 1),  # of which pod?
+        point("e", 1, pod="e-0"),
+        point("e", 1),
         {**point("of another region", 1, pod="d-0"), "timestamp": None},
     ]
 
@@ -205,7 +208,10 @@ def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
         assert await fleet.value('job_disk_read_bytes_per_second{job_id="a"}') == 3000
         assert await fleet.value('job_disk_read_bytes_per_second{job_id="c"}') is None  # one pod of it is not known
         assert await fleet.value('pod_disk_read_bytes_per_second{job_id="c",pod_id="c-0"}') == 1000
-        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 2
+        assert await fleet.value('job_disk_read_bytes_per_second{job_id="e"}') is None  # it has a pod without a name
+        newest = [await fleet.value(f'job_usage_timestamp_seconds{{job_id="{name}"}}') for name in "ae"]
+        assert newest[0] == newest[1] is not None  # of all metrics
+        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 3
 
     run(cloud, steps)
 
