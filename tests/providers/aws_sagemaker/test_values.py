@@ -265,7 +265,7 @@ def test_a_plan_with_several_instance_types_has_capacity(run: Run) -> None:
     run(cloud, steps)
 
 
-def test_expired_plans_leave_no_end_of_nodes(run: Run) -> None:
+def test_nodes_keep_their_end_while_plans_fail(run: Run) -> None:
     cloud = Cloud()
     node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
     group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
@@ -278,9 +278,12 @@ def test_expired_plans_leave_no_end_of_nodes(run: Run) -> None:
             await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
             parents = [line.split('parent_pool_id="')[1] for line in await fleet.lines("pool_info")]
             assert parents == (['"} 1', 'p"} 1'] if minute < 4 else ['p"} 1'])  # its ARN names the plan
-            assert len(await fleet.lines("node_expiry_timestamp_seconds")) == (minute < 4)
+            assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 1
             cloud.answer = lambda operation, asked: failed("Oops") if operation == "ListTrainingPlans" else None
             await asyncio.sleep(60)
+        cloud.answer, cloud.plans = lambda operation, asked: None, []
+        await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
+        assert await fleet.lines("node_expiry_timestamp_seconds") == []
 
     run(cloud, steps)
 

@@ -240,7 +240,7 @@ class Pools:
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
         self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
         self._plans: dict[str, TrainingPlan] | None = None
-        """The shown plans by ARN; None if they are not known."""
+        """The last plans by ARN, because names and ends do not age; None before the first answer."""
         self._ends: dict[str, dict[str, float | None]] = {}
         """By cluster, the ends of training plans by pool (Unix seconds)."""
 
@@ -260,12 +260,6 @@ class Pools:
             read = partial(self._read_cluster, poll)
             await self._queues["pools"].read_each(poll, names, read, at_once=self._at_once)
             self._clusters.publish(names)
-
-    def pools_expired(self, key: str) -> None:
-        """Forget plans, or those of a cluster, that are not shown any more."""
-        self._ends.pop(key, None)
-        if key == _PLANS:
-            self._plans, self._ends = None, {}
 
     @collector("nodes")
     async def nodes(self, poll: Poll) -> None:
