@@ -474,8 +474,7 @@ def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monke
 def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
         await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 600))
-        (state,) = (tmp_path / "out").glob(f".backfill-{rig.provider}-*.state")
-        assert state.stat().st_size > 1_000
+        assert (tmp_path / "out" / f".backfill-{rig.provider}.state").stat().st_size > 1_000
         written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
         for secret in (*PLANTED_SECRETS, ACCESS_KEY_SECRET):
             assert secret.encode() not in written

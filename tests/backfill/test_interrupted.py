@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -57,16 +58,25 @@ def test_a_call_that_fails_leaves_its_day_unwritten(cloud: str, tmp_path: Path) 
 
 def test_a_folder_with_other_flags_is_refused(tmp_path: Path) -> None:
     async def work(rig: Rig) -> None:
-        wanted = Range(MIDNIGHT, MIDNIGHT + 1800)
-        await rig.backfill(tmp_path / "out", wanted)
-        for other in ({"job_id": "dlc1"}, {"labels": {"instance": "a"}}):
-            with pytest.raises(StartError, match="out has days of a backfill with other flags or config; choose"):
+        async def is_refused(wanted: Range, **other: Any) -> None:
+            with pytest.raises(StartError, match="out has a backfill with other flags or config; choose another"):
                 await rig.backfill(tmp_path / "out", wanted, **other)
-        with pytest.raises(StartError, match="out has days of a backfill with other flags or config; choose"):
-            await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 3600))
+
+        wanted = Range(MIDNIGHT, MIDNIGHT + 1800)
+        rig.simulator.faults.add(Fault({"operation": RANGES["pai"]}, kind="server_error"))
+        outcome, _ = await rig.backfill(tmp_path / "out", wanted)
+        assert outcome.files == []  # but its jobs are found
+        rig.simulator.faults.clear()
+        await is_refused(wanted, job_id="dlc1")
+        await is_refused(wanted, labels={"instance": "a"})
+        await is_refused(Range(MIDNIGHT, MIDNIGHT + 3600))
+        outcome, _ = await rig.backfill(tmp_path / "out", wanted)
+        assert len(outcome.files) == 1
         calls = rig.calls()
         await rig.backfill(tmp_path / "out", wanted)
         assert rig.calls() == calls
+        (tmp_path / "out" / f".backfill-{rig.provider}.state").unlink()
+        await is_refused(wanted)
 
     simulated("pai", work, tmp_path)
 

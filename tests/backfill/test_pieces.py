@@ -233,6 +233,6 @@ def test_a_day_s_file_is_openmetrics_in_order(tmp_path: Path) -> None:
 def test_a_folder_is_used_by_one_backfill(tmp_path: Path) -> None:
     with State(tmp_path, "p", "1"), pytest.raises(StartError, match="another backfill is running in this folder"):
         State(tmp_path, "p", "2")
-    (tmp_path / ".backfill-p-1.state").write_bytes(b"not a state" * 100)
+    (tmp_path / ".backfill-p.state").write_bytes(b"not a state" * 100)
     with pytest.raises(StartError, match="damaged, or of another version; choose another --out"):
         State(tmp_path, "p", "1")

@@ -97,7 +97,7 @@ def test_a_token_that_is_no_text_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first request after Kubernetes has replaced the file connects."""
+    """The first request after Kubernetes has replaced the files connects, with the new token."""
     monkeypatch.setattr(kubernetes, "ACCOUNT", tmp_path)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     (tmp_path / "ca.crt").write_bytes(old.file.read_bytes())
@@ -105,8 +105,9 @@ def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "token").write_text("token", encoding="utf-8")
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        request = await reader.readuntil(b"\r\n\r\n")
+        status = b"404 Not Found" if b"\r\nauthorization: Bearer new\r\n" in request else b"401 Unauthorized"
+        writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
 
@@ -119,6 +120,7 @@ def test_a_new_authority_of_the_cluster_is_used(tmp_path: Path, monkeypatch: pyt
             with pytest.raises(LeaseUnavailable, match="certificate not trusted"):
                 await lease.read()
         (tmp_path / "ca.crt").write_bytes(new.file.read_bytes())
+        (tmp_path / "token").write_text("new", encoding="utf-8")
         assert await lease.read() == Record()
         await lease.aclose()
         server.close()

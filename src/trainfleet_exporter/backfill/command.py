@@ -12,7 +12,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
-from trainfleet_exporter.backfill.parts import State
+from trainfleet_exporter.backfill.parts import OTHER, State
 from trainfleet_exporter.backfill.progress import Progress
 from trainfleet_exporter.backfill.work import Outcome, Unfinished, Wish, Work, in_words
 from trainfleet_exporter.config import Config, Global, ProviderConfig
@@ -90,7 +90,7 @@ async def _run(work: Work, state: State, wish: Wish, say: Callable[[str], None])
     for line in past.limits(wish.wanted, now):
         say(line)
     if state.lives is None and len(wish.left()) < all_days:
-        raise StartError(f"--out: {wish.out} has days of a backfill with other flags or config; choose another folder")
+        raise StartError(f"--out: {wish.out} {OTHER}")
     try:
         if wish.left() or state.lives is None:
             await work.learn()

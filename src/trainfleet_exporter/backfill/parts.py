@@ -26,36 +26,36 @@ from trainfleet_exporter.page.formats import Format, head
 from trainfleet_exporter.page.text import format_value
 from trainfleet_exporter.providers.history import Life
 
+OTHER = "has a backfill with other flags or config; choose another folder"
 _BUFFER = 1024 * 1024
 
 
 class State:
-    """The jobs that a backfill of a provider has found, in a file of the folder.
+    """The jobs that a backfill of a provider has found, in a file of the folder that one process can use at a time.
 
-    `digest` is that of the flags and config: others have another file. Only one process can use the folder at a time.
-    StartError if the file cannot be used.
+    `digest` is that of the flags and config. StartError if the file cannot be used, or is of another digest.
     """
 
     def __init__(self, folder: Path, provider: str, digest: str) -> None:
         self.lives: Sequence[Life] | None = None
         """By id; None as long as not all jobs are found."""
-        self._path = folder / f".backfill-{provider}-{digest}.state"
+        self._path, self._digest = folder / f".backfill-{provider}.state", digest
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as lock:
                 file = lock.enter_context((folder / f".backfill-{provider}.lock").open("a"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._path.exists():
-                    self.lives = msgspec.msgpack.decode(self._path.read_bytes(), type=list[Life])
+                    stored, self.lives = msgspec.msgpack.decode(self._path.read_bytes(), type=tuple[str, list[Life]])
+                    if stored != digest:
+                        raise StartError(f"--out: {folder} {OTHER}")
                 self._lock = lock.pop_all()
         except BlockingIOError:
             raise StartError(f"--out: {folder}: another backfill is running in this folder") from None
         except OSError as error:
             raise StartError(f"--out: {folder}: cannot be used: {error.strerror}") from None
         except msgspec.MsgspecError:
-            raise StartError(
-                f"{self._path}: damaged, or of another version; choose another --out to start again"
-            ) from None
+            raise StartError(f"{self._path}: damaged, or of another version; choose another --out") from None
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +68,7 @@ class State:
         found = self.lives = sorted(lives, key=lambda life: life.job.job_id)
         try:
             with _replacing(self._path) as file:
-                file.write(msgspec.msgpack.encode(found))
+                file.write(msgspec.msgpack.encode((self._digest, found)))
         except OSError as error:
             raise StartError(f"{self._path}: cannot write: {error.strerror}; run the same command again") from None
 

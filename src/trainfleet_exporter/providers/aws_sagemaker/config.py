@@ -6,18 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from trainfleet_exporter.config import Collector, Section
 from trainfleet_exporter.config.kinds import AllOrList, Duration, Endpoint, Flag, Region
-from trainfleet_exporter.config.schema import OptionalCollector, ProviderConfig, SlowCollector
+from trainfleet_exporter.config.schema import Collector, OptionalCollector, ProviderConfig, Section, SlowCollector
 from trainfleet_exporter.providers.aws_sagemaker.api import partitions, public_endpoint
 from trainfleet_exporter.providers.aws_sagemaker.credentials import Credentials, Load
 from trainfleet_exporter.providers.key_search import checked
 
 WORKSPACE_ID = "default"
-_REGIONS = (
-    "us-east-1",  # the example in errors
-    *(region for found in partitions() for region in found["regions"] if not region.endswith("-global")),
-)
 
 
 def _only_workspace(value: Any) -> Any:
@@ -48,6 +43,8 @@ class Usage(Collector):
 class Collectors(Section):
     """Which collectors run, and how often."""
 
+    foreign_keys = {"jobs_v1": "only Huawei Cloud has a v1 API of jobs; leave it out"}  # noqa: RUF012 - as in the base
+
     job_counts: SlowCollector = SlowCollector()
     """Finished jobs by status. `jobs` counts the live ones."""
     jobs: Collector = Collector()
@@ -66,7 +63,10 @@ class AwsSageMakerConfig(ProviderConfig):
     apis = ("sagemaker", "cloudwatch", "sts")
     other_platform_names = ("aws", "amazon", "sagemaker", "hyperpod", "awssagemaker")
     foreign_keys = {"project_id": "only Huawei Cloud has projects; leave it out"}  # noqa: RUF012 - as in the base
-    known_regions = _REGIONS
+    known_regions = (
+        "us-east-1",  # the example in errors
+        *(region for found in partitions() for region in found["regions"] if not region.endswith("-global")),
+    )
     variables_prefix = "AWS_"
     metadata_service = "http://169.254.169.254"
     dependents = {"jobs": ("usage",), "pools": ("nodes",)}  # noqa: RUF012 - as in the base
