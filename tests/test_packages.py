@@ -35,12 +35,6 @@ def test_only_the_former_path_imports_the_kit() -> None:
     assert importers(EXPORTER, KIT).keys() == {"testing.py"}
 
 
-def test_nothing_imports_the_former_path_of_the_kit() -> None:
-    found = [module for package in PACKAGES for each in importers(package, EXPORTER).values() for module in each]
-    assert found
-    assert not [module for module in found if module.startswith(f"{EXPORTER}.testing")]
-
-
 def test_former_path_of_the_kit_gives_the_same_objects() -> None:
     for name in ("ProviderConformance", "PretendCloud", "PUBLIC"):
         former = importlib.import_module(f"{EXPORTER}.testing")

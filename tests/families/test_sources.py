@@ -50,10 +50,3 @@ def test_every_family_has_a_source(name: str) -> None:
     assert SOURCES_OF[name]
     is_unproven = any(name in EXPERIMENTAL[platform] for platform in WORDS)
     assert is_unproven == bool(MARKED.fullmatch(name))
-
-
-@pytest.mark.parametrize("name", MEANING)
-def test_help_is_one_line_without_sources(name: str) -> None:
-    """HELP says what is measured, the unit, and when it is absent."""
-    assert "\n" not in MEANING[name]
-    assert not re.search(r"Source:|Experimental|CloudMonitor|AOM|PAI|ModelArts|SageMaker", MEANING[name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.columns import COLUMNS, LESS
+from tests.faults.columns import COLUMNS, LESS, OTHER
 from tests.faults.judges import without_models
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, PLAIN_TEXT, POOL_USAGE, USAGE, short_lived
@@ -16,7 +16,8 @@ _PAGE_TWO = {"PageNumber": "2"}
 _OF_PODS = ("job_restarts_allowed", "job_requested_pods", "job_replaced_pods", "job_pods", "pod_*")
 _POOLS = ("pool_info", "pool_status", "pool_*_nodes", "pool_capacity_*", "pool_allocated_*")
 _PAI_POOLS = {"api": "paistudio", "operation": "ListQuotas"}
-_NO_CODE = "the exporter drops and counts a node's reason that is not a code"
+_NO_CODE = "the exporter drops and counts a reason that is not a code"
+_TEXTS = ("hostile strings", "lone surrogates")
 PAI = (
     Row(
         api="aiworkspace",
@@ -33,6 +34,7 @@ PAI = (
         collectors=("jobs", "job_counts", "pods", "usage", "pools"),
         fails=("jobs", "job_counts", "pods", "usage", "job_metrics"),
         loses=("job_*", "jobs", "jobs_finished_total", "pod_*", "device_*"),
+        unlike=dict.fromkeys(_TEXTS, Unlike(OTHER, _NO_CODE, ("while it lasts",))),
         second_page=_PAGE_TWO,
         one_workspace=_PAI_WORKSPACE,
         finished_jobs={"TimeRangeField": "GmtFinishTime"},
@@ -100,7 +102,7 @@ PAI = (
         collectors=("pools", "nodes"),
         fails=("nodes",),
         loses=("node_*",),
-        unlike=dict.fromkeys(("hostile strings", "lone surrogates"), Unlike(LESS, _NO_CODE, ("while it lasts",))),
+        unlike=dict.fromkeys(_TEXTS, Unlike(LESS, _NO_CODE, ("while it lasts",))),
         second_page=_PAGE_TWO,
     ),
     Row(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import botocore.configloader
 import pytest
@@ -570,6 +571,14 @@ def test_errors_of_botocore_bring_no_frames(home: Path, monkeypatch: pytest.Monk
     assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
 
 
+def test_sso_works_in_a_home_that_cannot_be_written(
+    home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange(ENVIRONMENTS["sso session, refreshed"], home, services, monkeypatch)
+    monkeypatch.setattr("botocore.utils.tempfile.mkstemp", Mock(side_effect=OSError(30, "Read-only file system")))
+    assert [ours(home).key, ours(home).key] == ["SSO", "SSO"]
+
+
 def test_unreadable_file_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices) -> None:
     arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
     read = files._read
@@ -619,13 +628,3 @@ def test_diagnose_names_the_profile_and_what_is_wrong(
 @pytest.mark.parametrize("region", ["cn-hangzhou", "cn-north-4", "us-east-1a"])
 def test_regions_of_other_clouds_and_zones_are_refused(region: str, home: Path) -> None:
     assert region in ours(home, region=region).refusal
-
-
-def test_regions_are_those_of_the_vendor() -> None:
-    session = Session()
-    offered = {
-        region
-        for partition in session.get_available_partitions()
-        for region in session.get_available_regions("sagemaker", partition)
-    }
-    assert offered <= set(AwsSageMakerConfig.known_regions)

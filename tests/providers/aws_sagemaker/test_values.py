@@ -190,6 +190,19 @@ def test_words_of_a_job_in_progress(run: Run, word: str, status: str, phase: str
     run(cloud, steps)
 
 
+def test_a_job_holds_its_instances_when_its_last_stage_is_unreadable(run: Run) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False
+    stages = [stage("Starting", -9, -5), {"Status": "Restarting"}]
+    cloud.jobs = [job("a", "Restarting", SecondaryStatusTransitions=stages, TrainingStartTime=START - 5)]
+
+    async def steps(fleet: Fleet) -> None:
+        await fleet.runner("jobs").tick()
+        assert await fleet.value('job_holds_resources{job_id="a"}') == 1
+
+    run(cloud, steps)
+
+
 def test_a_job_that_never_waited_is_observed_with_0(run: Run) -> None:
     cloud = Cloud()
 

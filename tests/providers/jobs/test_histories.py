@@ -98,7 +98,10 @@ def test_faults_count_once_and_never_fall() -> None:
     assert histories.fleet(BEGAN + 100) == nodes
     histories.keep_only(set(), BEGAN + 120)
     _poll(histories, _job(), Records(faults=faults), 130)  # it comes back
-    assert histories.fleet(BEGAN + 140) == nodes
+    _poll(histories, _job(job_id="k", pool_id=""), Records(faults=(_fault(5, "node", "n2"),)), 140)
+    assert NodeFaults("", "n2", (FaultCount("node", "", 1),)) in histories.fleet(BEGAN + 140)
+    histories.keep_only(set(), BEGAN + 365 * 24 * HOUR)  # a machine of no pool may never be used again
+    assert histories.fleet(BEGAN + 365 * 24 * HOUR) == nodes
 
 
 def test_job_is_observed_once_when_it_starts() -> None:

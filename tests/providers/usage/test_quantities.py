@@ -31,10 +31,3 @@ def test_health_that_cannot_be_true_has_no_value(
     (factor,) = UNITS[quantity].values()
     assert convert_each((*shown, *dropped), factor, quantity) == [*shown, *[None] * len(dropped)]
     assert [convert(value, factor, quantity) for value in (math.nan, math.inf, -math.inf)] == [None] * 3
-
-
-@given(st.lists(st.floats() | st.floats(0, 110)), st.sampled_from(sorted(UNITS)), st.data())
-def test_many_values_are_converted_as_each_is(raws: list[float], quantity: Quantity, data: st.DataObject) -> None:
-    factor = UNITS[quantity][data.draw(st.sampled_from(sorted(UNITS[quantity])))]
-    each = [convert(raw, factor, quantity) for raw in raws]
-    assert convert_each(raws, factor, quantity) == each

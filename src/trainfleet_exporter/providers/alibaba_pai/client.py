@@ -153,8 +153,6 @@ class Api:
         page_size: int = 0,
         **options: Any,
     ) -> Listing[T]:
-        """Read all pages of a list."""
-
         async def read_page(number: int) -> Page[T]:
             asked = {**(query or {}), "PageNumber": str(number + 1), "PageSize": str(page_size or PAGE_SIZE)}
             page = await self.get(of.api, of.operation, path, of.pages, asked, deadline=deadline, **options)

@@ -405,7 +405,8 @@ class Usage:
         """Read one metric of all that are served."""
         feed, served = space.feeds[part.key], space.served or {}
         if feed.of_accelerators and space is self._jobs:
-            served = {key: begun for key, begun in served.items() if not is_without_gpus(self._fleet.live[key])}
+            others = {job.job_id for job in self._fleet.live.values() if is_without_gpus(job)}
+            served = {key: begun for key, begun in served.items() if key not in others}
         is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * part.interval)
         newest = NewestReadings(feed.level, served, space.subjects, now=now, max_age=age, is_known=is_known, once=True)

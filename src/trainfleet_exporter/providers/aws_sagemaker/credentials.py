@@ -386,6 +386,9 @@ class _Search(Executor):
                     link._popen = self._popen
                 case "assume-role-with-web-identity":
                     link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
+                case "sso":
+                    tokens = link._token_provider._token_loader
+                    tokens.save_token = partial(_save_if_possible, tokens.save_token)
                 case "assume-role":  # makes links of its own for the source profile
                     builder = link._profile_provider_builder
                     builder._create_process_provider = partial(
@@ -513,6 +516,12 @@ def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[Profile
     # One that the environment names may be missing here: its profile may not be needed.
     found = {file: file._replace(is_named=False).read(parse, "an INI file") for file, parse in parsers.items()}
     return list(parsers), [file for file, profiles in found.items() if name in (profiles or ())]
+
+
+def _save_if_possible(save: Callable[..., None], *token: Any, **of_session: Any) -> None:
+    """Save an SSO token. In a home that cannot be written, each fetch renews the one in the file."""
+    with suppress(OSError):
+        save(*token, **of_session)
 
 
 @cache

@@ -41,8 +41,6 @@ _FAMILIES: Mapping[str, tuple[str, Mapping[str, int]]] = {
 """By family: the model of its accelerators, and the number in each size."""
 _WITHOUT = re.compile(r"ml\.(m|c|r|t|i)[0-9][a-z]*(-flex)?\.[0-9a-z]+", re.ASCII)
 """General machine types without accelerators."""
-
-
 DEVICES: Mapping[str, Accelerators] = {
     f"ml.{family}.{size}": Accelerators("npu" if family.startswith("trn") else "gpu", model, float(count))
     for family, (model, sizes) in _FAMILIES.items()

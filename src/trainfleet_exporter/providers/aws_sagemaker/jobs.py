@@ -220,7 +220,8 @@ def _holds(row: TrainingJob, status: Status, stages: Sequence[Stage]) -> bool | 
     word = row.secondary_status or ""
     if word in _WAITS or word in _LOADED:
         return word in _LOADED
-    return stages[-1][3] if stages else word == "Restarting" or unix_time(row.training_start_time) is not None
+    began = unix_time(row.training_start_time)  # later than the last stage if a stage is unreadable
+    return stages[-1][3] if stages and (began or 0.0) < stages[-1][1] else began is not None or word == "Restarting"
 
 
 def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
@@ -350,7 +351,6 @@ def _asked(filters: Sequence[Filter]) -> dict[str, Any]:
 
 
 def _pods(job: Job) -> list[Pod]:
-    """Return the instances of a job as pods, without their states."""
     return [Pod(job_id=job.job_id, pod_id=host, role="algo") for host in hosts(job.nodes)]
 
 

@@ -131,7 +131,6 @@ PLAN_STATUS: Mapping[str, PoolStatus] = {
 }
 """By status of a training plan (TrainingPlanStatus)."""
 EXPIRED = "Expired"
-"""The status of a plan that is not shown."""
 _CONDITIONS: Mapping[PoolStatus, NodeCondition] = {
     PoolStatus.READY: "available",
     PoolStatus.ABNORMAL: "abnormal",
@@ -239,8 +238,8 @@ class Pools:
         self._clusters: Topic[tuple[str, ...]] = Topic("clusters", ())
         """Names, published by each poll of pools when they are listed. It is whole when the clusters are read, too."""
         self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
-        self._plans: dict[str, TrainingPlan] | None = None
-        """The last plans by ARN, because names and ends do not age; None before the first answer."""
+        self._plans: dict[str, TrainingPlan] = {}
+        """The plans of the last good answer by ARN: names and ends do not age."""
         self._ends: dict[str, dict[str, float | None]] = {}
         """By cluster, the ends of training plans by pool (Unix seconds)."""
 
@@ -314,18 +313,13 @@ class Pools:
         found = [None if each is None else group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
         ends = self._ends[name] = {}
-        for group in [each for each in groups if each is not None]:
+        for group in readable(groups):
             ends[f"{name}/{group.instance_group_name}"] = unix_time(self._plan_of(group).end_time)
-            details = [each for each in group.instance_type_details or () if each is not None]
-            self._types.count(poll, [each.instance_type or "" for each in (group, *details)])
+            self._types.count(poll, [instance_type for instance_type, _ in group_instances(group)])
         await part.publish([each for pair in shown.values() for each in pair])
 
     def _plan_of(self, group: ClusterGroup) -> TrainingPlan:
-        """Return a group's plan. If plans are not known, it has only the name in its ARN."""
-        arn = group.training_plan_arn or ""
-        if self._plans is None:
-            return TrainingPlan(training_plan_name=arn.rpartition("/")[2])
-        return self._plans.get(arn) or NO_PLAN
+        return self._plans.get(group.training_plan_arn or "", NO_PLAN)
 
     async def _nodes(self, part: Part) -> list[ClusterNode | None]:
         deadline = part.deadline

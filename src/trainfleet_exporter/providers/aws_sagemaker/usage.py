@@ -100,7 +100,6 @@ _LONGEST = 900.0
 """Seconds back in which a call looks for a point. Points are a minute apart, and some are minutes late."""
 _MEASURED = frozenset({Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 _SOURCES = "sources"
-"""The key of the part that has the source of each job's usage."""
 _MISSING = "Missing"
 """In place of the StatusCode of a result that no page has."""
 _FAILURES: Mapping[str, type[CloudError]] = {

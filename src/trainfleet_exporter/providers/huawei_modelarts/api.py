@@ -67,7 +67,6 @@ class Token(Keys):
     """
 
     def parts(self) -> tuple[str, ...]:
-        """The token."""
         return (self.security_token or "",)
 
 

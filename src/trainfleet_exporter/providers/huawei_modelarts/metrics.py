@@ -162,15 +162,15 @@ class Query:
 
 
 def plans(
-    existing: Collection[str] | None,
+    existing: Collection[str | None] | None,
     chosen: Mapping[str, Choice],
     deny: Sequence[str] = (),
     profiles: Container[str] = (),
 ) -> list[Reading]:
     """Return the readings with queries for the existing metrics, with the choices of the config.
 
-    If `existing` is None, the names are unknown, and the first name of each source is tried. Readings that only feed
-    denied families (`deny`), or families of other profiles, have no query.
+    If `existing` is None, the names are unknown, and the first name of each source is tried, as for sources without a
+    name if it has a None. Readings that only feed denied families (`deny`), or those of other profiles, have no query.
     """
     found = []
     for reading in READINGS:
@@ -181,7 +181,7 @@ def plans(
 
 
 def _queries(
-    reading: Reading, existing: Collection[str] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
+    reading: Reading, existing: Collection[str | None] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
 ) -> Iterator[Query]:
     """A query of the config serves its level, and the levels above it that have none. The table serves the others."""
     free: list[Level] = []
@@ -193,6 +193,7 @@ def _queries(
             free = []
     levels = frozenset(free).intersection(shown)
     for kind, names in reading.sources.items() if levels else ():
-        metric = next((name for name in names if existing is None or name in existing), None)
+        known = [name for name in names if existing is None or name in existing]
+        metric = known[0] if known else names[0] if existing is not None and None in existing else None
         if metric is not None:
             yield Query(metric, reading.factor(_UNITS[metric.rpartition("_")[2]]), levels, kind)

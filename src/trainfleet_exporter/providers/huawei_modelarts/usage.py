@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 class MetricNames(Struct, gc=False):
     """`data` is UNSET where the answer has no list."""
 
-    data: list[str] | UnsetType | None = UNSET
+    data: list[str | None] | UnsetType | None = UNSET
 
 
 class QueryData(Struct, gc=False, rename="camel"):
@@ -226,9 +226,9 @@ _MOST_ROWS = 250_000
 """Samples of an answer: undecoded, each takes 64 bytes besides the body."""
 
 
-async def metric_names(api: Api, *, deadline: float) -> Collection[str] | None:
-    """GET .../label/__name__/values: the names of all metrics that have series. None: names are not served here, and
-    queries may be."""
+async def metric_names(api: Api, *, deadline: float) -> Collection[str | None] | None:
+    """GET .../label/__name__/values: the names of all metrics that have series, None for those that are unreadable.
+    None: names are not served here, and queries may be."""
     options: Mapping[str, Any] = {"no_data": lambda answer: answer.data in ([], None)}
     try:
         answer = await api.aom(NAMES, "label/__name__/values", MetricNames, {}, deadline=deadline, **options)
@@ -406,7 +406,7 @@ class Usage:
                 raise NotReady("AOM has no metric of training jobs")
             # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
             known, every = (sum(len(plan.queries) for plan in found) for found in (self._plans, self._everything))
-            self._renew_at = now + (_DAY if names is not None and known >= every else _HOUR)
+            self._renew_at = now + (_DAY if names is not None and None not in names and known >= every else _HOUR)
         return self._plans
 
     async def _read(

@@ -225,13 +225,13 @@ class JobHistories:
         """Forget the histories of all other jobs."""
         self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
-        if not self._known.keys() <= job_ids:
-            self._known = {key: known for key, known in self._known.items() if key in job_ids}
+        self._known = {key: known for key, known in self._known.items() if key in job_ids}
         for observed in (self._waited, self._prepared):
             for key in [key for key, at in observed.items() if at < horizon and key[0] not in job_ids]:
                 del observed[key]
-        for blamed in [key for key, at in self._blamed.items() if at < horizon and key[0] not in job_ids]:
-            del self._blamed[blamed]
+        self._blamed = {key: at for key, at in self._blamed.items() if at >= horizon or key[0] in job_ids}
+        named = {node for _, node, _ in self._blamed}  # a machine of no pool may never be used again
+        self._nodes = {key: causes for key, causes in self._nodes.items() if key[0] or key[1] in named}
 
     def _forget_earlier_life(self, job_id: str, created: float | None) -> None:
         """Forget the history of an earlier job with the same id."""
