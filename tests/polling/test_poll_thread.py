@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,14 +21,14 @@ def _switch_interval() -> Iterator[None]:
 
 
 def test_calls_run_in_the_thread_until_it_is_closed() -> None:
-    async def where(seconds: float) -> str:
+    async def where(seconds: float) -> tuple[str, int]:
         await asyncio.sleep(seconds)
-        return threading.current_thread().name
+        return threading.current_thread().name, os.nice(0)
 
     async def main() -> None:
         polls, posted = PollThread(lambda: None), threading.Event()
         polls.post(posted.set)  # not yet
-        assert await polls.call(where(0)) == "polls"
+        assert await polls.call(where(0)) == ("polls", min(os.nice(0) + 10, 19))  # scrapes go first
         assert not posted.is_set()
         polls.post(posted.set)
         hanging = asyncio.create_task(polls.call(where(3600)))
