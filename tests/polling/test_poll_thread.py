@@ -28,7 +28,7 @@ def test_calls_run_in_the_thread_until_it_is_closed() -> None:
     async def main() -> None:
         polls, posted = PollThread(lambda: None), threading.Event()
         polls.post(posted.set)  # not yet
-        assert await polls.call(where(0)) == ("polls", min(os.nice(0) + 10, 19))  # scrapes go first
+        assert await polls.call(where(0)) == ("polls", min(os.nice(0) + 12, 19))  # scrapes go first
         assert not posted.is_set()
         polls.post(posted.set)
         hanging = asyncio.create_task(polls.call(where(3600)))

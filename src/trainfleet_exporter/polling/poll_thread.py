@@ -25,7 +25,7 @@ T = TypeVar("T")
 _JOIN_SECONDS = 0.3
 _SWITCH_SECONDS = 0.0002
 """The main thread waits at most so long for a computation of polls. Python's 5 ms would delay scrapes several times."""
-_NICENESS = 10
+_NICENESS = 12
 """Of the poll thread: where it shares a core with the main thread, Linux lets scrapes go first."""
 
 
