@@ -312,12 +312,12 @@ def diagnose(options: Options, signals: Signals) -> int:
     """
     from trainfleet_exporter.diagnose import examine, show  # noqa: PLC0415 - the daemon does without it
 
-    reports = signals.finish(examine(_load(options), installed_platforms(), shard=options["shard"]))
+    found = signals.finish(examine(_load(options), installed_platforms(), shard=options["shard"], say=_say("diagnose")))
     if options["json"]:
-        print(json.dumps({"providers": [report.as_json() for report in reports]}, indent=2))
+        print(json.dumps({"providers": [report.as_json() for report in found]}, indent=2))
     else:
-        print("\n".join(map(show, reports)), end="")
-    return 0 if all(report.success for report in reports) else 1
+        print("\n".join(map(show, found)), end="")
+    return 0 if all(report.success for report in found) else 1
 
 
 @_command(

@@ -66,7 +66,7 @@ ROWS = (
         _in(_EXPORTER, "app", "cli", "commands", "process", "__main__")),
     Row("budgets, sharding, lease", 1_907, 1.492, 650, 650,
         _in(_EXPORTER, "budgets", "pacing", "sharding", "lease")),
-    Row("backfill, diagnose, ledger", 2_674, 1.507, 1_898, 1_900,
+    Row("backfill, diagnose, ledger", 2_674, 1.507, 1_897, 1_900,
         _in(_EXPORTER, "backfill", "diagnose", "job_ledger", "ledger")),
     Row("model, errors, registry, rest", 746, 1.608, 739, 750, _in(_EXPORTER, *_REST)),
     Row("template of the status page", 543, 0.000, 535, 543,

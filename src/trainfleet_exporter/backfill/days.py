@@ -25,12 +25,10 @@ def moment(text: str) -> int:
 
 
 def shown(moment: float) -> str:
-    """Format a time for a user."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def name_of(day: Range) -> str:
-    """Return the date of a day."""
     return datetime.fromtimestamp(day.start, UTC).strftime("%Y-%m-%d")
 
 

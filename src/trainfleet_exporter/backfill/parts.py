@@ -64,7 +64,6 @@ class State:
         self._lock.close()
 
     def save(self, lives: Iterable[Life]) -> None:
-        """Store all jobs."""
         found = self.lives = sorted(lives, key=lambda life: life.job.job_id)
         try:
             with _replacing(self._path) as file:

@@ -10,7 +10,6 @@ from trainfleet_exporter.transport import Attempt
 
 log = logging.getLogger(__name__)
 _LOG_SECONDS = 30.0
-"""Between two log lines."""
 
 
 class Progress:
@@ -21,12 +20,10 @@ class Progress:
         self.expected = 0
         """Calls of the days that were not whole when the work began."""
         self._calls = 0
-        """Attempts of this run."""
         self._logged = 0.0
         """Loop time of the first attempt, then of the latest line."""
 
     def count(self, attempt: Attempt) -> None:
-        """Count an attempt, and log the state if it is time."""
         now = asyncio.get_running_loop().time()
         self._calls += 1
         if self._calls == 1:

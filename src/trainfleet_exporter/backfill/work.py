@@ -44,8 +44,6 @@ class Unfinished(OperatorError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """The values of the flags."""
-
     provider: str
     wanted: Range
     out: Path
@@ -53,11 +51,9 @@ class Wish:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, day: Range) -> Path:
-        """Return the path of a day's file."""
         return self.out / f"{self.provider}-{name_of(day)}.om"
 
     def left(self) -> list[Range]:
-        """Return the days without a file."""
         return [day for day in days(self.wanted) if not self.file(day).exists()]
 
 
@@ -72,8 +68,6 @@ class Outcome:
 
 
 class Work:
-    """One backfill."""
-
     def __init__(self, past: Past, wish: Wish, settings: Global, config: ProviderConfig, progress: Progress) -> None:
         self.past = past
         self._wish = wish

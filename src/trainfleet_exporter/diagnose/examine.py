@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainfleet_exporter.app.exporter import Exporter
@@ -34,11 +35,25 @@ _NO_KEY = (
 """Prefixes of the error codes of a wrong key or clock, which services also send with 403."""
 
 
-async def examine(config: Config, platforms: Mapping[str, Platform], *, shard: Shard = WHOLE) -> list[ProviderReport]:
-    """Poll once, as one `shard` of several, and report. Raises StartError if a provider cannot be built."""
+async def examine(
+    config: Config,
+    platforms: Mapping[str, Platform],
+    *,
+    shard: Shard = WHOLE,
+    say: Callable[[str], object] = lambda text: None,
+) -> list[ProviderReport]:
+    """Poll once, as one `shard` of several, and report; if it is cancelled (by Ctrl-C), what it has seen so far.
+
+    Raises StartError if a provider cannot be built.
+    """
     trial = _Trial(config, platforms, shard)
     try:
-        await trial.exporter.poll_once()
+        try:
+            await trial.exporter.poll_once()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            say("interrupted: the report covers the polls so far")
         return trial.reports()
     finally:
         await trial.exporter.aclose()

@@ -97,7 +97,6 @@ class ProviderReport:
 
     @property
     def success(self) -> bool:
-        """Whether every collector succeeded."""
         return all(collector.success for collector in self.collectors)
 
     def as_json(self) -> dict[str, Any]:

@@ -61,7 +61,6 @@ class LedgerFile:
         self._writing = threading.Lock()
 
     def add(self, job: EndedJob) -> None:
-        """Queue a line for writing."""
         if self.path is None:
             return
         self._waiting.append(msgspec.json.encode(job) + b"\n")

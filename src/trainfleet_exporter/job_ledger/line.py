@@ -63,7 +63,6 @@ class EndedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     accelerator_hours: Amount | None = None
     accelerator_use: AcceleratorUse | None = None
     faults: dict[str, Count] | None = None
-    """By cause."""
     recoveries: Count | None = None
     recovery_seconds: Amount | None = None
 

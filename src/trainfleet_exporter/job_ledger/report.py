@@ -105,7 +105,6 @@ class _Row:
     """Seconds in the queue, of each job."""
 
     def add(self, job: EndedJob, prices: Prices | None) -> None:
-        """Count a job."""
         for name, value in _figures(job, prices):
             self.sums[name] = self.sums.get(name, 0) + value
         if job.phase_seconds is not None:
