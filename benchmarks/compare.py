@@ -1,4 +1,4 @@
-"""`python -m benchmarks.compare pages OLD NEW`: compare two folders of pages (see benchmarks.hour) line by line.
+"""`python -m benchmarks.compare OLD NEW`: compare two folders of pages (see benchmarks.hour) line by line.
 
 Lines about the process and Python are left out. The exporter's own times and durations may differ by a millisecond,
 because floats are summed in another order. The exit code is 1 if pages differ.
@@ -83,7 +83,6 @@ def _same_time(one: str, other: str) -> bool:
 def main() -> int:
     """Compare and print; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__)
-    parser.add_argument("what", choices=("pages",))
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     asked = parser.parse_args()

@@ -1,7 +1,7 @@
 """Run an exporter through a stepped hour of the three simulated clouds, with faults, and write every page.
 
 `python -m benchmarks.hour FOLDER --checkout PATH` runs the code of another checkout (default: this one). Seed, clock
-and jitter are fixed, so two runs of the same code write the same pages: `python -m benchmarks.compare pages` compares
+and jitter are fixed, so two runs of the same code write the same pages: `python -m benchmarks.compare` compares
 them. It uses only the config, daemon, `/metrics`, simulator and stepped clock of the checkout. It scrapes pages every
 half minute, as text and OpenMetrics, plain and as gzip (written inflated). At the end, this checkout's parser checks
 every page. The exit code is 1 if one is invalid or has a series twice.

@@ -1,7 +1,7 @@
 """One client's connection with any bytes in any pieces: the target `http`.
 
 The pages, the application and the protocol are the real ones, on a pair of sockets. The loop's time is stepped. The
-first byte of an input defines how the client sends the others (`_Manner`).
+first byte of an input defines how the client sends the others (`_ClientBehavior`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATIENCE = HEAD_SECONDS + ANSWER_SECONDS + IDLE_SECONDS + 30
 """Seconds after which the server has closed every silent connection."""
 
 
-class _Manner:
+class _ClientBehavior:
     """How a client behaves: one byte."""
 
     def __init__(self, byte: int) -> None:
@@ -43,7 +43,7 @@ class _Manner:
         """Whether it disconnects after it has sent everything."""
 
 
-class _Witness(logging.Handler):
+class _ErrorLog(logging.Handler):
     """Collects unexpected errors."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Server:
         self.loop = SteppedLoop(SimpleNamespace(shift=lambda seconds: None))
         self.loop.set_exception_handler(lambda _, context: self.wrong.append(context))
         self.wrong: list[dict[str, Any]] = []
-        self.witness = _Witness()
+        self.errors = _ErrorLog()
         self.steps: dict[Connection, None] = {}
         self.state = ServerState()
         telemetry = Telemetry()
@@ -79,21 +79,21 @@ class _Server:
         self.config = protocol_config(make_app(Pages(page_store=page_store, telemetry=telemetry)))
         self.config.load()
 
-    async def visit(self, manner: _Manner, data: bytes) -> tuple[bytes, bool]:
+    async def serve(self, behavior: _ClientBehavior, data: bytes) -> tuple[bytes, bool]:
         """Serve one client. Return what it read, and whether the server has closed the connection."""
         ours, theirs = socket.socketpair()
         transport, _ = await self.loop.connect_accepted_socket(
             lambda: Connection(self.config, self.state, self.steps), ours
         )
         reader, writer = await asyncio.open_connection(sock=theirs)
-        if not manner.reads:
+        if not behavior.reads:
             writer.transport.pause_reading()  # type: ignore[attr-defined]  # that of a socket has it
-        for at in range(0, len(data), manner.size):
+        for at in range(0, len(data), behavior.size):
             if transport.is_closing():
                 break
-            writer.write(data[at : at + manner.size])
-            await asyncio.sleep(manner.pause)
-        if manner.leaves:
+            writer.write(data[at : at + behavior.size])
+            await asyncio.sleep(behavior.pause)
+        if behavior.leaves:
             writer.transport.abort()
         await asyncio.sleep(_PATIENCE)
         is_closed = transport.is_closing()
@@ -110,12 +110,12 @@ def _server() -> _Server:
 def http(data: bytes) -> None:
     """Feed a client's bytes: the server responds or rejects them without internal errors, and disconnects."""
     server = _server()
-    server.witness.seen.clear()
+    server.errors.seen.clear()
     server.wrong.clear()
     server.loop._elapsed = 0.0  # with years of it, timers would be smaller than the precision of a float
-    read, is_closed = server.loop.run_until_complete(server.visit(_Manner(data[0] if data else 0), data[1:]))
+    read, is_closed = server.loop.run_until_complete(server.serve(_ClientBehavior(data[0] if data else 0), data[1:]))
     assert not server.wrong, server.wrong
-    assert not server.witness.seen, server.witness.seen
+    assert not server.errors.seen, server.errors.seen
     assert not read or read.startswith(b"HTTP/1.1 ")
     assert all(int(status) < 500 for status in _STATUS.findall(read)), read
     assert is_closed

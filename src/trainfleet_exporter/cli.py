@@ -338,20 +338,20 @@ def backfill(options: Options, signals: Signals) -> int:
     missing.
     """
     from trainfleet_exporter.backfill import command  # noqa: PLC0415 - likewise
-    from trainfleet_exporter.backfill.work import Wish  # noqa: PLC0415
+    from trainfleet_exporter.backfill.work import Flags  # noqa: PLC0415
     from trainfleet_exporter.providers.history import Range  # noqa: PLC0415
 
     config, platforms = _load(options), installed_platforms()
-    wish = Wish(
+    flags = Flags(
         provider=options["provider"],
         wanted=Range(options["from"], options["to"]),
         out=Path(options["out"]),
         job_id=options["job"],
         labels=dict(options["label"]),
     )
-    if fault := command.fault_in(wish, config, platforms, time.time()):
+    if fault := command.fault_in(flags, config, platforms, time.time()):
         raise refused(fault)
-    outcome, words = signals.finish(command.backfill(wish, config, platforms, say=_say("backfill")))
+    outcome, words = signals.finish(command.backfill(flags, config, platforms, say=_say("backfill")))
     print(words, file=sys.stderr if outcome.failures else sys.stdout)
     return 1 if outcome.failures else 0
 

@@ -183,7 +183,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     phases: tuple[PhaseTime, ...] | None = None
     held: float | None = None
     lost: float | None = None
-    """Seconds for which it held its accelerators; and those of them in which it prepared, recovered and so on."""
+    """Seconds with its accelerators, and those of them in which it prepared, checked, recovered or finished."""
     faults: tuple[FaultCount, ...] | None = None
     recoveries: int | None = None
     recovery_seconds: float | None = None

@@ -13,7 +13,7 @@ from typing import Any
 from tests.support.clock import run_stepped
 from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.command import backfill
-from trainfleet_exporter.backfill.work import Outcome, Wish
+from trainfleet_exporter.backfill.work import Flags, Outcome
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -43,9 +43,9 @@ class Rig:
     def provider(self) -> str:
         return PROVIDERS[self.cloud]
 
-    async def backfill(self, out: Path, wanted: Range, **wish: Any) -> tuple[Outcome, str]:
+    async def backfill(self, out: Path, wanted: Range, **flags: Any) -> tuple[Outcome, str]:
         """One backfill, to its end."""
-        asked = Wish(provider=self.provider, wanted=wanted, out=out, **wish)
+        asked = Flags(provider=self.provider, wanted=wanted, out=out, **flags)
 
         def say(text: str) -> None:
             self.printed.append(text)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.configs import loaded, written
 from trainfleet_exporter import cli
 from trainfleet_exporter.backfill.command import fault_in
-from trainfleet_exporter.backfill.work import Wish
+from trainfleet_exporter.backfill.work import Flags
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 
@@ -78,8 +78,8 @@ def test_an_unusable_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_platform_without_a_past_is_refused(tmp_path: Path) -> None:
     config, (platform, *_) = loaded(written(tmp_path, CONFIG)), installed_platforms().values()
     without = Platform(name=platform.name, config=platform.config, build=platform.build)
-    wish = Wish(provider="pai", wanted=Range(1_600_000_000, 1_600_086_400), out=tmp_path)
-    assert fault_in(wish, config, {"alibaba_pai": without}, 2e9) == (
+    flags = Flags(provider="pai", wanted=Range(1_600_000_000, 1_600_086_400), out=tmp_path)
+    assert fault_in(flags, config, {"alibaba_pai": without}, 2e9) == (
         "--provider: platform alibaba_pai has no past data to backfill"
     )
-    assert fault_in(wish, config, installed_platforms(), 2e9) == ""
+    assert fault_in(flags, config, installed_platforms(), 2e9) == ""

@@ -15,7 +15,7 @@ from tests.backfill.rig import MIDNIGHT
 from tests.backfill.test_command import CONFIG
 from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.work import Wish, Work
+from trainfleet_exporter.backfill.work import Flags, Work
 from trainfleet_exporter.model import Job, PodUsage
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Track
 
@@ -46,7 +46,7 @@ class _Fleet(Past):
 def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
     """The most memory (bytes) that a backfill held at a time, and the bytes that it wrote."""
     folder.mkdir()
-    wish = Wish(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + days * DAY), out=folder)
+    flags = Flags(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + days * DAY), out=folder)
     config = loaded(written(folder, CONFIG))
     known = (
         Job(job_id=f"job-{number}", name="job", created=float(MIDNIGHT), started=float(MIDNIGHT))
@@ -55,7 +55,7 @@ def _peak(folder: Path, days: int, jobs: int) -> tuple[int, int]:
     lives = [Life(job=job) for job in known]
     tracemalloc.start()
     try:
-        asyncio.run(Work(_Fleet(), wish, config.global_, config.providers[0], Progress()).run(lives, 0))
+        asyncio.run(Work(_Fleet(), flags, config.global_, config.providers[0], Progress()).run(lives, 0))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

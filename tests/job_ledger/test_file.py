@@ -9,7 +9,6 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.clock import run_stepped
 from tests.support.logs import line_of
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.job_ledger import LedgerFile, check_writable
-from trainfleet_exporter.job_ledger import file as ledger_file
 
 
 def _run(path: Path, steps: Callable[[LedgerFile], Awaitable[None]]) -> None:
@@ -145,39 +143,6 @@ def test_jobs_that_wait_for_the_disk_are_bounded(
         'cannot write ended jobs to the ledger; the next write retries waiting=1 lost=0 error="Is a directory"',
         "ended jobs are lost: too many wait for the ledger waiting=3 lost=1",
         "ended jobs are written to the ledger again waiting=0 lost=3",
-    ]
-
-
-_open = ledger_file._open
-
-
-def _open_late(answers: threading.Event, path: Path) -> int:
-    answers.wait(10)
-    return _open(path)
-
-
-def test_lost_jobs_are_logged_once_for_each_problem(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The disk hangs twice, so that no write fails."""
-    monkeypatch.setattr("trainfleet_exporter.job_ledger.file._MOST_WAITING", 2)
-
-    async def steps(file: LedgerFile) -> None:
-        for first in (0, 6):
-            answers = threading.Event()
-            monkeypatch.setattr(ledger_file, "_open", partial(_open_late, answers))
-            for number in range(first, first + 6):
-                file.add(ended(f"j{number}"))
-            answers.set()
-            await _written()
-        assert file.write_errors == 8
-        assert _ids(path) == ["j4", "j5", "j10", "j11"]
-
-    check_writable(path)
-    caplog.set_level(logging.ERROR, logger="trainfleet_exporter.job_ledger")
-    _run(path, steps)
-    assert [record.getMessage() for record in caplog.records] == 2 * [
-        "ended jobs are lost: too many wait for the ledger"
     ]
 
 

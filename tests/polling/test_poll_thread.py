@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -40,6 +41,17 @@ def test_calls_run_in_the_thread_until_it_is_closed() -> None:
         with pytest.raises(RuntimeError):
             await polls.call(where(0))
         assert posted.is_set()
+
+    asyncio.run(main())
+
+
+def test_polls_run_where_a_filter_forbids_their_niceness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "setpriority", Mock(side_effect=PermissionError(1, "Operation not permitted")))
+
+    async def main() -> None:
+        polls = PollThread(lambda: None)
+        assert await polls.call(asyncio.sleep(0, "here")) == "here"
+        await polls.close()
 
     asyncio.run(main())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from trainfleet_exporter.backfill.days import EARLIEST, SETTLED, days, shown
 from trainfleet_exporter.backfill.parts import OTHER, State
 from trainfleet_exporter.backfill.progress import Progress
-from trainfleet_exporter.backfill.work import Outcome, Unfinished, Wish, Work, in_words
+from trainfleet_exporter.backfill.work import Flags, Outcome, Unfinished, Work, in_words
 from trainfleet_exporter.config import Config, Global, ProviderConfig
 from trainfleet_exporter.errors import CloudError, StartError
 from trainfleet_exporter.families import FAMILIES, KEYS
@@ -43,67 +43,67 @@ def label(text: str) -> tuple[str, str]:
     return name, value
 
 
-def fault_in(wish: Wish, config: Config, platforms: Mapping[str, Platform], now: float) -> str:
+def fault_in(flags: Flags, config: Config, platforms: Mapping[str, Platform], now: float) -> str:
     """Return the error in the flags; empty if there is none."""
-    if wish.wanted.empty:
+    if flags.wanted.empty:
         return "--to: must be later than --from"
-    if wish.wanted.start < EARLIEST:
+    if flags.wanted.start < EARLIEST:
         return f"--from: must not be before {shown(EARLIEST)}: no cloud has jobs from then"
-    if wish.wanted.end > now - SETTLED:
+    if flags.wanted.end > now - SETTLED:
         latest = f"{shown(now - SETTLED)} at the latest"
         return f"--to: readings of the last {SETTLED // 60} minutes may still change; allowed: {latest}"
     names = {provider.name: provider for provider in config.providers}
-    if wish.provider not in names:
-        return f"--provider: {wish.provider!r} is not in the config; it has: {', '.join(names)}"
-    platform = names[wish.provider].platform
+    if flags.provider not in names:
+        return f"--provider: {flags.provider!r} is not in the config; it has: {', '.join(names)}"
+    platform = names[flags.provider].platform
     if platforms[platform].past is None:
         return f"--provider: platform {platform} has no past data to backfill"
     return ""
 
 
 async def backfill(
-    wish: Wish, config: Config, platforms: Mapping[str, Platform], *, say: Callable[[str], None]
+    flags: Flags, config: Config, platforms: Mapping[str, Platform], *, say: Callable[[str], None]
 ) -> tuple[Outcome, str]:
     """Run a backfill; return the outcome, and the next step for the user.
 
     `say` prints lines for the user. Raises StartError, or Unfinished if the same command can continue later.
     """
-    provider = next(each for each in config.providers if each.name == wish.provider)
+    provider = next(each for each in config.providers if each.name == flags.provider)
     settings, limits = config.global_, provider.limits
     open_past = platforms[provider.platform].past
     assert open_past is not None
     progress = Progress()
-    with State(wish.out, provider.name, _digest(wish, settings, provider)) as state:
+    with State(flags.out, provider.name, _digest(flags, settings, provider)) as state:
         allowed = CallLimits(requests_per_second=limits.requests_per_second, concurrency=limits.concurrency)
         account = Account(provider.account_key.name, allowed)
         past = open_past(provider, BuildContext(settings=settings, account=account, observe=progress.count))
-        past.job_id = wish.job_id
-        work = Work(past, wish, settings, provider, progress)
+        past.job_id = flags.job_id
+        work = Work(past, flags, settings, provider, progress)
         async with aclosing(past):
-            outcome = await _run(work, state, wish, say)
-    return outcome, _failed(outcome.failures) if outcome.failures else _next_steps(wish, outcome.files)
+            outcome = await _run(work, state, flags, say)
+    return outcome, _failed(outcome.failures) if outcome.failures else _next_steps(flags, outcome.files)
 
 
-async def _run(work: Work, state: State, wish: Wish, say: Callable[[str], None]) -> Outcome:
+async def _run(work: Work, state: State, flags: Flags, say: Callable[[str], None]) -> Outcome:
     """Find the jobs, print the expected calls, and read all days."""
-    now, all_days, past = time.time(), len(list(days(wish.wanted))), work.past
-    for line in past.limits(wish.wanted, now):
+    now, all_days, past = time.time(), len(list(days(flags.wanted))), work.past
+    for line in past.limits(flags.wanted, now):
         say(line)
-    if state.lives is None and len(wish.left()) < all_days:
-        raise StartError(f"--out: {wish.out} {OTHER}")
+    if state.lives is None and len(flags.left()) < all_days:
+        raise StartError(f"--out: {flags.out} {OTHER}")
     try:
-        if wish.left() or state.lives is None:
+        if flags.left() or state.lives is None:
             await work.learn()
         if state.lives is None:
             state.save((await work.find(now, say)).values())
         lives = state.lives or ()
-        if wish.job_id and not lives:
-            raise StartError(f"--job: {wish.provider} had no {wish.job_id!r} in that time, or its config leaves it out")
+        if flags.job_id and not lives:
+            raise StartError(f"--job: {flags.provider} had no {flags.job_id!r} in that time, or the config omits it")
         expected = work.expected(lives)
-        say(f"{len(lives):,} job(s), {len(wish.left())} day(s); calls expected: {in_words(expected)}")
+        say(f"{len(lives):,} job(s), {len(flags.left())} day(s); calls expected: {in_words(expected)}")
         outcome = await work.run(lives, sum(expected.values()))
     except Unfinished as error:
-        written = all_days - len(wish.left())
+        written = all_days - len(flags.left())
         raise Unfinished(
             f"{error}; {written} of {all_days} day(s) are written: run the same command again to continue"
         ) from None
@@ -114,11 +114,11 @@ async def _run(work: Work, state: State, wish: Wish, say: Callable[[str], None])
     return outcome
 
 
-def _digest(wish: Wish, settings: Global, provider: ProviderConfig) -> str:
+def _digest(flags: Flags, settings: Global, provider: ProviderConfig) -> str:
     """Return a text that changes with the flags and config that the files depend on."""
     unlike = {"credentials", "http", "limits", "account", "endpoints"}
     facts = [
-        *(_FORM, wish.wanted.start, wish.wanted.end, wish.job_id, sorted(wish.labels.items())),
+        *(_FORM, flags.wanted.start, flags.wanted.end, flags.job_id, sorted(flags.labels.items())),
         *(settings.metrics.model_dump_json(), settings.poll_interval, settings.finished_job_retention),
         provider.model_dump_json(exclude=unlike),
     ]
@@ -132,10 +132,10 @@ def _failed(failures: Mapping[str, CloudError]) -> str:
     return "\n".join([head, *lines, "Run the same command again to retry."])
 
 
-def _next_steps(wish: Wish, files: Sequence[Path]) -> str:
-    pattern = wish.out / f"{wish.provider}-*.om"
+def _next_steps(flags: Flags, files: Sequence[Path]) -> str:
+    pattern = flags.out / f"{flags.provider}-*.om"
     return (
-        f"{len(files)} file(s) in {wish.out}, the first one {files[0].name}. To import them into Prometheus:\n"
+        f"{len(files)} file(s) in {flags.out}, the first one {files[0].name}. To import them into Prometheus:\n"
         f'  for file in {pattern}; do promtool tsdb create-blocks-from openmetrics "$file" blocks; done\n'
         "  then move the folders in blocks/ into the data folder of Prometheus (--storage.tsdb.path), which keeps"
         " them\n  as long as its retention says: blocks older than that are deleted at once."

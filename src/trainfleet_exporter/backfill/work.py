@@ -43,7 +43,7 @@ class Unfinished(OperatorError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Flags:
     provider: str
     wanted: Range
     out: Path
@@ -59,8 +59,6 @@ class Wish:
 
 @dataclass(slots=True)
 class Outcome:
-    """The files and failures of a backfill."""
-
     files: list[Path] = field(default_factory=list)
     """The written days, including those of earlier runs."""
     failures: dict[str, CloudError] = field(default_factory=dict)
@@ -68,10 +66,10 @@ class Outcome:
 
 
 class Work:
-    def __init__(self, past: Past, wish: Wish, settings: Global, config: ProviderConfig, progress: Progress) -> None:
+    def __init__(self, past: Past, flags: Flags, settings: Global, config: ProviderConfig, progress: Progress) -> None:
         self.past = past
-        self._wish = wish
-        self._namer = Namer(wish.provider, settings, wish.labels)
+        self._flags = flags
+        self._namer = Namer(flags.provider, settings, flags.labels)
         self._is_shown = job_filter(config.jobs)
         self._step = int(min(max(settings.poll_interval, _SHORTEST_STEP), _LONGEST_STEP))
         self._retention = settings.finished_job_retention
@@ -88,7 +86,7 @@ class Work:
 
     async def find(self, now: float, say: Callable[[str], None]) -> dict[str, Life]:
         """Return the jobs of the range, by id. `now` is a Unix time. Raises Unfinished."""
-        wanted, past, found = self._wish.wanted, self.past, dict[str, Life]()
+        wanted, past, found = self._flags.wanted, self.past, dict[str, Life]()
 
         def take(life: Life) -> None:
             is_one = past.job_id in ("", life.job.job_id)
@@ -111,7 +109,7 @@ class Work:
         """Return the expected calls of the rest of the work, by API."""
         return _sum(
             call
-            for day in self._wish.left()
+            for day in self._flags.left()
             for calls in self.past.rounds(day, [life for life in lives if life.is_in(day)])
             for call in calls
         )
@@ -120,12 +118,12 @@ class Work:
         """Read and write all days. `expected` are the calls for it. Raises Unfinished if the work cannot continue."""
         self._progress.expected = expected
         outcome, in_a_row = Outcome(), 0
-        for day in days(self._wish.wanted):
-            path, name = self._wish.file(day), name_of(day)
+        for day in days(self._flags.wanted):
+            path, name = self._flags.file(day), name_of(day)
             if not path.exists():
                 self._progress.stage = name
                 try:
-                    with DayParts(self._wish.out) as parts:
+                    with DayParts(self._flags.out) as parts:
                         await self._read_day(day, lives, parts)
                         parts.write(path, FAMILIES)
                 except OSError as error:
@@ -153,7 +151,7 @@ class Work:
 
         for calls in self.past.rounds(day, [life for life in lives if life.is_in(day)]):
             await self._each(calls, take)
-        retention, is_last = self._retention, day.end == self._wish.wanted.end
+        retention, is_last = self._retention, day.end == self._flags.wanted.end
         for life in lives:
             if life.is_in(day, shown_after=retention):
                 proven = records(life, day, self._namer, step=self._step, retention=retention, is_last=is_last)

@@ -76,7 +76,6 @@ class _Trial:
                 self._sample(runner.state.provider, runner.collector)
 
     def _sample(self, provider: str, collector: PerObjectCollector) -> None:
-        """Let a collector poll only its first few objects."""
         whole = collector.objects
 
         def few() -> Sequence[str]:
@@ -135,7 +134,6 @@ class _Trial:
         return max(1.0, self._units.get((provider, collector), 0) / _TRIED)
 
     def _series(self, provider: str) -> dict[str, int]:
-        """The expected number of series, by family."""
         found: Counter[str] = Counter()
         store = self.exporter.page_store
         for part in store.parts:

@@ -17,8 +17,6 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HeldAccelerators(msgspec.Struct, frozen=True):
-    """Accelerators of one kind and model."""
-
     kind: Accelerator
     model: str
     count: Amount

@@ -24,14 +24,12 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _JOIN_SECONDS = 0.3
 _SWITCH_SECONDS = 0.0002
-"""The main thread waits at most so long for a computation of polls. Python's 5 ms would delay scrapes several times."""
+"""The main thread waits at most this long for computations of polls. Python's 5 ms would delay scrapes often."""
 _NICENESS = 12
 """Of the poll thread: where it shares a core with the main thread, Linux lets scrapes go first."""
 
 
 class Polls(Protocol):
-    """Where polls run."""
-
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there, and wait for its result. Cancelling the wait cancels the coroutine."""
 
@@ -101,9 +99,10 @@ class PollThread:
             await asyncio.to_thread(self._thread.join, _JOIN_SECONDS)
 
     def _run(self) -> None:
-        if sys.platform == "linux":  # elsewhere, a thread has no niceness of its own
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.nice(0) + _NICENESS)
         try:
+            if sys.platform == "linux":  # elsewhere, a thread has no niceness of its own
+                with suppress(OSError):  # a filter of system calls may forbid it
+                    os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS)
             asyncio.run(self._main())
         except BaseException:
             log.critical("the poll thread died; the exporter exits", exc_info=True)

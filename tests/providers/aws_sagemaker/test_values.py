@@ -306,9 +306,10 @@ def test_nodes_keep_their_end_while_plans_fail(run: Run) -> None:
 )
 def test_the_plan_of_the_chosen_type_is_the_pool(run: Run, chosen: str, pool: str, payment: str) -> None:
     cloud = Cloud()
+    cloud.is_of_models = False
     wanted = [
         {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-        {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2, "TrainingPlanArns": [plan_arn("p")]},
+        {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2, "TrainingPlanArns": [None, plan_arn("p")]},
     ]
     config = {"InstancePreferences": wanted, "SelectedInstanceType": chosen, "SelectedInstanceCount": 2}
     cloud.jobs = [job("a", ResourceConfig={**config, "VolumeSizeInGB": 30})]

@@ -21,7 +21,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import repeat, takewhile
 from operator import attrgetter
@@ -302,6 +302,7 @@ class Space:
         self.subjects = Subjects()
         self.served: Mapping[str, float] | None = None
         """The jobs or pools to show in this poll (NewestReadings); None if they are not known."""
+        self.without_gpus: Collection[str] = ()
         self.owner: Callable[[Point], str] = job_of
         self.due = False
         """Whether some of them must have points."""
@@ -394,6 +395,7 @@ class Usage:
         now = self._fleet.clock.now()
         jobs = [job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)]
         space.served = {job.job_id: job.created or 0.0 for job in jobs}
+        space.without_gpus = {job.job_id for job in jobs if is_without_gpus(job)}
         space.due = any(now - (job.started or job.created or now) > _SURELY_REPORTING for job in jobs)
 
     async def _serve_pools(self, space: Space) -> None:
@@ -402,11 +404,9 @@ class Usage:
         space.owner = quota_of({key: quota.name for key, quota in quotas.items()}, self._region)
 
     async def _read(self, space: Space, part: Part) -> None:
-        """Read one metric of all that are served."""
         feed, served = space.feeds[part.key], space.served or {}
-        if feed.of_accelerators and space is self._jobs:
-            others = {job.job_id for job in self._fleet.live.values() if is_without_gpus(job)}
-            served = {key: begun for key, begun in served.items() if key not in others}
+        if feed.of_accelerators:
+            served = {key: begun for key, begun in served.items() if key not in space.without_gpus}
         is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * part.interval)
         newest = NewestReadings(feed.level, served, space.subjects, now=now, max_age=age, is_known=is_known, once=True)

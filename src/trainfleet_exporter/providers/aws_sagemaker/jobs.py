@@ -13,7 +13,7 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SecondaryStatusTra
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import inf
 from operator import itemgetter
 from typing import Any
@@ -239,10 +239,9 @@ def _instances(config: ResourceConfig) -> tuple[instances.Group, ...]:
 
 def _plan(config: ResourceConfig) -> str:
     """Return the ARN of a job's training plan: its own, or that of the chosen instance type; empty without one."""
-    for each in readable(config.instance_preferences):
-        if each.training_plan_arns and each.instance_type == config.selected_instance_type:
-            return each.training_plan_arns[0] or ""
-    return config.training_plan_arn or ""
+    chosen = [each for each in readable(config.instance_preferences) if each.instance_type]
+    arns = [each.training_plan_arns or () for each in chosen if each.instance_type == config.selected_instance_type]
+    return next(filter(None, [*chain(*arns), config.training_plan_arn]), "")
 
 
 def _restarts(row: TrainingJob) -> int | None:

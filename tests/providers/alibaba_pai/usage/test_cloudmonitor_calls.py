@@ -221,3 +221,23 @@ def test_polls_by_job_stop_at_max_jobs_newest_first(run: Run) -> None:
         assert len([line for line in fleet.log if "jobs_left_out=3" in line]) == 1
 
     run(cloud, steps, usage(source="job_metrics", max_jobs="2"))
+
+
+@pytest.mark.parametrize("config", [MONITORED.replace("concurrency: 8", "concurrency: 1")])
+def test_a_job_that_ends_during_a_poll_fails_no_metric(run: Run) -> None:
+    cloud = monitored_world()
+    refresh(cloud)
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(request.headers["x-acs-action"] == "DescribeMetricLast")
+        return cloud(request)
+
+    async def steps(fleet: Fleet) -> None:
+        assert await fleet.exporter.poll_once()
+        await asyncio.sleep(120)
+        cloud.jobs[1] |= {"Status": "Succeeded", "GmtFinishTime": at(0)}
+        await asyncio.gather(fleet.runner("usage").tick(), fleet.runner("jobs").tick())
+        assert await fleet.value('job_status{job_id="b",status="succeeded"}') == 1
+        assert fleet.own("collector_success", collector="usage") == 1
+
+    run(slowly, steps)
