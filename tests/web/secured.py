@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -101,8 +102,12 @@ ANNAS = basic("anna", "annas-secret")
 """Her login."""
 
 
-def write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def write(path: Path, text: str, at: float | None = None) -> None:
+    """Write a file at once, as a check in its thread may read it now; `at`: its time, in seconds since 1970."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text, encoding="utf-8")
+    os.utime(draft, None if at is None else (at, at))
+    draft.replace(path)
 
 
 def serve(path: Path, visit: Visit) -> None:

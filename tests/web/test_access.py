@@ -105,8 +105,7 @@ def test_an_invalid_change_keeps_the_old_config(path: Path, caplog: pytest.LogCa
 
 def _written(path: Path, text: str, after: float) -> None:
     """Write a file with the stepped clock's time, so many seconds after the start."""
-    write(path, text)
-    os.utime(path, (START + after, START + after))
+    write(path, text, START + after)
 
 
 def test_a_file_that_is_still_being_written_is_not_taken(path: Path, caplog: pytest.LogCaptureFixture) -> None:

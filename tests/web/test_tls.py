@@ -309,4 +309,4 @@ def test_tls_is_switched_by_a_restart_only(tmp_path: Path, is_on: bool, caplog: 
     site.serve(visit)
     reported = [line_of(record) for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(reported) == 1
-    assert "tls_server_config: restart the exporter to switch TLS on or off" in reported[0]
+    assert "tls_server_config: only a restart switches TLS on or off" in reported[0]

@@ -59,7 +59,7 @@ class Access:
         """The content of the file, or its latest valid one."""
         self._stamps = _stamps(self.config.files)
         """Of the files in use."""
-        self._faults: tuple[Fault, ...] = ()
+        self._faults: list[Fault] = []
         """Why the files of now are not in use."""
 
     async def follow(self) -> None:
@@ -88,20 +88,20 @@ class Access:
         is_settled = all(stamp is None or abs(time.time_ns() - stamp[0]) > _SETTLED_NS for stamp in stamps)
         if not is_settled or (stamps == self._stamps and not self._faults):
             return
+        faults: list[Fault] = []
         try:
             found = read_web_config(self._path)
             if (found.context is None) != (self.config.context is None):
-                message = "restart the exporter to switch TLS on or off"
-                raise ConfigError([Fault(str(self._path), None, "tls_server_config", message)])
+                faults = [Fault(str(self._path), None, "tls_server_config", "only a restart switches TLS on or off")]
         except ConfigError as error:
-            before, self._faults = self._faults, tuple(error.faults)
-            for fault in self._faults if self._faults != before else ():
-                log.error("web config invalid; the old one stays in use", extra=fields(error=str(fault)))
-        else:
-            if _stamps(self.config.files) != stamps:
-                return  # changed while it was read: the next check reads it whole
-            self._stamps, self._faults = stamps if found.files == self.config.files else _stamps(found.files), ()
-            self.config = found
+            faults = list(error.faults)
+        if _stamps(self.config.files) != stamps:
+            return  # changed while it was read: the next check reads it whole
+        before, self._faults = self._faults, faults
+        for fault in faults if faults != before else ():
+            log.error("web config invalid; the old one stays in use", extra=fields(error=str(fault)))
+        if not faults:
+            self.config, self._stamps = found, stamps if found.files == self.config.files else _stamps(found.files)
             self.announce(is_new=True)
 
 
