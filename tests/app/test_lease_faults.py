@@ -12,58 +12,41 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.reload_rig import SmallConfig, World
+from tests.app.daemon_rig import Running
 from tests.job_ledger.rig import ended
 from tests.lease.api_server import NAMESPACE, ApiServer
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.config import load_config
-from trainfleet_exporter.lease import KubernetesLease, elector
+from trainfleet_exporter.lease import KubernetesLease
 from trainfleet_exporter.process.logs import set_up_logs
 
 TOKENS = [f"eyJhbGciOiJSUzI1NiIs{letter}ImtpZCI6InBsYW50ZWQi.{40 * letter}.c2lnbmF0dXJl{letter}" for letter in "xyz"]
-CONFIG = "providers:\n  - {platform: small, region: cn-x, name: a}\n"
 HOLDER = {"holderIdentity": "other-0_1", "leaseDurationSeconds": 10, "leaseTransitions": 1}
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
-@pytest.fixture(autouse=True)
-def _stepped_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elector, "steady_clock", lambda: asyncio.get_running_loop().time())
+class Site(Running):
+    """A daemon, and what its log says about its lease."""
 
-
-class Site:
-    """One daemon whose lease is kept by `answer`."""
-
-    def __init__(self, daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
-        self.daemon = daemon
-        self._caplog = caplog
+    caplog: pytest.LogCaptureFixture
 
     @property
-    def lines(self) -> list[str]:
+    def log(self) -> list[str]:
         """Lines of the log about the lease."""
-        return [line_of(record) for record in self._caplog.records if "lease" in record.name]
-
-    async def get(self, path: str) -> httpx.Response:
-        address = self.daemon.server.addresses[0]
-        async with httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client:
-            return await client.get(path)
+        return [line_of(record) for record in self.caplog.records if "lease" in record.name]
 
     async def write_errors(self, target: str = "lease") -> float:
-        start = f'trainfleet_exporter_write_errors_total{{target="{target}"}} '
-        (line,) = [each for each in (await self.get("/metrics")).text.splitlines() if each.startswith(start)]
-        return float(line.removeprefix(start))
+        (line,) = await self.lines(f'trainfleet_exporter_write_errors_total{{target="{target}"}} ')
+        return float(line.rpartition(" ")[2])
 
 
 @contextlib.asynccontextmanager
 async def site(
     folder: Path, caplog: pytest.LogCaptureFixture, answer: Answer, token: Callable[[], str] = lambda: "token"
 ) -> AsyncIterator[Site]:
+    """A daemon whose API server is `answer`."""
     caplog.set_level(logging.INFO)
-    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    config = load_config(folder / "config.yaml", environ={}, platforms={"small": SmallConfig})
     lease = KubernetesLease(
         "trainfleet-exporter",
         server="https://10.0.0.1",
@@ -71,13 +54,13 @@ async def site(
         token=token,
         connect=lambda: httpx.MockTransport(answer),
     )
-    web = WebSettings(addresses=("127.0.0.1:0",))
-    daemon = Daemon(config, {"small": World().platform}, web, lease=lease)
-    await daemon.start()
+    found = Site(folder, lease=lease)
+    found.caplog = caplog
+    await found.daemon.start()
     try:
-        yield Site(daemon, caplog)
+        yield found
     finally:
-        await daemon.stop()
+        await found.daemon.stop()
 
 
 def _held(server: ApiServer, spec: dict[str, object] = HOLDER) -> None:
@@ -142,7 +125,7 @@ def test_a_body_is_read_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCaptureF
     async def main() -> None:
         async with site(tmp_path, caplog, lambda request: httpx.Response(200, stream=Endless())) as here:
             await asyncio.sleep(0.5)
-            assert here.lines == ['cannot use the lease error="the API server: the response is over 512 KiB"']
+            assert here.log == ['cannot use the lease error="the API server: the response is over 512 KiB"']
         assert given[0] <= 600 * 1024
 
     run_stepped(main)
@@ -162,7 +145,7 @@ def test_an_invalid_number_of_terms_is_refused(
     async def main() -> None:
         async with site(tmp_path, caplog, answer) as here:
             await asyncio.sleep(30)
-            (line,) = here.lines
+            (line,) = here.log
             assert line.startswith(
                 'cannot use the lease error="the lease trainfleet-exporter is not valid: Expected `int'
             )
@@ -179,13 +162,13 @@ def test_constant_conflicts_are_retried_at_the_period(tmp_path: Path, caplog: py
     async def main() -> None:
         async with site(tmp_path, caplog, server.answer) as here:
             await asyncio.sleep(20)
-            assert here.daemon.exporter.telemetry.registry.get_sample_value("trainfleet_exporter_leader") == 1
+            assert here.leads == 1
             server.rejects_writes = 409
             server.requests.clear()
             await asyncio.sleep(12)
             assert len(server.requests) <= 20
             await asyncio.sleep(60)
-            lines = [line for line in here.lines if "cannot use" in line]
+            lines = [line for line in here.log if "cannot use" in line]
             reason = "the API server: HTTP 409: another client has written the lease trainfleet-exporter"
             assert lines == [f'cannot use the lease error="{reason}"']
             assert await here.write_errors() > 10
@@ -201,7 +184,7 @@ def test_a_long_holder_is_cut_and_redacted(tmp_path: Path, caplog: pytest.LogCap
     async def main() -> None:
         async with site(tmp_path, caplog, server.answer) as here:
             await asyncio.sleep(1)
-            (line,) = here.lines
+            (line,) = here.log
             assert line.startswith('standing by: another exporter holds the lease holder="Bearer <secret> hhh')
             assert len(line) < 300
             page = (await here.get("/")).text
@@ -225,7 +208,7 @@ def test_a_lease_that_cannot_be_written_is_one_problem(
                 f'cannot use the lease error="the API server: HTTP {status} leases.coordination.k8s.io is forbidden"'
             )
             standing = "standing by: another exporter holds the lease holder=other-0_1"
-            assert here.lines == [standing, problem]
+            assert here.log == [standing, problem]
             ready = await here.get("/-/ready")
             assert (ready.status_code, ready.text) == (503, "on standby, and cannot take the lease; see the log\n")
             assert "This exporter cannot take the lease; see its log." in (await here.get("/")).text
@@ -234,7 +217,7 @@ def test_a_lease_that_cannot_be_written_is_one_problem(
 
             server.rejects_writes = 0
             await _renew(server, 4)
-            assert here.lines == [standing, problem, "the lease can be written again"]
+            assert here.log == [standing, problem, "the lease can be written again"]
             ready = await here.get("/-/ready")
             assert (ready.status_code, ready.text) == (200, "trainfleet-exporter is ready and stands by.\n")
             assert await here.write_errors() == server.requests.count(("PUT dry run", status))
@@ -254,7 +237,7 @@ def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pytest.Lo
             server.rejects_writes = 403
             await _renew(server, 62)
             assert (await here.get("/-/ready")).status_code == 503
-            assert len([line for line in here.lines if "cannot use" in line]) == 1
+            assert len([line for line in here.log if "cannot use" in line]) == 1
 
     run_stepped(main)
 

@@ -7,14 +7,13 @@ import logging
 import threading
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.app.reload_rig import SmallConfig, World, config, limited, site
+from tests.app.daemon_rig import Running
+from tests.app.reload_rig import config, limited, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app import reload as reload_module
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
-from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.process.threads import THREAD_NAME
 
 
@@ -55,19 +54,6 @@ def test_a_swap_that_fails_ends_the_process_in_order(
     assert "ZeroDivisionError" in caplog.text
 
 
-class _Running:
-    """A daemon on the small platform, and its world."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path, self.world = folder / "config.yaml", World()
-        self.path.write_text(config(limited("a")), encoding="utf-8")
-        web = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True)
-        self.daemon = Daemon(self._load(), {"small": self.world.platform}, web, load=self._load)
-
-    def _load(self) -> Config:
-        return load_config(self.path, environ={}, platforms={"small": SmallConfig})
-
-
 def test_failed_swap_answers_stops_and_exits_with_1(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,14 +61,13 @@ def test_failed_swap_answers_stops_and_exits_with_1(
     reported: list[tuple[int, str]] = []
 
     async def main() -> None:
-        running = _Running(tmp_path)
+        running = Running(tmp_path)
         daemon = running.daemon
         try:
             await daemon.start()
             await asyncio.sleep(1)
             monkeypatch.setattr(daemon.exporter.telemetry, "arrange", broken)
-            async with httpx.AsyncClient(trust_env=False) as client:
-                answer = await client.post(f"http://{daemon.server.addresses[0]}/-/reload")
+            answer = await running.get("/-/reload", "POST")
             reported.append((answer.status_code, answer.text))
             await asyncio.Event().wait()
         finally:

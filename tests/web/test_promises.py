@@ -1,32 +1,26 @@
-"""What the web server promises whatever its clients do, in stepped time; `-m long` attacks a whole process instead."""
+"""What the web server promises whatever its clients do, in stepped time."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-import resource
-import signal
 import socket
 import ssl
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 
 import bcrypt
-import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from tests.e2e.processes import ExporterProcess, running_cloud, running_exporter
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
-from tests.web.secured import ANNA, ANNAS, BERT, Served, basic, later, serve, trusting, write
-from trainfleet_exporter.app.demo import CLOUDS
+from tests.web.secured import ANNAS, BERT, Served, basic, later, serve, trusting, write
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
@@ -34,7 +28,6 @@ from trainfleet_exporter.telemetry import Standing, Telemetry
 from trainfleet_exporter.web.app import MetricsEndpoint
 from trainfleet_exporter.web.listeners import listen
 from trainfleet_exporter.web.server import WebServer
-from trainfleet_simulator import Simulator
 
 ASK = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"
 HEAD_SECONDS = 10
@@ -187,10 +180,10 @@ def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> No
     async def visit(served: Served) -> None:
         before = own[0].read_text(encoding="utf-8")
         assert await shown(served) == before
-        own[0].write_bytes(following[0].read_bytes())  # half way: the key is another one's
+        following[0].replace(own[0])  # half way: the key is another one's
         await later()
         assert await shown(served) == before
-        own[1].write_bytes(following[1].read_bytes())
+        following[1].replace(own[1])
         await later()
         assert await shown(served) == own[0].read_text(encoding="utf-8") != before
 
@@ -228,119 +221,3 @@ def test_no_descriptor_left_is_survived(caplog: pytest.LogCaptureFixture) -> Non
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "cannot accept connections; retrying every second"
     ]
-
-
-# The same attacks on a whole process, in real time.
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running_cloud(seed=1, clouds=CLOUDS) as (_, address):
-        path = tmp_path_factory.mktemp("promises") / "config.yaml"
-        path.write_text(Simulator(clouds=CLOUDS).config_yaml(address), encoding="utf-8")
-        yield path
-
-
-def _resident(exporter: ExporterProcess) -> float:
-    """The exporter's memory in MB."""
-    pages = int(Path(f"/proc/{exporter.process.pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / MB
-
-
-class _Scraper:
-    """Scrapes twice a second by a kept connection and by new ones, as long as an attack lasts."""
-
-    def __init__(self, exporter: ExporterProcess, auth: tuple[str, str] | None = None) -> None:
-        self._exporter = exporter
-        self._auth = auth
-        self.statuses: list[int] = []
-        self.seconds: list[float] = []
-        self.resident: list[float] = []
-
-    async def scrape(self, while_: Callable[[], bool]) -> None:
-        async with httpx.AsyncClient(base_url=self._exporter.url, trust_env=False, timeout=30, auth=self._auth) as kept:
-            while while_():
-                for client in (kept, None):
-                    began = time.perf_counter()
-                    if client is None:
-                        async with httpx.AsyncClient(trust_env=False, timeout=30, auth=self._auth) as new:
-                            answer = await new.get(f"{self._exporter.url}/metrics")
-                    else:
-                        answer = await client.get("/metrics")
-                    self.seconds.append(time.perf_counter() - began)
-                    self.statuses.append(answer.status_code)
-                self.resident.append(_resident(self._exporter))
-                await asyncio.sleep(0.5)
-
-    def __str__(self) -> str:
-        good, p90 = self.statuses.count(200), quantiles(self.seconds, n=10)[-1]
-        return (
-            f"scrapes {good} of {len(self.statuses)}, p90 {p90 * 1000:.0f} ms, longest {max(self.seconds) * 1000:.0f}"
-            f" ms, RSS {self.resident[0]:.0f} to {max(self.resident):.0f} MB"
-        )
-
-
-@pytest.mark.long
-def test_300_readers_of_a_process_are_gone_in_a_minute(config: Path, tmp_path: Path) -> None:
-    with running_exporter([f"--config.file={config}"], tmp_path / "log") as exporter, ExitStack() as stack:
-        exporter.wait_until_ready()
-        address = ("127.0.0.1", int(exporter.url.rpartition(":")[2]))
-        descriptors = Path(f"/proc/{exporter.process.pid}/fd")
-        before = len(list(descriptors.iterdir()))
-        scraper, began, lasted = _Scraper(exporter), time.perf_counter(), [0.0]
-        for _ in range(READERS):
-            sock = stack.enter_context(socket.socket())
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-            sock.connect(address)
-            sock.sendall(ASK)
-        most = 0
-
-        def goes_on() -> bool:
-            nonlocal most
-            lasted[0] = time.perf_counter() - began
-            left = len(list(descriptors.iterdir())) - before
-            most = max(most, left)
-            return (most < READERS * 0.9 or left > READERS // 20) and lasted[0] < 120
-
-        asyncio.run(scraper.scrape(goes_on))
-        print(f"\n300 readers: {most} at once, gone after {lasted[0]:.1f} s; {scraper}")
-        assert lasted[0] < GONE_SECONDS + 5
-        assert set(scraper.statuses) == {200}
-        assert max(scraper.resident) < scraper.resident[0] + 100
-        assert exporter.end(signal=signal.SIGTERM) == 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("who", ["verified", "new"])
-def test_64_wrong_logins_do_not_keep_a_user_out(config: Path, tmp_path: Path, who: str) -> None:
-    web = tmp_path / "web.yaml"
-    write(web, f"basic_auth_users: {{prom: {bcrypt.hashpw(b'right', bcrypt.gensalt(10)).decode()}, anna: {ANNA}}}\n")
-    with running_exporter([f"--config.file={config}", f"--web.config.file={web}"], tmp_path / "log") as exporter:
-        scraper, first = _Scraper(exporter, ("prom", "right")), list[float]()
-        if who == "verified":
-            assert httpx.get(f"{exporter.url}/metrics", auth=("prom", "right"), trust_env=False).status_code == 200
-
-        async def main() -> None:
-            ended = False
-
-            async def attack(number: int) -> None:
-                auth = ("prom", f"wrong-{number}")
-                async with httpx.AsyncClient(base_url=exporter.url, trust_env=False, timeout=None, auth=auth) as client:
-                    while not ended:
-                        assert (await client.get("/metrics")).status_code in (401, 503)
-
-            attackers = [asyncio.create_task(attack(number)) for number in range(WRONG)]
-            await asyncio.sleep(2)
-            began = time.perf_counter()
-            async with httpx.AsyncClient(trust_env=False, timeout=60, auth=("prom", "right")) as client:
-                assert (await client.get(f"{exporter.url}/metrics")).status_code == 200
-            first.append(time.perf_counter() - began)
-            end = time.perf_counter() + 15
-            await scraper.scrape(lambda: time.perf_counter() < end)
-            ended = True
-            await asyncio.gather(*attackers)
-
-        asyncio.run(main())
-        print(f"\n64 wrong logins, {who} user: first scrape after {first[0]:.1f} s; then {scraper}")
-        assert set(scraper.statuses) == {200}
-        assert exporter.end(signal=signal.SIGTERM) == 0

@@ -15,7 +15,7 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
-from tests.web.secured import Served, later, serving, trusting
+from tests.web.secured import Served, later, serving, trusting, write
 from trainfleet_exporter.web.tls import _CIPHERS
 from trainfleet_exporter.web.web_config import read_web_config
 
@@ -39,7 +39,7 @@ class Site:
         """The file with the certificate of this name and its key, and these lines of the section."""
         own = (f"cert_file: {name}.pem", f"key_file: {name}-key.pem")
         text = "\n".join(["tls_server_config:", *(f"  {line}" for line in (*own, *lines)), ""])
-        self.path.write_text(text, encoding="utf-8")
+        write(self.path, text)
 
     def client(self, host: str, **faults: bool) -> ssl.SSLContext:
         """A client with a certificate for this name."""
@@ -284,7 +284,7 @@ def test_other_authorities_of_clients_count_a_second_later(site: Site) -> None:
 
     async def visit(served: Served) -> None:
         assert (await served.get(tls=client)).status == 200
-        clients.file.write_bytes(others.file.read_bytes())
+        others.file.replace(clients.file)
         await later()
         with pytest.raises(REFUSED):
             await served.get(tls=client)
@@ -298,14 +298,14 @@ def test_tls_is_switched_by_a_restart_only(tmp_path: Path, is_on: bool, caplog: 
     tls = site.without_certificate()
 
     async def visit(served: Served) -> None:
-        site.write() if not is_on else site.path.write_text("{}\n", encoding="utf-8")
+        site.write() if not is_on else write(site.path, "{}\n")
         await later()
         assert (await served.get(tls=tls if is_on else None)).status == 200
         with pytest.raises(REFUSED):
             await served.get(tls=None if is_on else tls)
 
     if not is_on:
-        site.path.write_text("{}\n", encoding="utf-8")
+        write(site.path, "{}\n")
     site.serve(visit)
     reported = [line_of(record) for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(reported) == 1
