@@ -15,12 +15,12 @@ class _Slow(BulkCollector):
     """A hundred parts that take a second each."""
 
     def __init__(self) -> None:
-        super().__init__("pool_usage", 60)
+        super().__init__("pool_usage", 60, self._poll)
         self._turns = FairQueue()
         self.names = [f"w{number:03}" for number in range(100)]
         self.was_read: Counter[str] = Counter()
 
-    async def poll(self, poll: Poll) -> None:
+    async def _poll(self, poll: Poll) -> None:
         await self._turns.read_each(poll, self.names, self._read, at_once=1)
 
     async def _read(self, part: Part) -> None:

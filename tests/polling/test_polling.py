@@ -75,7 +75,7 @@ def test_without_keeping_a_failed_part_goes_at_once() -> None:
         rig = Rig(_sweep(run), keep=0)
         await rig.runner.tick()
         await asyncio.sleep(105)  # late, but not failed
-        await rig.runner.expire()
+        rig.runner.expire()
         assert await rig.parts() == {"a"}
         broken.add("a")
         await rig.runner.tick()
@@ -93,7 +93,7 @@ def test_parts_do_not_outlive_a_poller_that_stopped() -> None:
         rig = Rig(_sweep(run))
         await rig.runner.tick()
         await asyncio.sleep(4 * 60 + 50)
-        await rig.runner.expire()
+        rig.runner.expire()
         assert await rig.parts() == set()
 
     run_stepped(main)
@@ -357,7 +357,7 @@ def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
 
 def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
     async def run(poll: Poll) -> None:
-        async def rebuild(now: float) -> tuple[list[object], float | None]:
+        def rebuild(now: float) -> tuple[list[object], float | None]:
             return count("a", 1), None
 
         async with poll.part("a") as part:
@@ -380,7 +380,7 @@ def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCapture
     async def run(poll: Poll) -> None:
         for key in ("a", "b"):
 
-            async def rebuild(now: float, key: str = key) -> tuple[list[object], float | None]:
+            def rebuild(now: float, key: str = key) -> tuple[list[object], float | None]:
                 return count(key, 1 // (key != "a")), None
 
             async with poll.part(key) as part:
@@ -404,7 +404,7 @@ def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
     broken: set[str] = set()
     rebuilt: list[float] = []
 
-    async def rebuild(moment: float) -> tuple[list[object], None]:
+    def rebuild(moment: float) -> tuple[list[object], None]:
         rebuilt.append(moment)
         return [shown for name in listed for shown in count(name)], None
 
@@ -413,7 +413,7 @@ def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
             async with poll.part(key) as part:
                 if key in broken:
                     raise ServerTrouble("down", operation="ListJobs", status=500)
-                await part.publish((await rebuild(time.time()))[0] if key == "part" else [], rebuild=rebuild)
+                await part.publish(rebuild(time.time())[0] if key == "part" else [], rebuild=rebuild)
 
     async def main() -> None:
         rig = Rig(_sweep(run))

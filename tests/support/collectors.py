@@ -12,11 +12,7 @@ class Bulk(BulkCollector):
     """A bulk collector that polls with a function."""
 
     def __init__(self, run: Callable[[Poll], Awaitable[Any]], *, name: str = "jobs", interval: float = 60.0) -> None:
-        super().__init__(name, interval)
-        self.run = run
-
-    async def poll(self, poll: Poll) -> None:
-        await self.run(poll)
+        super().__init__(name, interval, run)
 
 
 class PerObject(PerObjectCollector):

@@ -17,7 +17,7 @@ from trainfleet_exporter.config import Config
 from trainfleet_exporter.job_ledger import check_writable
 from trainfleet_exporter.lease import Elector, KubernetesLease, Role, identity
 from trainfleet_exporter.polling import Schedule
-from trainfleet_exporter.polling.poll_thread import OneLoop, Polls, PollThread
+from trainfleet_exporter.polling.poll_thread import OneLoop, PollThread
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.process.sd_notify import ServiceManager
 from trainfleet_exporter.providers.registry import Platform
@@ -78,7 +78,7 @@ class Daemon:
             self.exporter.telemetry.watch_lease(lambda: elector.may_poll)
             self.exporter.telemetry.watch_writes("lease", lambda: elector.write_errors)
         self._schedule = Schedule(self.exporter.runners)
-        self._polls: Polls = PollThread(self._exit) if in_thread else OneLoop()
+        self._polls = (PollThread if in_thread else OneLoop)(self._exit)
         page_store = self.exporter.page_store
         self._manager = ServiceManager(
             lambda: _in_words(page_store.page().standing), lambda: self._polls.call(asyncio.sleep(0))

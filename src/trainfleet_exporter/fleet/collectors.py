@@ -28,26 +28,7 @@ def collector(name: str) -> Callable[[T], T]:
     return mark
 
 
-class MethodCollector(BulkCollector):
-    """A collector that is one method. `expired` gets the keys of parts that were kept long enough."""
-
-    def __init__(
-        self, name: str, interval: float, method: Callable[[Poll], Awaitable[None]], expired: Callable[[str], None]
-    ) -> None:
-        super().__init__(name, interval)
-        self._method = method
-        self._expired = expired
-
-    async def poll(self, poll: Poll) -> None:
-        """Call the method."""
-        await self._method(poll)
-
-    def expired(self, key: str) -> None:
-        """Forget what depends on a part."""
-        self._expired(key)
-
-
-def collectors_of(topics: Iterable[object], chosen: Any, every: float) -> Iterator[MethodCollector]:
+def collectors_of(topics: Iterable[object], chosen: Any, every: float) -> Iterator[BulkCollector]:
     """Yield the collectors of the topics of a cloud that the config section `chosen` enables.
 
     `every` is the default interval in seconds. A method NAME_expired of a topic gets the expired parts of NAME.
@@ -59,7 +40,7 @@ def collectors_of(topics: Iterable[object], chosen: Any, every: float) -> Iterat
             if name and (section is None or section.enabled):
                 expired = getattr(topic, f"{name}_expired", lambda key: None)
                 interval = every if section is None else section.effective_interval(every)
-                yield MethodCollector(name, interval, method, expired)
+                yield BulkCollector(name, interval, method, expired)
 
 
 class EachJob(PerObjectCollector):

@@ -270,13 +270,13 @@ async def publish_fresh(
     `clock` is that of the readings.
     """
 
-    async def build(now: float) -> tuple[Sequence[object], float | None]:
+    def build(now: float) -> tuple[Sequence[object], float | None]:
         ahead, age, known = clock.ahead, max(max_data_age, 2 * part.interval), begun()
         fresh = [each for column in columns if (each := column.since(now + ahead - age, known)).subjects]
         oldest = min((each.first for each in fresh), default=UNDATED)
         return shown(fresh), None if oldest == UNDATED else oldest - ahead + age + _TOUCH
 
-    objects, stale_at = await build(wall_clock.time())
+    objects, stale_at = build(wall_clock.time())
     await part.publish(objects, stale_at=stale_at, rebuild=build)
 
 

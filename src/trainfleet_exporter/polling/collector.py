@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainfleet_exporter.polling.poll import Part, Poll
 
 
-class BulkCollector(ABC):
-    """A collector whose calls do not grow with the jobs, except by pages: one poll reads everything.
+@dataclass(eq=False)
+class BulkCollector:
+    """A collector whose calls do not grow with the jobs, except by pages: one poll reads everything."""
 
-    `interval` is in seconds, from the start of one poll to the start of the next.
-    """
-
-    def __init__(self, name: str, interval: float) -> None:
-        self.name = name
-        self.interval = interval
-
-    @abstractmethod
-    async def poll(self, poll: Poll) -> None:
-        """Read every part by `poll.part(...)`, and end by the poll's deadline."""
-
-    def expired(self, key: str) -> None:  # noqa: B027 - most collectors keep nothing
-        """Drop data that depends on a part, because its polls still fail and its last good values have expired."""
+    name: str
+    interval: float
+    """Seconds from the start of one poll to the start of the next."""
+    poll: Callable[[Poll], Awaitable[None]]
+    """Reads every part by `Poll.part`, and ends by the poll's deadline."""
+    expired: Callable[[str], None] = lambda key: None
+    """Drops data that depends on a part, because its polls still fail and its last good values have expired."""
 
 
 class PerObjectCollector(ABC):
@@ -86,9 +82,8 @@ class FairQueue:
     def order(self, keys: Iterable[str]) -> list[str]:
         """The parts of a poll that begins now, the longest unread first. Forgets all others."""
         self._poll += 1
-        wanted = list(keys)
-        self._read = {key: self._read[key] for key in wanted if key in self._read}
-        return sorted(wanted, key=lambda key: self._read.get(key, 0))
+        self._read = {key: self._read.get(key, 0) for key in keys}
+        return sorted(self._read, key=self._read.__getitem__)
 
     def was_read(self, keys: Iterable[str]) -> None:
         """Record that this poll has read these parts."""

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainfleet_exporter.page import Rendered, Renderer
+from trainfleet_exporter.page import Renderer
 from trainfleet_exporter.telemetry import CollectorState
 
 # Rebuilds a part's objects for a Unix time, and returns when that has to happen next.
-Rebuild = Callable[[float], Awaitable[tuple[Sequence[object], float | None]]]
+Rebuild = Callable[[float], tuple[Sequence[object], float | None]]
 
 
 class LineStore(Protocol):
@@ -55,6 +55,8 @@ class PartStore:
         poll_timeout: float,
         expired: Callable[[str], None] = lambda key: None,
     ) -> None:
+        self.missed: set[str] = set()
+        """Parts whose object a call did not find, since it was last found or listed."""
         self._state = state
         self._expired = expired
         self._page_store = page_store
@@ -62,47 +64,24 @@ class PartStore:
         self._keep_polls = keep_polls
         self._poll_timeout = poll_timeout
         self._shown: dict[str, _Shown] = {}
-        self._series = 0
         self._failed: set[str] = set()
-        self._missed: set[str] = set()
-        """Parts whose object a call did not find."""
         self._closed = False
 
     def __contains__(self, key: str) -> bool:
         return key in self._shown
 
-    async def publish(
-        self,
-        key: str,
-        objects: Sequence[object],
-        *,
-        stale_at: float | None = None,
-        rebuild: Rebuild | None = None,
-        wanted: Callable[[], bool] = lambda: True,
+    def publish(
+        self, key: str, objects: Sequence[object], *, stale_at: float | None = None, rebuild: Rebuild | None = None
     ) -> int:
-        """Replace a part by a complete new response. `wanted` is called last, because the part may have become
-        obsolete. Return how many of its texts were too long for a label.
-        """
-        rendered = self._renderer.render(self._state.provider, objects)
-        if self._closed or not wanted():
+        """Replace a part by a complete new response. Return how many of its texts were too long for a label."""
+        if self._closed:
             return 0
-        self._series -= self._shown[key].series if key in self._shown else 0
-        self._shown[key] = shown = _Shown(read_at=time.time(), published=_now(), stale_at=stale_at, rebuild=rebuild)
-        self._show(key, shown, rendered, objects)
-        self._failed.discard(key)
-        self._note_figures()
-        return rendered.too_long
-
-    def miss(self, key: str) -> bool:
-        """Record that a part's object was not found. Return whether this is new. Cleared when the object is found or
-        the part is dropped."""
-        is_new = key not in self._missed
-        self._missed.add(key)
-        return is_new
-
-    def find(self, key: str) -> None:
-        """Record that a part's object was found."""
-        self._missed.discard(key)
+        shown = _Shown(time.time(), _now(), stale_at, rebuild, self._shown[key].series if key in self._shown else 0)
+        too_long = self._show(key, shown, objects)
+        self._shown[key] = shown
+        self.missed.discard(key)
+        self.forgive(key)
+        return too_long
 
     def fail(self, key: str) -> None:
         """Record that a part's poll failed. Its last good values stay for `keep_polls` intervals from now."""
@@ -117,7 +96,7 @@ class PartStore:
         self._note_figures()
 
     def forgive(self, key: str) -> None:
-        """Clear a failure of something that is not a shown part (a collector as a whole)."""
+        """Clear a failure of a part, or of something that is not a shown part (a collector as a whole)."""
         self._failed.discard(key)
         self._note_figures()
 
@@ -130,7 +109,7 @@ class PartStore:
         for key in [key for key in self._shown if not alive(key)]:
             self._drop(key)
         self._failed = {key for key in self._failed if alive(key)}
-        self._missed = {key for key in self._missed if alive(key)}
+        self.missed = {key for key in self.missed if alive(key)}
         self._note_figures()
 
     def close(self) -> None:
@@ -138,7 +117,7 @@ class PartStore:
         self._closed = True
         self.keep_only(())
 
-    async def expire(self) -> None:
+    def expire(self) -> None:
         """Drop expired parts, and rebuild dated parts without stale readings.
 
         A part that cannot be rebuilt stays due, and the others continue. Then the first such error is raised.
@@ -146,42 +125,30 @@ class PartStore:
         wall = time.time()
         first_error: Exception | None = None
         for key, shown in list(self._shown.items()):
-            if self._shown.get(key) is not shown:
-                continue  # replaced or dropped while another was rebuilt
             if self._is_expired(shown):
                 self._expire(key)
             elif shown.stale_at is not None and wall >= shown.stale_at and shown.rebuild is not None:
                 try:
-                    await self._rebuild(key, shown, shown.rebuild, wall)
+                    objects, stale_at = shown.rebuild(wall)
+                    self._show(key, shown, objects)
+                    shown.stale_at = stale_at
                 except Exception as error:  # noqa: BLE001 - raised below
                     first_error = first_error or error
-        self._note_figures()
         self.account()
         if first_error is not None:
             raise first_error
 
-    async def _rebuild(self, key: str, shown: _Shown, rebuild: Rebuild, wall: float) -> None:
-        due, shown.stale_at = shown.stale_at, None
-        try:
-            objects, stale_at = await rebuild(wall)
-            rendered = self._renderer.render(self._state.provider, objects)
-        except BaseException:
-            shown.stale_at = due
-            raise
-        if shown.stale_at is None:  # otherwise it has failed in the meantime, and is due again at once
-            shown.stale_at = stale_at
-        if self._shown.get(key) is shown:
-            self._series -= shown.series
-            self._show(key, shown, rendered, objects)
-
-    def _show(self, key: str, shown: _Shown, rendered: Rendered, objects: Sequence[object]) -> None:
-        shown.series = rendered.series
-        self._series += rendered.series
-        self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
-
     def account(self) -> None:
-        """Record the age of the oldest part. Separate from the other figures, because it reads all parts."""
+        """Record the age of the oldest part, too. Separate from the other figures, because it reads all parts."""
+        self._note_figures()
         self._state.oldest_part = min((shown.read_at for shown in self._shown.values()), default=None)
+
+    def _show(self, key: str, shown: _Shown, objects: Sequence[object]) -> int:
+        rendered = self._renderer.render(self._state.provider, objects)
+        self._page_store.put(self._page_key(key), rendered.lines, provider=self._state.provider, objects=objects)
+        self._state.series += rendered.series - shown.series
+        shown.series = rendered.series
+        return rendered.too_long
 
     def _is_expired(self, shown: _Shown) -> bool:
         # Use the current interval: a longer cycle must not drop parts that it has not read again yet.
@@ -196,17 +163,14 @@ class PartStore:
         self._expired(key)
 
     def _drop(self, key: str) -> None:
-        self._series -= self._shown.pop(key).series
+        self._state.series -= self._shown.pop(key).series
         self._page_store.drop(self._page_key(key))
 
     def _page_key(self, key: str) -> Hashable:
         return (self._state.provider, self._state.collector, key)
 
     def _note_figures(self) -> None:
-        state = self._state
-        state.parts = len(self._shown)
-        state.parts_failed = len(self._failed)
-        state.series = self._series
+        self._state.parts, self._state.parts_failed = len(self._shown), len(self._failed)
 
 
 def _now() -> float:

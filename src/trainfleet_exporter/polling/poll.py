@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, TrainfleetError
 from trainfleet_exporter.polling.parts import PartStore, Rebuild
@@ -23,12 +22,13 @@ _UNUSABLE = ("malformed", "out_of_range")
 
 
 class Failures:
-    """Failures of one collector. The log has a line when they begin, change their kind, or end. `state` has the last
-    error."""
+    """Failures and losses of one collector. The log has a line when they begin, change their kind, or end. `state` has
+    the last error."""
 
     def __init__(self, state: CollectorState, telemetry: Telemetry) -> None:
         self.state = state
-        self._who = {"provider": state.provider, "collector": state.collector}
+        self.who = {"provider": state.provider, "collector": state.collector}
+        """For log lines."""
         self._telemetry = telemetry
         self._known: set[str] = set()
         self._noted: set[str] = set()
@@ -52,8 +52,10 @@ class Failures:
         self._noted = set()
         self._lost.clear()
 
-    def lose(self, reason: str, count: int) -> None:
-        """Record dropped readings. The log says when invalid ones begin and end."""
+    def lose(self, reason: str, count: int, *, again: bool = False) -> None:
+        """Count dropped readings, unless an earlier poll has. The log says when invalid ones begin and end."""
+        if count and not again:
+            self._telemetry.dropped(self.state, reason, count)
         if count and reason in _UNUSABLE:
             self._lost[reason] += count
 
@@ -78,9 +80,9 @@ class Failures:
             return
         self._known.add(reason)
         if isinstance(error, TrainfleetError):
-            log.warning("poll failed", extra=fields(**self._who, part=part, error=error))
+            log.warning("poll failed", extra=fields(**self.who, part=part, error=error))
         else:  # a bug of ours: fixing it needs the traceback
-            facts = fields(**self._who, part=part, reason=reason)
+            facts = fields(**self.who, part=part, reason=reason)
             log.error("poll failed: internal error", exc_info=error, extra=facts)
 
     def end(self) -> None:
@@ -91,13 +93,13 @@ class Failures:
         if bool(self._lost) is not self._loses and (self._lost or self.count == 0):
             self._loses = not self._loses
             if self._loses:
-                log.warning("dropped unusable readings", extra=fields(**self._who, **self._lost))
+                log.warning("dropped unusable readings", extra=fields(**self.who, **self._lost))
             else:
-                log.info("no more unusable readings", extra=fields(**self._who))
+                log.info("no more unusable readings", extra=fields(**self.who))
         over = self._known - self._noted if self.count == 0 else set()
         if over:
             self._known -= over
-            log.info("poll recovered", extra=fields(**self._who, reasons=",".join(sorted(over))))
+            log.info("poll recovered", extra=fields(**self.who, reasons=",".join(sorted(over))))
 
 
 def _in_words(error: Exception) -> str:
@@ -119,16 +121,16 @@ def _without_traces(error: BaseException) -> None:
 class _Reporting:
     """What a poll and its parts have in common: they report failures and dropped readings of one collector."""
 
-    def __init__(self, state: CollectorState, store: PartStore, telemetry: Telemetry, failures: Failures) -> None:
+    def __init__(self, store: PartStore, failures: Failures, deadline: float) -> None:
         self.store = store
-        self._state = state
-        self._telemetry = telemetry
+        self.deadline = deadline
+        """Loop time."""
         self._failures = failures
 
     @property
     def interval(self) -> float:
         """The collector's effective interval in seconds."""
-        return self._state.interval
+        return self._failures.state.interval
 
     def failed(self, key: str, error: Exception) -> None:
         """Record that a part could not be read, or something outside the part: it can still be published then."""
@@ -141,53 +143,48 @@ class _Reporting:
 
     def dropped(self, reason: str, count: int = 1) -> None:
         """Count dropped readings, by one of telemetry.DROP_REASONS."""
-        if count:
-            self._telemetry.dropped(self._state, reason, count)
-            self._failures.lose(reason, count)
+        self._failures.lose(reason, count)
 
     def still_lost(self, losses: Mapping[str, int]) -> None:
         """Keep the readings that an earlier poll dropped, by reason, as still dropped: this poll did not read that list
         again. They are not counted again."""
         for reason, count in losses.items():
-            self._failures.lose(reason, count)
+            self._failures.lose(reason, count, again=True)
 
 
 class Part(_Reporting):
-    """One part while it is being read. `deadline` is a loop time."""
+    """One part while it is being read."""
 
-    def __init__(self, key: str, deadline: float, wanted: Callable[[], bool], *reporting: Any) -> None:
-        super().__init__(*reporting)
+    def __init__(
+        self, key: str, store: PartStore, failures: Failures, deadline: float, wanted: Callable[[], bool]
+    ) -> None:
+        super().__init__(store, failures, deadline)
         self.key = key
-        self.deadline = deadline
         self._wanted = wanted
 
     async def publish(
         self, objects: Sequence[object], *, stale_at: float | None = None, rebuild: Rebuild | None = None
     ) -> None:
-        """Publish a complete response in place of the last one (see PartStore.publish)."""
-        self.store.find(self.key)
-        too_long = await self.store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild, wanted=self._wanted)
-        self.dropped("too_long", too_long)
+        """Publish a complete response in place of the last one. At `stale_at` (Unix time), and after a failure, it is
+        replaced by what `rebuild` makes of it then."""
+        if self._wanted():
+            self.dropped("too_long", self.store.publish(self.key, objects, stale_at=stale_at, rebuild=rebuild))
 
     async def not_found(self, error: CloudError) -> None:
         """Remove the part's series: its object was deleted after it was listed. Only once: if it is listed again and
         again not found, it was not deleted, and the error is raised as a failure.
         """
-        if not self.store.miss(self.key):
+        if self.key in self.store.missed:
             raise error
-        await self.store.publish(self.key, [], wanted=self._wanted)
+        await self.publish([])
+        self.store.missed.add(self.key)
 
 
 class Poll(_Reporting):
-    """One poll of a bulk collector, or one cycle of a per-object collector. `deadline` is a loop time."""
+    """One poll of a bulk collector, or one cycle of a per-object collector."""
 
-    def __init__(
-        self, state: CollectorState, store: PartStore, telemetry: Telemetry, failures: Failures, deadline: float
-    ) -> None:
-        super().__init__(state, store, telemetry, failures)
-        self.deadline = deadline
-        self.closing = False
-        """Set when the daemon stops or a reload removes the provider: an interrupted part has not failed then."""
+    closing = False
+    """Set when the daemon stops or a reload removes the provider: an interrupted part has not failed then."""
 
     @asynccontextmanager
     async def part(
@@ -201,8 +198,7 @@ class Poll(_Reporting):
         unusable: Counter[str] = Counter()
         token = UNUSABLE.set(unusable)
         try:
-            until = self.deadline if deadline is None else deadline
-            yield Part(key, until, wanted, self._state, self.store, self._telemetry, self._failures)
+            yield Part(key, self.store, self._failures, self.deadline if deadline is None else deadline, wanted)
         except asyncio.CancelledError:
             if not self.closing:
                 self.failed(key, DeadlineExceeded("not read before the poll's deadline"))
@@ -236,7 +232,7 @@ class Poll(_Reporting):
 
     def warn(self, message: str, **facts: object) -> None:
         """Log a fixed message and facts that the owner of the config should know, and that are not a failure."""
-        log.warning(message, extra=fields(provider=self._state.provider, collector=self._state.collector, **facts))
+        log.warning(message, extra=fields(**self._failures.who, **facts))
 
     def keep_only(self, keys: Collection[str]) -> None:
         """Drop all parts except these."""

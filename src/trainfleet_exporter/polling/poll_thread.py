@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from trainfleet_exporter.process.threads import POLLS
 
@@ -27,36 +27,6 @@ _SWITCH_SECONDS = 0.0002
 """The main thread waits at most this long for computations of polls. Python's 5 ms would delay scrapes often."""
 _NICENESS = 12
 """Of the poll thread: where it shares a core with the main thread, Linux lets scrapes go first."""
-
-
-class Polls(Protocol):
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there, and wait for its result. Cancelling the wait cancels the coroutine."""
-
-    def post(self, function: Callable[[], object]) -> None:
-        """Call a function there soon."""
-
-    def post_home(self, function: Callable[[], object]) -> None:
-        """Call a function soon in the loop that called first."""
-
-    async def close(self) -> None:
-        """End what still runs there."""
-
-
-class OneLoop:
-    """Runs polls in the caller's loop, as tests and the demo do."""
-
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return await work
-
-    def post(self, function: Callable[[], object]) -> None:
-        function()
-
-    def post_home(self, function: Callable[[], object]) -> None:
-        function()
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 class PollThread:
@@ -71,7 +41,8 @@ class PollThread:
         self._thread = threading.Thread(target=self._run, name=POLLS, daemon=True)
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """See Polls. Raises RuntimeError if the thread has ended."""
+        """Run a coroutine in the thread, and wait for its result. Cancelling the wait cancels the coroutine. Raises
+        RuntimeError if the thread has ended."""
         if self._thread.ident is None:
             self._home = asyncio.get_running_loop()
             sys.setswitchinterval(_SWITCH_SECONDS)
@@ -84,11 +55,12 @@ class PollThread:
         return await asyncio.wrap_future(future)
 
     def post(self, function: Callable[[], object]) -> None:
-        """See Polls. Does nothing before the first call, and after the end."""
+        """Call a function in the thread soon. Does nothing before the first call, and after the end."""
         if self._loop.done() and not self._loop.result().is_closed():
             self._loop.result().call_soon_threadsafe(function)
 
     def post_home(self, function: Callable[[], object]) -> None:
+        """Call a function soon in the loop that called first."""
         with suppress(RuntimeError):  # the loop is closed: the process is about to end
             self._home.call_soon_threadsafe(function)
 
@@ -112,3 +84,16 @@ class PollThread:
         self._stopped = asyncio.Event()
         self._loop.set_result(asyncio.get_running_loop())
         await self._stopped.wait()
+
+
+class OneLoop(PollThread):
+    """Runs polls in the caller's loop, as tests and the demo do."""
+
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+    def post(self, function: Callable[[], object]) -> None:
+        function()
+
+    def post_home(self, function: Callable[[], object]) -> None:
+        function()

@@ -59,7 +59,6 @@ class Runner:
             poll_timeout=poll_timeout,
             expired=collector.expired if isinstance(collector, BulkCollector) else lambda key: None,
         )
-        self._telemetry = telemetry
         self._failures = Failures(self.state, telemetry)
         self._task: asyncio.Task[None] | None = None
         self._running: Poll | None = None
@@ -77,10 +76,6 @@ class Runner:
     def interval(self) -> float:
         """Seconds from the start of a poll to the start of the next: as configured, or longer by the pace."""
         return self.collector.interval if self._pace is None else self._pace.interval
-
-    def look_ahead(self) -> None:
-        """Publish a longer interval at once, but a shorter one only after a poll has kept it."""
-        self.state.interval = max(self.state.interval, self.interval)
 
     async def tick(self) -> None:
         """One poll, or one cycle over all objects. Raises only when cancelled from outside."""
@@ -117,16 +112,18 @@ class Runner:
         """Remove all of its series from the page, permanently."""
         self._store.close()
 
-    async def expire(self) -> None:
-        """Drop expired parts (called about every second)."""
-        await self._store.expire()
+    def expire(self) -> None:
+        """Drop expired parts (called about every second). Publish a longer interval at once, but a shorter one only
+        after a poll has kept it."""
+        self.state.interval = max(self.state.interval, self.interval)
+        self._store.expire()
 
     async def _poll(self) -> None:
         loop = asyncio.get_running_loop()
         started, collector = loop.time(), self.collector
         self._failures.begin()
         deadline = started + self._poll_timeout
-        poll = self._running = Poll(self.state, self._store, self._telemetry, self._failures, deadline)
+        poll = self._running = Poll(self._store, self._failures, deadline)
         try:
             # The transport enforces the deadline of each call. This timeout covers other code that could hang. It is a
             # second later, so that the more precise error of the transport comes first.

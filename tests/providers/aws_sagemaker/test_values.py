@@ -287,7 +287,7 @@ def test_nodes_keep_their_end_while_plans_fail(run: Run) -> None:
 
     async def steps(fleet: Fleet) -> None:
         for minute in range(8):
-            await fleet.runner("pools").expire()
+            fleet.runner("pools").expire()
             await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
             parents = [line.split('parent_pool_id="')[1] for line in await fleet.lines("pool_info")]
             assert parents == (['"} 1', 'p"} 1'] if minute < 4 else ['p"} 1'])  # its ARN names the plan

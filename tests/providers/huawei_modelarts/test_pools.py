@@ -103,10 +103,10 @@ def test_readings_of_a_pool_stay_while_polls_are_stretched(run: Run) -> None:
         runner = fleet.runner("pool_usage")
         runner.state.interval = 1800  # as a budget makes it
         await asyncio.sleep(3500)
-        await runner.expire()
+        runner.expire()
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="pool-1"}') == 0.4
         await asyncio.sleep(60)
-        await runner.expire()
+        runner.expire()
         assert await fleet.lines("pool_cpu_utilization") == []
 
     run(check)

@@ -480,11 +480,11 @@ class Usage:
         now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired
         job_ids = _union(now_shown.values())
 
-        async def sources(_: float) -> tuple[Sequence[object], float | None]:
+        def sources(_: float) -> tuple[Sequence[object], float | None]:
             return [UsageSource(job_id, SOURCE, None) for job_id in sorted(job_ids & self._fleet.live.keys())], None
 
         async with poll.part(_SOURCES) as part:
-            await part.publish((await sources(0.0))[0], rebuild=sources)
+            await part.publish(sources(0.0)[0], rebuild=sources)
         self._hold(now_shown | {_SOURCES: job_ids})
 
 

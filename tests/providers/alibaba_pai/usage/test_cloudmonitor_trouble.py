@@ -88,7 +88,7 @@ def test_short_polls_show_batches_of_jobs_by_metric(run: Run) -> None:
             if polls == 5:
                 assert await shown(fleet) == dict.fromkeys(families.values(), 4000)
             await asyncio.sleep(max(0.0, begun + CYCLE - asyncio.get_running_loop().time()))
-            await usage.expire()
+            usage.expire()
         assert await shown(fleet) == dict.fromkeys(families.values(), 4000)  # and none was lost again
         for query in cloud.called("DescribeMetricLast"):
             if json.loads(query.get("Dimensions", "[]"))[-1:] == [{"jobId": "j3999"}]:
@@ -148,10 +148,10 @@ def test_readings_stay_while_polls_are_stretched(run: Run, source: str) -> None:
         runner.state.interval = 1800  # as a budget makes it
         for _ in range(3500):
             await asyncio.sleep(1)
-            await runner.expire()
+            runner.expire()
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 2
         await asyncio.sleep(60)
-        await runner.expire()
+        runner.expire()
         assert await fleet.lines("job_cpu_utilization_ratio", "job_usage_info") == []
 
     run(cloud, steps, usage_by(source))
