@@ -13,13 +13,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import answers, detection, polls, report, rig, scrapes
+from benchmarks import detection, polls, report, rig, scrapes
 from benchmarks.report import Section
 
 _PARTS: dict[str, Callable[[bool, Path | None], Iterator[Section]]] = {
     "scrapes": scrapes.run,
     "polls": polls.run,
-    "large-answers": answers.run,
 }
 """By name, functions that yield their section, again when it has more figures. They know `short` and `old`."""
 

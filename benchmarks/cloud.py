@@ -1,20 +1,24 @@
 """A cloud for benchmarks: a fleet of any size behind PAI's APIs, on a bare loopback server that needs little CPU.
 
-The simulated clouds are exact and slow. This cloud only responds to correct requests. `python -m benchmarks.cloud
---jobs 10000` prints its address and serves until it is stopped. Requests change the fleet: `/-/change?jobs=0.1`
-replaces a tenth of the jobs, `?usage=1` changes every reading. Durations always grow. Readings are of the previous
-minute. With `&still=1`, their time stays the same until they change.
+The simulated clouds are exact and slow. This cloud only responds to correct requests. `python -m benchmarks.cloud JOBS
+PODS` prints its address and serves until it is stopped. `/-/change?jobs=0.1&usage=1&still=0` replaces a tenth of the
+jobs and changes every reading. Durations always grow. Readings are of the previous minute. With `still=1`, their time
+stays the same until they change.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import math
+import sys
 import time
-from collections.abc import Callable
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from trainfleet_simulator import Listener
 
 WORKSPACE = "100001"
 ACCOUNT = "1000000000000001"
@@ -208,70 +212,38 @@ _WORKSPACES = json.dumps(
 _NOTHING = '{"TotalCount":0,"Quotas":[],"EcsSpecs":[]}'
 
 
-class _Connection(asyncio.Protocol):
-    """A connection that responds to requests without bodies, one after the other, each in one write."""
-
-    def __init__(self, answer: Callable[[bytes, str, dict[str, str]], str]) -> None:
-        self._answer = answer
-        self._given = bytearray()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._given += data
-        while (end := self._given.find(b"\r\n\r\n")) >= 0:
-            head = bytes(self._given[:end])
-            del self._given[: end + 4]
-            target = head.split(b" ", 2)[1].decode()
-            path, _, query = target.partition("?")
-            found = {name: values[-1] for name, values in parse_qs(query).items()} if query else {}
-            place = head.lower().find(b"x-acs-action:")
-            action = head[place + 13 :].partition(b"\r")[0].strip() if place >= 0 else b""
-            body = self._answer(action, path, found).encode()
-            self._transport.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-            )
-
-
-def answers(fleet: Fleet) -> Callable[[bytes, str, dict[str, str]], str]:
-    """Return a function that responds to an action, a path and a query."""
-
-    def answer(action: bytes, path: str, query: dict[str, str]) -> str:
-        match action:
-            case b"ListJobs":
-                return fleet.list_jobs(query)
-            case b"GetJob":
-                return fleet.get_job(path.rsplit("/", 1)[1])
-            case b"DescribeMetricLast":
-                return fleet.last(query)
-            case b"DescribeMetricMetaList":
-                return fleet.catalogue(query)
-            case b"ListWorkspaces":
-                return _WORKSPACES
-        if path == "/-/change":
-            usage, still = query.get("usage") == "1", query.get("still") == "1"
-            fleet.change(jobs=float(query.get("jobs", "0")), usage=usage, still=still)
-            return "{}"
-        return _NOTHING
-
-    return answer
-
-
-async def serve(fleet: Fleet) -> asyncio.Server:
+def serve(fleet: Fleet) -> Listener:
     """Serve a fleet on a free port of the loopback address, within the running loop."""
-    loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: _Connection(answers(fleet)), "127.0.0.1", 0)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        query = dict(parse_qsl(scope["query_string"].decode()))
+        action = dict(scope["headers"]).get(b"x-acs-action", b"").decode()
+        body = _answer(fleet, action, scope["path"], query)
+        await Response(body, media_type="application/json")(scope, receive, send)
+
+    return Listener(app)
+
+
+def _answer(fleet: Fleet, action: str, path: str, query: dict[str, str]) -> str:
+    match action:
+        case "ListJobs":
+            return fleet.list_jobs(query)
+        case "GetJob":
+            return fleet.get_job(path.rsplit("/", 1)[1])
+        case "DescribeMetricLast":
+            return fleet.last(query)
+        case "DescribeMetricMetaList":
+            return fleet.catalogue(query)
+        case "ListWorkspaces":
+            return _WORKSPACES
+    if path == "/-/change":
+        fleet.change(jobs=float(query["jobs"]), usage=query["usage"] == "1", still=query["still"] == "1")
+    return _NOTHING
 
 
 async def _main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.cloud", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--pods", type=int, default=8)
-    asked = parser.parse_args()
-    server = await serve(Fleet(asked.jobs, asked.pods))
-    print(json.dumps({"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}), flush=True)
+    listener = serve(Fleet(*map(int, sys.argv[1:])))
+    print(json.dumps({"url": listener.url}), flush=True)
     await asyncio.sleep(math.inf)
 
 

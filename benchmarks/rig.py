@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -162,7 +161,7 @@ def exporters(jobs: int, pods: int, checkouts: Sequence[Path] = (ROOT,)) -> Iter
     """Run one cloud and an exporter of each checkout. The exporters share a core: use one at a time."""
     own, others = two_cores()
     with ExitStack() as stack:
-        cloud = stack.enter_context(child("cloud", f"--jobs={jobs}", f"--pods={pods}", core=others))
+        cloud = stack.enter_context(child("cloud", jobs, pods, core=others))
         path = Path(stack.enter_context(tempfile.TemporaryDirectory()), "config.yaml")
         path.write_text(config(cloud.url), encoding="utf-8")
         yield [
@@ -195,23 +194,8 @@ def cpu_seconds(pid: int) -> float:
 
 def resident(pids: Sequence[int]) -> float:
     """Return the resident memory of the processes in MiB."""
-    return sum(_status(pid, "VmRSS") for pid in pids)
-
-
-def peak(pid: int) -> float:
-    """Return the peak of resident memory since the start, or since `forget_peak`, in MiB."""
-    return _status(pid, "VmHWM")
-
-
-def forget_peak(pid: int) -> None:
-    """Reset the peak of resident memory."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5", encoding="ascii")
-
-
-def _status(pid: int, key: str) -> float:
-    found = re.search(rf"{key}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
-    assert found is not None
-    return int(found[1]) / 1024
+    pages = (int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in pids)
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def get(url: str, data: bytes | None = None, *, timeout: float = _ANSWER_SECONDS, method: str | None = None) -> bytes:

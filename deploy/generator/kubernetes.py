@@ -6,7 +6,6 @@ other manifests from the output of Helm.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -75,34 +74,15 @@ def files() -> Mapping[Path, str]:
     }
 
 
-def digest() -> str:
-    """Return the digest of the inputs of the manifests: the chart without its generated parts, and the values."""
-    chart = DEPLOY / CHART
-    parts = [*sorted((chart / "templates").glob("*")), chart / "Chart.yaml", chart / "ci" / "manifests-values.yaml"]
-    found = hashlib.sha256()
-    for path in parts:
-        if path.name not in {"prometheusrule.yaml", "NOTES.txt"}:
-            found.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
-    before, _, after = _around((chart / "values.yaml").read_text(encoding="utf-8"))
-    found.update((before + after).encode())
-    return found.hexdigest()
-
-
 def _values() -> str:
     """Return the chart's values.yaml with the settings of thresholds.yaml and their comments."""
-    before, _, after = _around((DEPLOY / CHART / "values.yaml").read_text(encoding="utf-8"))
-    lines = rules.THRESHOLDS.read_text(encoding="utf-8").splitlines(keepends=True)
-    head = next(number for number, line in enumerate(lines) if not line.startswith("#"))  # about thresholds.yaml
-    return before + _indented("".join(lines[head:]).strip("\n") + "\n") + after
-
-
-def _around(values: str) -> tuple[str, str, str]:
-    """Split the values into the text before the generated part, that part, and the text after it."""
-    before, begin, rest = values.partition(_BEGIN)
-    between, end, after = rest.partition(_END)
+    before, begin, rest = (DEPLOY / CHART / "values.yaml").read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
     assert begin, "values.yaml lacks the line after which the generated part begins"
     assert end, "values.yaml lacks the line before which the generated part ends"
-    return before + begin, between, end + after
+    lines = rules.THRESHOLDS.read_text(encoding="utf-8").splitlines(keepends=True)
+    head = next(number for number, line in enumerate(lines) if not line.startswith("#"))  # about thresholds.yaml
+    return before + begin + _indented("".join(lines[head:]).strip("\n") + "\n") + end + after
 
 
 def _schema() -> str:

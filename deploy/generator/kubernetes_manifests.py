@@ -2,9 +2,6 @@
 
     helm template trainfleet-exporter deploy/kubernetes/chart --namespace monitoring \\
         --values deploy/kubernetes/chart/ci/manifests-values.yaml | python -m deploy.generator.kubernetes_manifests
-
-Not every machine that runs the checks has Helm. So each manifest contains the digest of its chart, and a test fails
-if the chart has changed since.
 """
 
 from __future__ import annotations
@@ -17,9 +14,8 @@ from pathlib import Path
 import yaml
 
 from deploy.generator import write
-from deploy.generator.kubernetes import MANIFESTS, digest
+from deploy.generator.kubernetes import MANIFESTS
 
-DIGEST = "# Chart digest: "
 _ORDER = ("ServiceAccount", "ConfigMap", "Service", "Deployment", "NetworkPolicy")
 """The kinds in exporter.yaml, in the order in which Kubernetes needs them."""
 _OPERATOR = "ServiceMonitor"
@@ -30,7 +26,6 @@ _HELMS = re.compile(
 _HEAD = """\
 # The exporter without Helm. `helm template` and `python -m deploy.generator.kubernetes_manifests` wrote this file from
 # ../chart with ci/manifests-values.yaml.
-{digest}
 #
 #   kubectl create namespace monitoring
 #   kubectl -n monitoring create secret generic trainfleet-keys \\
@@ -42,7 +37,6 @@ _HEAD = """\
 """
 _OPERATOR_HEAD = """\
 # For the Prometheus operator, from the same chart as exporter.yaml.
-{digest}
 """
 
 
@@ -53,14 +47,13 @@ def manifests(rendered: str) -> Mapping[Path, str]:
         content = yaml.safe_load(document)
         if content is not None:
             found[content["kind"]] = document.strip("\n") + "\n"
-    line = DIGEST + digest()
     monitor = found.pop(_OPERATOR)
     ours = [found.pop(kind) for kind in _ORDER]
     if found:
         raise KeyError(*found)
     return {
-        MANIFESTS / "exporter.yaml": "---\n".join([_HEAD.format(digest=line), *ours]),
-        MANIFESTS / "servicemonitor.yaml": _OPERATOR_HEAD.format(digest=line) + monitor,
+        MANIFESTS / "exporter.yaml": "---\n".join([_HEAD, *ours]),
+        MANIFESTS / "servicemonitor.yaml": _OPERATOR_HEAD + monitor,
     }
 
 

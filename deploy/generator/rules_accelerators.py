@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import JOB, JOB_OWNERS, Group, Record, info
 
-KIND = ("accelerator", "accelerator_model")
-LEVELS = {
-    "job": ("provider", "job_id", "workspace_id", "pool_id", "user_id", "user_name", "charged_to"),
-    "user": ("provider", "user_id", "user_name", "charged_to"),
-    "workspace": ("provider", "workspace_id", "charged_to"),
-    "pool": ("provider", "pool_id", "charged_to"),
-    "charged_to": ("provider", "charged_to"),
-    "provider": ("provider",),
+_LEVELS = {
+    "job": "",
+    "user": "user_id, user_name, charged_to, ",
+    "workspace": "workspace_id, charged_to, ",
+    "pool": "pool_id, charged_to, ",
+    "charged_to": "charged_to, ",
+    "provider": "",
 }
-"""The labels of each level. `charged_to` is the value of the job's tag `chargeback_label`, or empty."""
+"""The labels that sums of each level add to those of a provider."""
 PRICE = "accelerator_model:trainfleet_accelerator_price:per_hour"
-PRICE_MEANING = "Price of one accelerator of the model for an hour, from the table of prices."
-PRICE_LABELS = ("accelerator_model", "currency")
 PEAK = "accelerator_model:trainfleet_accelerator_peak:flops_per_second"
-PEAK_MEANING = "Peak FLOP/s of one accelerator of the model, with its readable name, from the table of models."
-PEAK_LABELS = ("accelerator_model", "accelerator_name")
 
 _MEANINGS = {
     "held": "Accelerators that jobs hold, also if they start or stop, and if the cloud reserves them after the end.",
@@ -70,13 +65,12 @@ _OF_JOBS = {
 
 
 def _amounts(level: str) -> list[Record]:
-    labels = (*LEVELS[level], *KIND)
-    by = ", ".join(labels)
+    by = f"provider, {_LEVELS[level]}accelerator, accelerator_model"
     made = []
     for what, meaning in _MEANINGS.items():
         name = f"trainfleet_{what}_accelerators:sum"
         expr = _OF_JOBS[what] if level == "job" else f"sum by ({by}) (job:{name})"
-        made.append(Record(f"{level}:{name}", expr, meaning, labels))
+        made.append(Record(f"{level}:{name}", expr, meaning))
     return made
 
 
@@ -86,7 +80,6 @@ def _ratio(level: str) -> Record:
         f"{level}:trainfleet_accelerator_utilization:ratio",
         f"{used}\n/ ({used} + {wasted})",
         "Used accelerators as a share of the held ones, of measured jobs.",
-        (*LEVELS[level], *KIND),
     )
 
 
@@ -95,7 +88,6 @@ def _cost(level: str, what: str) -> Record:
         f"{level}:trainfleet_{what}_cost:per_hour",
         f"{level}:trainfleet_{what}_accelerators:sum\n* on (accelerator_model) group_left (currency)\n{PRICE}",
         f"Cost of the {what} accelerators for an hour.",
-        (*LEVELS[level], *KIND, "currency"),
     )
 
 
@@ -104,16 +96,15 @@ _UNPRICED = Record(
     "1 * (\n  provider:trainfleet_held_accelerators:sum\n  unless on (accelerator_model)\n"
     f"  {PRICE}\n)\nor\n0 * provider:trainfleet_held_accelerators:sum",
     "Held accelerators of models without a price.",
-    ("provider", *KIND),
 )
 
 ACCELERATORS = Group(
     "trainfleet-accelerators",
     (
-        *(record for level in LEVELS for record in _amounts(level)),
-        *(_ratio(level) for level in LEVELS),
+        *(record for level in _LEVELS for record in _amounts(level)),
+        *(_ratio(level) for level in _LEVELS),
         # A job's cost is its accelerators times the price, so three series for each job are not needed.
-        *(_cost(level, what) for level in LEVELS if level != "job" for what in _COSTS),
+        *(_cost(level, what) for level in _LEVELS if level != "job" for what in _COSTS),
         _UNPRICED,
     ),
     has_tables=True,

@@ -11,9 +11,7 @@ from __future__ import annotations
 from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import JOB, Group, Record, indented
 
-_JOB = ("provider", "job_id")
 _ON = f"on ({JOB})"
-_KIND = ("accelerator", "accelerator_model")
 _BY_KIND = "by (provider, accelerator, accelerator_model)"
 
 _PHASE = "job:trainfleet_phase:seconds"
@@ -100,10 +98,6 @@ _JOB_KNOWN = f"{_ON}\nmax by ({JOB}) (last_over_time({_PHASE}[<bridge>] offset 1
 _NODE_KNOWN = "on (provider)\nmax by (provider) (last_over_time(trainfleet_provider_info[<bridge>] offset 1m))"
 
 
-def _of_life(name: str, expr: str, meaning: str) -> Record:
-    return Record(f"job:trainfleet_{name}", expr, meaning, _JOB)
-
-
 def _window(record: str, window: str, matchers: str = "") -> str:
     return f"sum_over_time({record}{matchers}[<{window}>])"
 
@@ -113,40 +107,34 @@ _JOB_RATIOS = (
         _PHASE,
         f"max by ({JOB}, phase) (trainfleet_job_phase_seconds)",
         "Seconds that a job has spent in each phase so far.",
-        (*_JOB, "phase"),
     ),
     Record(
         _PHASE_GAIN,
         _gained_or_moved(_gained(f"{JOB}, phase", _PHASE, _JOB_KNOWN)),
         "Seconds that the last minute added to each phase. Below 0 if a late report moved time to another phase. "
         "Absent for a phase that shrank together with the job's total time.",
-        (*_JOB, "phase"),
     ),
     Record(
         _FAULT_GAIN,
         f"sum by ({JOB}, cause) (\n"
         + indented(_counted(f"{JOB}, cause, platform_cause", "trainfleet_job_faults_total", _JOB_KNOWN))
         + "\n)",
-        "Faults of a job in the last minute.",
-        (*_JOB, "cause"),
+        "Faults of a job in the last minute, by cause.",
     ),
     Record(
         _FAULTS,
         f"sum by ({JOB}, cause) ({_window(_FAULT_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
-        "Faults of a job within `fault_window`.",
-        (*_JOB, "cause"),
+        "Faults of a job within `fault_window`, by cause.",
     ),
     Record(
         _FIRST,
         f"{_or_zero(_RUNNING, _ELAPSED)}\nunless {_JOB_KNOWN}",
         "Seconds that a job had run when it was first shown. Only in this minute.",
-        _JOB,
     ),
     Record(
         _AT_FAULT,
         f"{_or_zero(_RUNNING, _ELAPSED)}\nand {_ON}\n{_FAULT_GAIN}",
         "Seconds that a job had run when it had a fault. Only in the minutes of faults.",
-        _JOB,
     ),
     Record(
         _LOST_GAIN,
@@ -164,35 +152,34 @@ clamp_max(
 )""",
         "Work in seconds that the faults of the last minute undid, by cause: half of `checkpoint_seconds`, but at most "
         "the run since the fault before. Faults of one minute share it.",
-        (*_JOB, "cause"),
     ),
-    _of_life(
-        "lost_work:seconds",
+    Record(
+        "job:trainfleet_lost_work:seconds",
         f"sum by ({JOB}) ({_window(_LOST_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
         "Work in seconds that faults undid within `fault_window`.",
     ),
-    _of_life(
-        "productive:seconds",
+    Record(
+        "job:trainfleet_productive:seconds",
         f"clamp_min(\n  {_or_zero(_RUNNING, _ELAPSED)}\n  - {_or_zero(_LOST, _ELAPSED)},\n  0\n)",
         "Seconds that a job ran, minus the work that faults undid.",
     ),
-    _of_life(
-        "scheduling_goodput:ratio",
+    Record(
+        "job:trainfleet_scheduling_goodput:ratio",
         f"{_or_zero(_ALLOCATED, _ELAPSED)}\n/ ({_ELAPSED} > 0)",
         "Share of a job's time in which it had its accelerators, that is all phases except `queued`.",
     ),
-    _of_life(
-        "runtime_goodput:ratio",
+    Record(
+        "job:trainfleet_runtime_goodput:ratio",
         f"{_or_zero(_RUNNING, _ELAPSED)}\n/ ({_ALLOCATED} > 0)",
         "Share of a job's time after the queue in which it ran.",
     ),
-    _of_life(
-        "ettr:ratio",
+    Record(
+        "job:trainfleet_ettr:ratio",
         f"{_PRODUCTIVE}\n/ ({_ELAPSED} > 0)",
         "Effective training time ratio: productive time as a share of all time, including the queue.",
     ),
-    _of_life(
-        "ettr_without_queue:ratio",
+    Record(
+        "job:trainfleet_ettr_without_queue:ratio",
         f"{_PRODUCTIVE}\n/ ({_ALLOCATED} > 0)",
         "Effective training time ratio without the time in the queue.",
     ),
@@ -218,7 +205,6 @@ def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
         f"provider:trainfleet_{name}:ratio",
         f"{part}\n/ ({whole} > 0)",
         f"{meaning}, within `goodput_window`, weighted by accelerators.",
-        ("provider",),
     )
 
 
@@ -228,14 +214,12 @@ _FLEET = (
         f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
         "Accelerators times the minutes that the last minute added to each phase. Below 0 if a late report moved more "
         "time to another phase. The ratios are sums of it.",
-        ("provider", "phase"),
     ),
     Record(
         _PHASES,
         _at_least_zero(_CHANGES),
         "Accelerators of jobs in the last minute, by phase. Accelerators of `queued` jobs are requested, not held. At "
         "least 0, also if a late report moved more time than the minute had.",
-        ("provider", "phase"),
     ),
     Record(
         _REPEATED,
@@ -253,7 +237,6 @@ sum by (provider) (
 )""",
         "Accelerators times the minutes of work that faults of the last minute undid, without work before the job was "
         "first shown.",
-        ("provider",),
     ),
     _fleet_ratio(
         "scheduling_goodput",
@@ -279,7 +262,6 @@ _MODEL_FAULTS = "provider:trainfleet_faults:increase1m"
 _RECOVERIES = "provider:trainfleet_recoveries:increase1m"
 _RECOVERY_SECONDS = "provider:trainfleet_recovery_seconds:increase1m"
 _NODE_FAULTS = "node:trainfleet_faults:increase1m"
-_NODE = ("provider", "pool_id", "node_name")
 _HARDWARE = '{cause=~"<hardware_causes>"}'
 _RELIABILITY = (
     Record(
@@ -287,8 +269,7 @@ _RELIABILITY = (
         f"sum by (provider, cause, accelerator, accelerator_model) (\n  {_FAULT_GAIN}\n"
         f"  * {_ON} group_left (accelerator, accelerator_model)\n  (\n    topk by ({JOB}) (\n      1,\n"
         f"      {_REQUESTED}\n    ) > bool 0\n  )\n)",
-        "Faults of jobs in the last minute, by the model of most accelerators of the job.",
-        ("provider", "cause", *_KIND),
+        "Faults of jobs in the last minute, by cause and by the model of most accelerators of the job.",
     ),
     Record(
         "provider:trainfleet_mttf:seconds",
@@ -296,44 +277,38 @@ _RELIABILITY = (
         f"/ (sum {_BY_KIND} ({_window(_MODEL_FAULTS, 'fault_window', _HARDWARE)}) > 0)",
         "Mean time to failure of one accelerator of a model: the time held within `fault_window`, divided by the "
         "faults of `hardware_causes`.",
-        ("provider", *_KIND),
     ),
     Record(
         _RECOVERIES,
         "sum by (provider, strategy, result) (\n"
         + indented(_counted(f"{JOB}, strategy, result", "trainfleet_job_recoveries_total", _JOB_KNOWN))
         + "\n)",
-        "Recoveries of jobs in the last minute.",
-        ("provider", "strategy", "result"),
+        "Recoveries of jobs in the last minute, by strategy and result.",
     ),
     Record(
         _RECOVERY_SECONDS,
         "sum by (provider) (\n" + indented(_counted(JOB, "trainfleet_job_recovery_seconds_total", _JOB_KNOWN)) + "\n)",
         "Seconds of recoveries that ended in the last minute.",
-        ("provider",),
     ),
     Record(
         "provider:trainfleet_mttr:seconds",
         f"sum by (provider) ({_window(_RECOVERY_SECONDS, 'fault_window')})\n"
         f"/ (sum by (provider) ({_window(_RECOVERIES, 'fault_window')}) > 0)",
         "Mean time to recovery within `fault_window`, including failed recoveries.",
-        ("provider",),
     ),
     Record(
         _NODE_FAULTS,
         "sum by (provider, pool_id, node_name, cause) (\n"
         + indented(_counted("provider, pool_id, node_name, cause", "trainfleet_node_faults_total", _NODE_KNOWN))
         + "\n)",
-        "Faults of a node in the last minute.",
-        (*_NODE, "cause"),
+        "Faults of a node in the last minute, by cause.",
     ),
     Record(
         "node:trainfleet_lemon_faults:sum",
-        f"topk by (provider) (\n  <lemon_nodes>,\n  sum by ({', '.join(_NODE)}) (\n"
+        f"topk by (provider) (\n  <lemon_nodes>,\n  sum by (provider, pool_id, node_name) (\n"
         f"    {_window(_NODE_FAULTS, 'fault_window', _HARDWARE)}\n  ) >= <lemon_faults>\n)",
         "Lemon nodes: nodes with at least `lemon_faults` faults of `hardware_causes` within `fault_window`. Only the "
         "`lemon_nodes` nodes with the most faults are recorded.",
-        _NODE,
     ),
 )
 
@@ -360,7 +335,6 @@ sum by ({JOB}, cause) (
         "`checking`, `finishing` and the causes of faults. The time of a fault's cause includes the recovery and the "
         "undone work, which counts in the minute of the fault. Several causes share a recovery in proportion to their "
         "faults. A recovery without a known fault is `unknown`.",
-        (*_JOB, "cause"),
     ),
     Record(
         "provider:trainfleet_badput_accelerators:sum",
@@ -368,7 +342,6 @@ sum by ({JOB}, cause) (
             f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)"
         ),
         "Accelerator-minutes without useful work that the last minute added, by cause. At least 0.",
-        ("provider", "cause"),
     ),
     Record(
         "provider:trainfleet_badput_cost:per_hour",
@@ -377,7 +350,6 @@ sum by ({JOB}, cause) (
             f"{indented(_JOB_PRICE)}\n)"
         ),
         "Cost for an hour of the accelerators without useful work, by cause. At least 0.",
-        ("provider", "cause", "currency"),
     ),
 )
 
@@ -401,13 +373,11 @@ max by ({JOB}, accelerator) (trainfleet_job_tensor_flops_per_second)
 )""",
         "Model FLOPs utilization: tensor FLOP/s of a job as a share of the peak of its accelerators. Absent if the "
         "table of models has no peak for one of them.",
-        (*_JOB, "accelerator"),
     ),
     Record(
         "provider:trainfleet_mfu:ratio",
         f"sum {_BY_KIND} ({_HELD} * {_ON_KIND} group_left () {_MFU})\n/ sum {_BY_KIND} ({_HELD} and {_ON_KIND} {_MFU})",
         "MFU of the jobs with a known MFU, weighted by their accelerators.",
-        ("provider", *_KIND),
     ),
 )
 

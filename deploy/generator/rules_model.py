@@ -24,12 +24,11 @@ _PLACE = re.compile(r"<([a-z][a-z_]*)>")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A recording rule. `meaning` and `labels`, the labels of its series, are for the docs."""
+    """A recording rule. `meaning` is for the docs."""
 
     name: str
     expr: str
     meaning: str
-    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

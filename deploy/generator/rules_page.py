@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from deploy.generator.rules_accelerators import PEAK, PEAK_LABELS, PEAK_MEANING, PRICE, PRICE_LABELS, PRICE_MEANING
+from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import Alert, Group, Record, filled
 from deploy.generator.rules_yaml import Thresholds
 
@@ -32,13 +32,24 @@ These sentences hold for many records:
 
 ## Records
 
-A record's name is `level:metric:operations`. The level names the labels, except where the table of records has others:
+A record's name is `level:metric:operations`. The level names its labels, besides `provider`:
 
 | level | labels |
 |---|---|
-{levels}
-| record | other labels | meaning |
-|---|---|---|
+| `job`, `pod` | `job_id`; of pods also `pod_id` |
+| `user`, `workspace` | `user_id` and `user_name`; `workspace_id` |
+| `pool`, `node` | `pool_id`; of nodes also `node_name` |
+| `charged_to` | `charged_to`: the value of the tag `chargeback_label` of the job |
+| `accelerator_model` | `accelerator_model` |
+
+Records of accelerators, utilization and costs also have `accelerator` and `accelerator_model`, and costs `currency`.
+Held accelerators and what is made of them have `charged_to` above the level of providers. At the level of jobs, they
+and the age in the queue also have `workspace_id`, `pool_id`, `user_id` and `user_name`.
+
+| record | meaning |
+|---|---|
+| `{price}` | Price of one accelerator for an hour, from the table of prices. |
+| `{peak}` | Peak FLOP/s of one accelerator, with its `accelerator_name`, from the table of models. |
 """
 _ALERTS = """
 ## Alerts
@@ -61,7 +72,7 @@ _READ = """
 A family is absent if `global.metrics.deny` contains it, if its collector is off, or on some clouds. Most alerts that
 read it then do not fire, also if they read it through records. Records that read it are absent or less exact.
 
-| family | alerts |
+| families | alerts |
 |---|---|
 """
 _NAMED = re.compile(r"\b(?:[a-z_]+:)?trainfleet_[a-z_]+(?::[a-z0-9_]+)?")
@@ -70,14 +81,10 @@ _OWN = ("trainfleet_exporter_", "trainfleet_provider_up")
 
 def page(recording: Sequence[Group], alerting: Sequence[Group], thresholds: Thresholds, depth: int) -> str:
     """Return the whole page. `depth` is that of `rules.depth()`."""
-    records = [Record(PRICE, "", PRICE_MEANING, PRICE_LABELS), Record(PEAK, "", PEAK_MEANING, PEAK_LABELS)]
-    records += [rule for group in recording for rule in group.rules if isinstance(rule, Record)]
+    records = [rule for group in recording for rule in group.rules if isinstance(rule, Record)]
     alerts = [rule for group in alerting for rule in group.rules if isinstance(rule, Alert)]
     return (
-        _HEAD.format(
-            depth=depth,
-            levels="".join(f"| `{level}` | `{', '.join(usual)}` |\n" for level, usual in _levels(records).items()),
-        )
+        _HEAD.format(depth=depth, price=PRICE, peak=PEAK)
         + "".join(_records(records))
         + _ALERTS
         + "".join(_row(alert, thresholds) for alert in alerts)
@@ -86,31 +93,17 @@ def page(recording: Sequence[Group], alerting: Sequence[Group], thresholds: Thre
     )
 
 
-def _levels(records: Sequence[Record]) -> dict[str, tuple[str, ...]]:
-    """Return the usual labels of each level."""
-    found: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-    for record in records:
-        found[record.name.partition(":")[0]][record.labels] += 1
-    return {level: labels.most_common(1)[0][0] for level, labels in found.items()}
-
-
 def _records(records: Sequence[Record]) -> Iterator[str]:
-    """Yield a row for all records of one meaning. Levels that differ from their usual labels are listed in it."""
-    levels, rows = _levels(records), defaultdict[str, tuple[list[str], dict[str, list[str]]]](lambda: ([], {}))
+    """Yield a row for all records of one meaning."""
+    rows: defaultdict[str, list[str]] = defaultdict(list)
     for record in records:
-        level = record.name.partition(":")[0]
-        usual, (names, others) = levels[level], rows[record.meaning]
-        more, less = (", ".join(sorted(set(a) - set(b))) for a, b in ((record.labels, usual), (usual, record.labels)))
-        names.append(f"`{record.name}`")
-        if other := " ".join(filter(None, (more and f"also `{more}`", less and f"not `{less}`"))):
-            others.setdefault(other, []).append(level)
-    for meaning, (names, others) in rows.items():
-        notes = (other if len(found) == len(names) else f"{found[0]}: {other}" for other, found in others.items())
-        yield f"| {'<br>'.join(names)} | {'<br>'.join(notes)} | {meaning} |\n"
+        rows[record.meaning].append(f"`{record.name}`")
+    for meaning, names in rows.items():
+        yield f"| {'<br>'.join(names)} | {meaning} |\n"
 
 
 def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str]:
-    """Yield a row for each family of the exporter that alerts read, directly or through records."""
+    """Yield a row for the families of the exporter that the same alerts read, directly or through records."""
     expressions = {record.name: record.expr for record in records}
 
     def families(expr: str) -> set[str]:
@@ -119,8 +112,11 @@ def _readers(records: Sequence[Record], alerts: Sequence[Alert]) -> Iterator[str
         return {name for name in named if ":" not in name and not name.startswith(_OWN)}.union(*below)
 
     by_alert = {alert.link: families(alert.expr) for alert in alerts}
+    rows: defaultdict[str, list[str]] = defaultdict(list)
     for family in sorted(set().union(*by_alert.values())):
-        yield f"| `{family}` | {', '.join(link for link, read in by_alert.items() if family in read)} |\n"
+        rows[", ".join(link for link, read in by_alert.items() if family in read)].append(f"`{family}`")
+    for links, names in rows.items():
+        yield f"| {'<br>'.join(names)} | {links} |\n"
 
 
 def _row(alert: Alert, thresholds: Thresholds) -> str:

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from deploy.generator.rules_model import JOB, JOB_OWNERS, Group, Record, info
 
-_KIND = ("provider", "pool_id", "accelerator", "accelerator_model")
-_PLACE = ("provider", "pool_id", "accelerator")
+_PLACE = "provider, pool_id, accelerator"
+_KIND = f"{_PLACE}, accelerator_model"
 _TOP = "pool:trainfleet_pool_top_level:info"
 _OWNER = info(JOB, JOB_OWNERS, "trainfleet_job_info", bridged=False)
 
 
-def _by(labels: tuple[str, ...]) -> str:
-    return f"by ({', '.join(labels)})"
-
-
-def _pool(what: str, labels: tuple[str, ...], meaning: str) -> Record:
+def _pool(what: str, labels: str, meaning: str) -> Record:
     """Return a record of accelerators of pools, which counts them once if two exporters poll the provider."""
     return Record(
         f"pool:trainfleet_{what}_accelerators:sum",
-        f"max {_by(labels)} (trainfleet_pool_{what}_accelerators)",
+        f"max by ({labels}) (trainfleet_pool_{what}_accelerators)",
         meaning,
-        labels,
     )
 
 
-def _provider(name: str, labels: tuple[str, ...], meaning: str) -> Record:
-    kept = tuple(label for label in labels if label != "pool_id")
+def _provider(name: str, labels: str, meaning: str) -> Record:
+    kept = labels.replace("pool_id, ", "")
     return Record(
         f"provider:{name}",
-        f"sum {_by(kept)} (\n  pool:{name} and on (provider, pool_id) {_TOP}\n)",
+        f"sum by ({kept}) (\n  pool:{name} and on (provider, pool_id) {_TOP}\n)",
         meaning,
-        kept,
     )
 
 
@@ -57,13 +51,11 @@ QUEUES = Group(
 {_OWNER}""",
             "Time that a queued job has waited for capacity so far. Without its phases, the time since it was "
             "submitted, or created if the cloud does not report when it was submitted.",
-            ("provider", "job_id", *JOB_OWNERS.split(", ")),
         ),
         Record(
             "pool:trainfleet_queue_age:max",
             "max by (provider, pool_id) (job:trainfleet_queue_age:seconds)",
             'Longest wait of the queued jobs of a pool; `pool_id=""` means public resources. Absent if none is queued.',
-            ("provider", "pool_id"),
         ),
     ),
 )
@@ -83,7 +75,6 @@ max by (provider, pool_id) (
 )""",
             "1 for each pool without a parent pool, or with a parent pool that is not shown. Sums over these pools "
             "count nothing twice.",
-            ("provider", "pool_id"),
         ),
         _pool("capacity", _KIND, "Accelerators of a pool."),
         _pool("allocated", _KIND, "Accelerators of a pool that workloads hold."),
@@ -92,12 +83,11 @@ max by (provider, pool_id) (
             "pool:trainfleet_accelerators_free:sum",
             "clamp_min(pool:trainfleet_capacity_accelerators:sum - pool:trainfleet_allocated_accelerators:sum, 0)",
             "Free accelerators of a pool.",
-            _KIND,
         ),
         Record(
             "pool:trainfleet_accelerators_fragmented:sum",
             f"""\
-sum {_by(_PLACE)} (
+sum by ({_PLACE}) (
   (
     max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
     - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
@@ -106,8 +96,8 @@ sum {_by(_PLACE)} (
 )
 or
 clamp_min(
-  sum {_by(_PLACE)} (pool:trainfleet_accelerators_free:sum)
-  - sum {_by(_PLACE)} (pool:trainfleet_capacity_accelerators:sum)
+  sum by ({_PLACE}) (pool:trainfleet_accelerators_free:sum)
+  - sum by ({_PLACE}) (pool:trainfleet_capacity_accelerators:sum)
   * on (provider, pool_id) group_left ()
   (
     max by (provider, pool_id) (trainfleet_pool_empty_nodes)
@@ -121,7 +111,6 @@ clamp_min(
 )""",
             "Free accelerators on partly used nodes, which jobs that need whole nodes cannot use. Exact with the "
             "collector `nodes`. Without it, an estimate from the number of empty nodes. Absent if neither is known.",
-            _PLACE,
         ),
         Record(
             "pool:trainfleet_accelerators_fragmentation:ratio",
@@ -130,27 +119,25 @@ clamp_min(
 pool:trainfleet_accelerators_fragmented:sum
 / (
   (
-    sum {_by(_PLACE)} (
+    sum by ({_PLACE}) (
       max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
       - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
     )
     or
-    sum {_by(_PLACE)} (pool:trainfleet_accelerators_free:sum)
+    sum by ({_PLACE}) (pool:trainfleet_accelerators_free:sum)
   ) > 0
 )""",
             "Share of a pool's free accelerators that is fragmented. Absent if no accelerator is free.",
-            _PLACE,
         ),
         Record(
             "pool:trainfleet_node_accelerators_free:max",
             f"""\
-max {_by(_PLACE)} (
+max by ({_PLACE}) (
   max by (provider, pool_id, node_name, accelerator) (trainfleet_node_capacity_accelerators)
   - max by (provider, pool_id, node_name, accelerator) (trainfleet_node_allocated_accelerators)
 )""",
             "Largest number of free accelerators on one node of a pool: the largest pod that fits. Needs the collector "
             "`nodes`.",
-            _PLACE,
         ),
         _provider("trainfleet_capacity_accelerators:sum", _KIND, "Accelerators of all pools of a provider."),
         _provider("trainfleet_allocated_accelerators:sum", _KIND, "Accelerators that workloads hold."),
@@ -167,7 +154,6 @@ ENDINGS = Group(
             "workspace:trainfleet_jobs_finished:increase1h",
             "max by (provider, workspace_id, status) (increase(trainfleet_jobs_finished_total[1h]))",
             "Jobs that finished within the last hour, by status.",
-            ("provider", "workspace_id", "status"),
         ),
         Record(
             "workspace:trainfleet_jobs_failed:ratio1h",
@@ -176,7 +162,6 @@ max by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{s
 / (sum by (provider, workspace_id) (workspace:trainfleet_jobs_finished:increase1h{status=~"failed|succeeded"}) > 0)""",
             "Share of failed jobs among the jobs that finished within the last hour. Stopped jobs do not count. Absent "
             "if no job failed or succeeded.",
-            ("provider", "workspace_id"),
         ),
     ),
 )

@@ -32,7 +32,6 @@ or on ({JOB})
 (time() - min by (provider) (last_over_time({_POLLED})))""",
             "Age of the newest usage reading of a job. If the platform reports no timestamps, the record is the "
             "time since the collector `usage` polled its oldest published part.",
-            ("provider", "job_id"),
         ),
         Record(
             LIMIT,
@@ -45,13 +44,11 @@ clamp_max(
 )""",
             "Greatest age of readings that alerts use: `reading_seconds` plus `reading_intervals` intervals of the "
             "collector `usage`, but at most `reading_oldest_seconds`.",
-            ("provider",),
         ),
         Record(
             FRESH_USE,
             f"max by ({JOB}, accelerator) ({_USE})\n{OLD}",
             "Utilization of the accelerators of a job.",
-            ("provider", "job_id", "accelerator"),
         ),
     ),
 )

@@ -26,7 +26,6 @@ SHARE = "pod:trainfleet_work_share:ratio"
 USUAL_SHARE = "pod:trainfleet_work_share_usual:ratio"
 """Only for pods that have just become slower, so most pods have no series."""
 
-_JOB = ("provider", "job_id")
 _ON = f"on ({JOB})"
 _POD = "provider, job_id, pod_id"
 _DEVICES = f"max by ({_POD}, device) (trainfleet_device_power_watts)"
@@ -41,7 +40,6 @@ def _quantile(name: str, share: float, of: str, meaning: str, window: str = "bas
         name,
         f"quantile_over_time({share}, {known})\nand\ncount_over_time({known}) >= <baseline_readings>",
         f"{meaning} of a job within `{window}`.",
-        _JOB,
     )
 
 
@@ -161,41 +159,35 @@ SIGNAL_RECORDS = Group(
 {OLD}""",
             "Power of the accelerators of a job. If the cloud reports only the power of devices, it is their mean "
             "times the held accelerators. At least half of them must report.",
-            _JOB,
         ),
         Record(
             NETWORK,
             "\n+ ".join(f"max by ({JOB}) (trainfleet_job_network_{way}_bytes_per_second)" for way in _RATES)
             + f"\n{OLD}",
             "Rate at which a job receives and transmits.",
-            _JOB,
         ),
         Record(
             CPU,
             f"(\n  max by ({JOB}) (trainfleet_pod_cpu_utilization_ratio)\n  or\n"
             f"  max by ({JOB}) (trainfleet_job_cpu_utilization_ratio)\n)\n{OLD}",
             "CPU utilization of the busiest pod of a job.",
-            _JOB,
         ),
         Record(
             BUSIEST,
             f"max by ({JOB}) (trainfleet_pod_accelerator_utilization_ratio)\n{OLD}",
             "Utilization of the accelerators of the busiest pod of a job.",
-            _JOB,
         ),
         Record(
             EVICTIONS,
             # By job, because the pod that replaces an evicted one may have another id.
             f"sum by ({JOB}) (max by ({_POD}) (trainfleet_pod_evictions_total))",
             "Evictions of the pods of a job.",
-            _JOB,
         ),
         Record(
             QUIET,
             _quiet(),
             "The time, only in minutes in which a job looks as if it hangs: busy accelerators with constant low power, "
             "and no traffic.",
-            ("provider", "job_id", "accelerator"),
         ),
     ),
 )
@@ -223,7 +215,6 @@ quantile by (provider, accelerator, accelerator_model) (
   )
 )""",
             "Usual power of one accelerator of a model: the median of the jobs of a provider.",
-            ("provider", "accelerator", "accelerator_model"),
         ),
     ),
     interval=_STEP,
@@ -238,14 +229,12 @@ STRAGGLERS = Group(
             "Work of a pod within `straggler_window`, as a share of the median of its job's pods. The work is power "
             "times utilization of the accelerators. If no pod of the job has a known power, the work is the "
             "utilization. Only for busy jobs with at least `straggler_pods` pods.",
-            ("provider", "job_id", "pod_id"),
         ),
         Record(
             USUAL_SHARE,
             _usual_share(),
             "Median share of a pod within `straggler_past`. Only if this share was steady, and the share is now below "
             "`straggler_ratio` of it. Most pods have no series.",
-            ("provider", "job_id", "pod_id"),
         ),
     ),
     interval="5m",

@@ -6,6 +6,7 @@ import asyncio
 import re
 import sys
 from collections.abc import MutableMapping
+from contextlib import aclosing
 from types import FrameType
 from typing import Any
 
@@ -25,10 +26,8 @@ _MOST_FILES = 10
 
 async def _walk() -> tuple[list[tuple[str, str]], bytes]:
     """Poll one job of two pods and scrape; the functions that run, each once, in the order in which they begin."""
-    async with await serve(Fleet(1, 2)) as cloud:
-        exporter = Exporter(
-            load(config(f"http://127.0.0.1:{cloud.sockets[0].getsockname()[1]}")), installed_platforms()
-        )
+    async with aclosing(serve(Fleet(1, 2))) as cloud:
+        exporter = Exporter(load(config(cloud.url)), installed_platforms())
         runners = {runner.state.collector: runner for runner in exporter.runners}
         for name in ("workspaces", "jobs"):
             await runners[name].tick()

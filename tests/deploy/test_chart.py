@@ -16,7 +16,6 @@ import pytest
 import yaml
 from deploy.generator import DEPLOY, kubernetes, out_of_step
 from deploy.generator.kubernetes import RETIRED
-from deploy.generator.kubernetes_manifests import DIGEST
 
 import trainfleet_exporter
 from trainfleet_exporter.cli import main
@@ -62,12 +61,6 @@ def validate(*paths: Path) -> None:
 
 def test_what_is_generated_is_in_step() -> None:
     assert sorted(map(str, out_of_step((kubernetes.files,)))) == [], "run python -m deploy.generator"
-
-
-def test_the_manifests_are_of_this_chart() -> None:
-    for name in ("exporter.yaml", "servicemonitor.yaml"):
-        found = re.findall(rf"^{DIGEST}(.*)$", (MANIFESTS / name).read_text(encoding="utf-8"), re.MULTILINE)
-        assert found == [kubernetes.digest()], f"{name}: render it anew (deploy/generator/kubernetes_manifests.py)"
 
 
 def test_the_manifests_are_valid() -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from deploy.generator import DEPLOY, rules
 from deploy.generator.docs_metrics import labels_of, own_metrics
-from deploy.generator.rules_accelerators import PRICE, PRICE_LABELS
+from deploy.generator.rules_accelerators import PRICE
 
 from tests.support.programs import need
 from trainfleet_exporter.families import FAMILIES, KEYS
@@ -27,7 +27,9 @@ def _known() -> dict[str, set[str]]:
     """Return the series that a page may name, with their labels."""
     found = {family.name: {"provider", *KEYS[family.of][0], *(family.labels or ())} for family in FAMILIES}
     found |= {metric.name + "_total" * (metric.type == "counter"): set(labels_of(metric)) for metric in own_metrics()}
-    found |= {record.name: set(record.labels) for record in rules.records()} | {PRICE: set(PRICE_LABELS)}
+    labels = set(re.findall(r"\w+", " ".join(record.expr for record in rules.records())))
+    found |= {record.name: labels for record in rules.records()}
+    found[PRICE] = {"accelerator_model", "currency"}
     return {name: {*labels, "job", "instance"} for name, labels in found.items()}
 
 
