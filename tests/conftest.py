@@ -1,7 +1,8 @@
-"""For every test: no network beyond loopback, no environment of the developer's."""
+"""For every test: no network beyond loopback, no environment of the developer's; coroutines run in stepped time."""
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import logging
 import os
@@ -9,10 +10,13 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.clock import run_stepped
 
 # Examples are found, not timed: a busy machine must not fail a property.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +29,16 @@ _real_connect_ex = socket.socket.connect_ex
 def _check(address: Any) -> None:
     if isinstance(address, tuple) and not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback:
         raise AssertionError(f"a test tried to reach {address[0]}: only loopback is allowed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in stepped time."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    run_stepped(partial(pyfuncitem.obj, **arguments))
+    return True
 
 
 @pytest.fixture(autouse=True)

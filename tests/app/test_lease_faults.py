@@ -113,7 +113,7 @@ def test_a_quoted_token_never_reaches_the_log(
         root.handlers[:] = before
 
 
-def test_a_body_is_read_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_body_is_read_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     given = [0]
 
     class Endless(httpx.AsyncByteStream):
@@ -122,17 +122,14 @@ def test_a_body_is_read_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCaptureF
                 given[0] += 65536
                 yield bytes(65536)
 
-    async def main() -> None:
-        async with site(tmp_path, caplog, lambda request: httpx.Response(200, stream=Endless())) as here:
-            await asyncio.sleep(0.5)
-            assert here.log == ['cannot use the lease error="the API server: the response is over 512 KiB"']
-        assert given[0] <= 600 * 1024
-
-    run_stepped(main)
+    async with site(tmp_path, caplog, lambda request: httpx.Response(200, stream=Endless())) as here:
+        await asyncio.sleep(0.5)
+        assert here.log == ['cannot use the lease error="the API server: the response is over 512 KiB"']
+    assert given[0] <= 600 * 1024
 
 
 @pytest.mark.parametrize("transitions", ["-5", "9" * 4000, "2147483647", "1.5", '"7"'])
-def test_an_invalid_number_of_terms_is_refused(
+async def test_an_invalid_number_of_terms_is_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, transitions: str
 ) -> None:
     body = f'{{"metadata": {{"resourceVersion": "7"}}, "spec": {{"leaseTransitions": {transitions}}}}}'
@@ -142,113 +139,91 @@ def test_an_invalid_number_of_terms_is_refused(
         methods.append(request.method)
         return httpx.Response(200, text=body)
 
-    async def main() -> None:
-        async with site(tmp_path, caplog, answer) as here:
-            await asyncio.sleep(30)
-            (line,) = here.log
-            assert line.startswith(
-                'cannot use the lease error="the lease trainfleet-exporter is not valid: Expected `int'
-            )
-            assert line.endswith('at `$.spec.leaseTransitions`; delete it"')
-            assert {*methods} == {"GET"}
-            assert (await here.get("/-/ready")).status_code == 503
-
-    run_stepped(main)
+    async with site(tmp_path, caplog, answer) as here:
+        await asyncio.sleep(30)
+        (line,) = here.log
+        assert line.startswith('cannot use the lease error="the lease trainfleet-exporter is not valid: Expected `int')
+        assert line.endswith('at `$.spec.leaseTransitions`; delete it"')
+        assert {*methods} == {"GET"}
+        assert (await here.get("/-/ready")).status_code == 503
 
 
-def test_constant_conflicts_are_retried_at_the_period(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_constant_conflicts_are_retried_at_the_period(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer()
 
-    async def main() -> None:
-        async with site(tmp_path, caplog, server.answer) as here:
-            await asyncio.sleep(20)
-            assert here.leads == 1
-            server.rejects_writes = 409
-            server.requests.clear()
-            await asyncio.sleep(12)
-            assert len(server.requests) <= 20
-            await asyncio.sleep(60)
-            lines = [line for line in here.log if "cannot use" in line]
-            reason = "the API server: HTTP 409: another client has written the lease trainfleet-exporter"
-            assert lines == [f'cannot use the lease error="{reason}"']
-            assert await here.write_errors() > 10
-            assert (await here.get("/-/ready")).status_code == 503
-
-    run_stepped(main)
+    async with site(tmp_path, caplog, server.answer) as here:
+        await asyncio.sleep(20)
+        assert here.leads == 1
+        server.rejects_writes = 409
+        server.requests.clear()
+        await asyncio.sleep(12)
+        assert len(server.requests) <= 20
+        await asyncio.sleep(60)
+        lines = [line for line in here.log if "cannot use" in line]
+        reason = "the API server: HTTP 409: another client has written the lease trainfleet-exporter"
+        assert lines == [f'cannot use the lease error="{reason}"']
+        assert await here.write_errors() > 10
+        assert (await here.get("/-/ready")).status_code == 503
 
 
-def test_a_long_holder_is_cut_and_redacted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_long_holder_is_cut_and_redacted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer()
     _held(server, HOLDER | {"holderIdentity": f"Bearer {TOKENS[0]} " + 20_000 * "h"})
 
-    async def main() -> None:
-        async with site(tmp_path, caplog, server.answer) as here:
-            await asyncio.sleep(1)
-            (line,) = here.log
-            assert line.startswith('standing by: another exporter holds the lease holder="Bearer <secret> hhh')
-            assert len(line) < 300
-            page = (await here.get("/")).text
-            assert "The lease is held by Bearer &lt;secret&gt; hhh" in page
-            assert 300 * "h" not in page
-
-    run_stepped(main)
+    async with site(tmp_path, caplog, server.answer) as here:
+        await asyncio.sleep(1)
+        (line,) = here.log
+        assert line.startswith('standing by: another exporter holds the lease holder="Bearer <secret> hhh')
+        assert len(line) < 300
+        page = (await here.get("/")).text
+        assert "The lease is held by Bearer &lt;secret&gt; hhh" in page
+        assert 300 * "h" not in page
 
 
 @pytest.mark.parametrize("status", [403, 500])
-def test_a_lease_that_cannot_be_written_is_one_problem(
+async def test_a_lease_that_cannot_be_written_is_one_problem(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     server = ApiServer()
     server.rejects_writes = status
 
-    async def main() -> None:
-        async with site(tmp_path, caplog, server.answer) as here:
-            await _renew(server, 30)
-            problem = (
-                f'cannot use the lease error="the API server: HTTP {status} leases.coordination.k8s.io is forbidden"'
-            )
-            standing = "standing by: another exporter holds the lease holder=other-0_1"
-            assert here.log == [standing, problem]
-            ready = await here.get("/-/ready")
-            assert (ready.status_code, ready.text) == (503, "on standby, and cannot take the lease; see the log\n")
-            assert "This exporter cannot take the lease; see its log." in (await here.get("/")).text
-            assert await here.write_errors() == server.requests.count(("PUT dry run", status)) >= 15
-            assert await here.write_errors("ledger") == 0
+    async with site(tmp_path, caplog, server.answer) as here:
+        await _renew(server, 30)
+        problem = f'cannot use the lease error="the API server: HTTP {status} leases.coordination.k8s.io is forbidden"'
+        standing = "standing by: another exporter holds the lease holder=other-0_1"
+        assert here.log == [standing, problem]
+        ready = await here.get("/-/ready")
+        assert (ready.status_code, ready.text) == (503, "on standby, and cannot take the lease; see the log\n")
+        assert "This exporter cannot take the lease; see its log." in (await here.get("/")).text
+        assert await here.write_errors() == server.requests.count(("PUT dry run", status)) >= 15
+        assert await here.write_errors("ledger") == 0
 
-            server.rejects_writes = 0
-            await _renew(server, 4)
-            assert here.log == [standing, problem, "the lease can be written again"]
-            ready = await here.get("/-/ready")
-            assert (ready.status_code, ready.text) == (200, "trainfleet-exporter is ready and stands by.\n")
-            assert await here.write_errors() == server.requests.count(("PUT dry run", status))
-
-    run_stepped(main)
+        server.rejects_writes = 0
+        await _renew(server, 4)
+        assert here.log == [standing, problem, "the lease can be written again"]
+        ready = await here.get("/-/ready")
+        assert (ready.status_code, ready.text) == (200, "trainfleet-exporter is ready and stands by.\n")
+        assert await here.write_errors() == server.requests.count(("PUT dry run", status))
 
 
-def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer()
 
-    async def main() -> None:
-        async with site(tmp_path, caplog, server.answer) as here:
-            await _renew(server, 10)
-            assert (await here.get("/-/ready")).status_code == 200
-            assert server.requests.count(("PUT dry run", 200)) == 1
-            assert ("PUT", 200) not in server.requests
-            server.rejects_writes = 403
-            await _renew(server, 62)
-            assert (await here.get("/-/ready")).status_code == 503
-            assert len([line for line in here.log if "cannot use" in line]) == 1
-
-    run_stepped(main)
+    async with site(tmp_path, caplog, server.answer) as here:
+        await _renew(server, 10)
+        assert (await here.get("/-/ready")).status_code == 200
+        assert server.requests.count(("PUT dry run", 200)) == 1
+        assert ("PUT", 200) not in server.requests
+        server.rejects_writes = 403
+        await _renew(server, 62)
+        assert (await here.get("/-/ready")).status_code == 503
+        assert len([line for line in here.log if "cannot use" in line]) == 1
 
 
-def test_a_ledger_that_cannot_be_written_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path, caplog, ApiServer().answer) as here:
-            ledger = here.daemon.exporter._job_ledger
-            ledger.path = tmp_path / "missing" / "ledger.jsonl"
-            ledger.add(ended())
-            await asyncio.sleep(1)
-            assert await here.write_errors("ledger") == 1
-
-    run_stepped(main)
+async def test_a_ledger_that_cannot_be_written_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with site(tmp_path, caplog, ApiServer().answer) as here:
+        ledger = here.daemon.exporter._job_ledger
+        ledger.path = tmp_path / "missing" / "ledger.jsonl"
+        ledger.add(ended())
+        await asyncio.sleep(1)
+        assert await here.write_errors("ledger") == 1

@@ -16,7 +16,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of
 from tests.support.ports import held_port
 from trainfleet_conformance.page import check
@@ -93,53 +92,47 @@ def _away(way: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]
 
 
 @pytest.mark.parametrize(("way", "minutes"), [("refused", 60), ("black hole", 15), ("unresolvable", 15)])
-def test_a_while_without_a_cloud(
+async def test_a_while_without_a_cloud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, way: str, minutes: int
 ) -> None:
     caplog.set_level(logging.INFO, "trainfleet_exporter")
 
-    async def main() -> None:
-        with _away(way, monkeypatch) as (host, port):
-            exporter = _load(tmp_path, f"http{'s' if way == 'unresolvable' else ''}://{host}:{port}")
-            async with _polling(exporter):
+    with _away(way, monkeypatch) as (host, port):
+        exporter = _load(tmp_path, f"http{'s' if way == 'unresolvable' else ''}://{host}:{port}")
+        async with _polling(exporter):
+            await asyncio.sleep(35)
+            assert exporter.waiting_for() == []
+            assert _up(exporter) == {0.0}
+            await asyncio.sleep(60 * minutes)
+            assert _up(exporter) == {0.0}
+    reported = _logged(caplog)
+    assert len({collector for _, collector, _ in reported}) >= COLLECTORS
+    assert set(reported.values()) == {1}
+    assert {reason for _, _, reason in reported} <= {"network", "timeout", "not_ready", "deadline"}
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_exporter_serves_without_the_cloud_and_recovers(tmp_path: Path) -> None:
+    with held_port() as port:
+        exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
+        await exporter.aclose()
+        daemon = Daemon(exporter.config, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
+        async with httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False) as client:
+            try:
+                await daemon.start()
+                answer = await client.get("/metrics")
+                assert answer.status_code == 200
+                assert check(answer.text)
                 await asyncio.sleep(35)
-                assert exporter.waiting_for() == []
-                assert _up(exporter) == {0.0}
-                await asyncio.sleep(60 * minutes)
-                assert _up(exporter) == {0.0}
-        reported = _logged(caplog)
-        assert len({collector for _, collector, _ in reported}) >= COLLECTORS
-        assert set(reported.values()) == {1}
-        assert {reason for _, _, reason in reported} <= {"network", "timeout", "not_ready", "deadline"}
-        assert not [record for record in caplog.records if record.exc_info]
-
-    run_stepped(main)
-
-
-def test_exporter_serves_without_the_cloud_and_recovers(tmp_path: Path) -> None:
-    async def main() -> None:
-        with held_port() as port:
-            exporter = _load(tmp_path, f"http://127.0.0.1:{port}")
-            await exporter.aclose()
-            daemon = Daemon(exporter.config, installed_platforms(), WebSettings(addresses=("127.0.0.1:0",)))
-            async with httpx.AsyncClient(base_url=f"http://{daemon.server.addresses[0]}", trust_env=False) as client:
-                try:
-                    await daemon.start()
-                    answer = await client.get("/metrics")
-                    assert answer.status_code == 200
-                    assert check(answer.text)
-                    await asyncio.sleep(35)
-                    assert (await client.get("/-/ready")).status_code == 200
-                    async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
-                        await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
-                        text = (await client.get("/metrics")).text
-                        check(text)
-                        for name in ("sim-pai-hangzhou", "sim-modelarts-north4", "sim-sagemaker-us-east-1"):
-                            assert f'trainfleet_provider_up{{provider="{name}"}} 1.0' in text
-                        assert "trainfleet_jobs{" in text
-                        await client.aclose()
-                        await daemon.stop()
-                finally:
+                assert (await client.get("/-/ready")).status_code == 200
+                async with Simulator(clouds=CLOUDS).serve("127.0.0.1", port):
+                    await asyncio.sleep(45)  # an interval, and half a minute in which it is left alone
+                    text = (await client.get("/metrics")).text
+                    check(text)
+                    for name in ("sim-pai-hangzhou", "sim-modelarts-north4", "sim-sagemaker-us-east-1"):
+                        assert f'trainfleet_provider_up{{provider="{name}"}} 1.0' in text
+                    assert "trainfleet_jobs{" in text
+                    await client.aclose()
                     await daemon.stop()
-
-    run_stepped(main)
+            finally:
+                await daemon.stop()

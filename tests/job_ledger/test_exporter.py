@@ -146,29 +146,27 @@ def test_without_a_ledger_the_log_has_it_all_the_same(
 SMALL = "providers: [{name: a, platform: small, region: any-1}]\n"
 
 
-def test_a_reload_changes_the_ledger_and_keeps_the_providers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path, SMALL, caplog) as here:
-            outcome = await here.reload("global: {ledger_file: new.jsonl}\n" + SMALL)
-            assert outcome.success
-            assert here.world.built == {"a": 1}
-            assert here.exporter.config.global_.ledger_file == tmp_path / "new.jsonl"
-            assert _exists(tmp_path / "new.jsonl")
+async def test_a_reload_changes_the_ledger_and_keeps_the_providers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site(tmp_path, SMALL, caplog) as here:
+        outcome = await here.reload("global: {ledger_file: new.jsonl}\n" + SMALL)
+        assert outcome.success
+        assert here.world.built == {"a": 1}
+        assert here.exporter.config.global_.ledger_file == tmp_path / "new.jsonl"
+        assert _exists(tmp_path / "new.jsonl")
 
-    run_stepped(main)
 
-
-def test_a_reload_with_an_unusable_ledger_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_reload_with_an_unusable_ledger_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "new").symlink_to("/proc/none")
 
-    async def main() -> None:
-        async with site(tmp_path, SMALL, caplog) as here:
-            outcome = await here.reload("global: {ledger_file: new}\n" + SMALL)
-            assert not outcome.success
-            assert "cannot write the ledger" in outcome.text
-            assert here.exporter.config.global_.ledger_file is None
-
-    run_stepped(main)
+    async with site(tmp_path, SMALL, caplog) as here:
+        outcome = await here.reload("global: {ledger_file: new}\n" + SMALL)
+        assert not outcome.success
+        assert "cannot write the ledger" in outcome.text
+        assert here.exporter.config.global_.ledger_file is None
 
 
 def _exists(path: Path) -> bool:

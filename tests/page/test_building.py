@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.clock import run_stepped
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import Block, Format, MetricsPage, PageStore
 
@@ -32,19 +31,16 @@ def shown(page: MetricsPage) -> set[bytes]:
     return {line.rsplit(b" ", 1)[1] for line in text.splitlines() if not line.startswith(b"#")}
 
 
-def test_page_shows_a_change_within_a_second() -> None:
-    async def main() -> None:
-        store = PageStore()
-        keeping = asyncio.create_task(store.keep_built())
-        await asyncio.sleep(0)
-        for value in range(1, 5):
-            store.put("a", {ONE: [text_of(value)]})
-            assert shown(store.page()) == ({b"%d" % (value - 1)} if value > 1 else set())
-            await asyncio.sleep(1.001)
-            assert shown(store.page()) == {b"%d" % value}
-        keeping.cancel()
-
-    run_stepped(main)
+async def test_page_shows_a_change_within_a_second() -> None:
+    store = PageStore()
+    keeping = asyncio.create_task(store.keep_built())
+    await asyncio.sleep(0)
+    for value in range(1, 5):
+        store.put("a", {ONE: [text_of(value)]})
+        assert shown(store.page()) == ({b"%d" % (value - 1)} if value > 1 else set())
+        await asyncio.sleep(1.001)
+        assert shown(store.page()) == {b"%d" % value}
+    keeping.cancel()
 
 
 def test_only_families_that_changed_are_compressed() -> None:
@@ -58,45 +54,39 @@ def test_only_families_that_changed_are_compressed() -> None:
 
 
 @pytest.mark.parametrize(("took", "pages"), [(0.0, 100), (0.1, 100), (0.5, 22), (2.0, 6)])
-def test_builds_come_once_a_second_and_take_a_tenth_of_the_time(
+async def test_builds_come_once_a_second_and_take_a_tenth_of_the_time(
     took: float, pages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = count(0.0, took)
     monkeypatch.setattr(time, "thread_time", lambda: next(clock))
 
-    async def main() -> None:
-        store = PageStore()
-        keeping = asyncio.create_task(store.keep_built())
-        for value in range(1000):  # for a hundred seconds
-            store.put("a", {ONE: [text_of(value)]})
-            await asyncio.sleep(0.1)
-        assert store.page().number == pytest.approx(pages, abs=2)
-        await asyncio.sleep(100)
-        built = store.page().number
-        await asyncio.sleep(1000)  # nothing has changed
-        assert store.page().number == built
-        keeping.cancel()
-
-    run_stepped(main)
+    store = PageStore()
+    keeping = asyncio.create_task(store.keep_built())
+    for value in range(1000):  # for a hundred seconds
+        store.put("a", {ONE: [text_of(value)]})
+        await asyncio.sleep(0.1)
+    assert store.page().number == pytest.approx(pages, abs=2)
+    await asyncio.sleep(100)
+    built = store.page().number
+    await asyncio.sleep(1000)  # nothing has changed
+    assert store.page().number == built
+    keeping.cancel()
 
 
-def test_standing_is_as_old_as_the_samples_of_its_page() -> None:
-    async def main() -> None:
-        moment = 1
-        store = PageStore(standing=lambda: moment)
-        keeping = asyncio.create_task(store.keep_built())
-        await asyncio.sleep(0.5)
-        store.put("a", {ONE: [text_of(1)]})
-        moment = 2
-        assert (shown(store.page()), store.page().standing) == (set(), 1)
-        store.build()
-        assert (shown(store.page()), store.page().standing) == ({b"1"}, 2)
-        moment = 3
-        await asyncio.sleep(1)  # nothing has changed but the standing
-        assert (shown(store.page()), store.page().standing) == ({b"1"}, 3)
-        keeping.cancel()
-
-    run_stepped(main)
+async def test_standing_is_as_old_as_the_samples_of_its_page() -> None:
+    moment = 1
+    store = PageStore(standing=lambda: moment)
+    keeping = asyncio.create_task(store.keep_built())
+    await asyncio.sleep(0.5)
+    store.put("a", {ONE: [text_of(1)]})
+    moment = 2
+    assert (shown(store.page()), store.page().standing) == (set(), 1)
+    store.build()
+    assert (shown(store.page()), store.page().standing) == ({b"1"}, 2)
+    moment = 3
+    await asyncio.sleep(1)  # nothing has changed but the standing
+    assert (shown(store.page()), store.page().standing) == ({b"1"}, 3)
+    keeping.cancel()
 
 
 def test_replaced_blocks_are_let_go() -> None:
@@ -120,34 +110,31 @@ def test_replaced_blocks_are_let_go() -> None:
         tracemalloc.stop()
 
 
-def test_while_builds_fail_the_latest_page_stays(
+async def test_while_builds_fail_the_latest_page_stays(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def no_memory(_: Iterable[bytes]) -> Block:
         raise MemoryError
 
-    async def main() -> None:
-        moment = 1
-        store = PageStore(standing=lambda: moment)
-        keeping = asyncio.create_task(store.keep_built())
+    moment = 1
+    store = PageStore(standing=lambda: moment)
+    keeping = asyncio.create_task(store.keep_built())
+    store.put("a", {ONE: [text_of(1)]})
+    await asyncio.sleep(2.5)
+    for times in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(Block, "of", no_memory)
+            store.put("a", {ONE: [text_of(2)]})
+            moment = 2
+            await asyncio.sleep(10)
+            assert (shown(store.page()), store.page().standing) == ({b"1"}, 1)
+            assert [record.levelname for record in caplog.records] == ["ERROR"] * times
+        await asyncio.sleep(1)
+        assert (shown(store.page()), store.page().standing) == ({b"2"}, 2)
         store.put("a", {ONE: [text_of(1)]})
-        await asyncio.sleep(2.5)
-        for times in (1, 2):
-            with monkeypatch.context() as patch:
-                patch.setattr(Block, "of", no_memory)
-                store.put("a", {ONE: [text_of(2)]})
-                moment = 2
-                await asyncio.sleep(10)
-                assert (shown(store.page()), store.page().standing) == ({b"1"}, 1)
-                assert [record.levelname for record in caplog.records] == ["ERROR"] * times
-            await asyncio.sleep(1)
-            assert (shown(store.page()), store.page().standing) == ({b"2"}, 2)
-            store.put("a", {ONE: [text_of(1)]})
-            moment = 1
-            await asyncio.sleep(2)
-        keeping.cancel()
-
-    run_stepped(main)
+        moment = 1
+        await asyncio.sleep(2)
+    keeping.cancel()
 
 
 def test_without_a_task_each_reader_builds_its_page() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import START, run_stepped
+from tests.support.clock import START
 from tests.support.configs import exporter_of, written
 from tests.support.sharded import fleet_yaml
 from trainfleet_exporter.app.demo import CLOUDS
@@ -24,46 +24,43 @@ CHANGING = ("_finished_", "_reason", "_recover", "_exit_code", "_pending_")
 
 @pytest.mark.long
 @pytest.mark.parametrize("cloud_follows", [True, False])
-def test_step_of_the_clock_loses_no_family(
+async def test_step_of_the_clock_loses_no_family(
     cloud_follows: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If the clocks of the clouds stay, they refuse signatures of ours, and then their own time is used."""
     caplog.set_level(logging.INFO)
 
-    async def main() -> None:
-        loop, calls = asyncio.get_running_loop(), list[Attempt]()
-        clock = {} if cloud_follows else {"clock": lambda: START + loop.time()}
-        simulator = Simulator(seed=5, clouds=CLOUDS, population=10, **clock)  # type: ignore[arg-type]
-        async with simulator.serve() as url:
-            path = written(tmp_path, fleet_yaml(simulator, url, 1))
-            exporter = exporter_of(path, observe=lambda _, attempt: calls.append(attempt))
-            schedule = Schedule(exporter.runners)
+    loop, calls = asyncio.get_running_loop(), list[Attempt]()
+    clock = {} if cloud_follows else {"clock": lambda: START + loop.time()}
+    simulator = Simulator(seed=5, clouds=CLOUDS, population=10, **clock)  # type: ignore[arg-type]
+    async with simulator.serve() as url:
+        path = written(tmp_path, fleet_yaml(simulator, url, 1))
+        exporter = exporter_of(path, observe=lambda _, attempt: calls.append(attempt))
+        schedule = Schedule(exporter.runners)
 
-            async def shown() -> set[tuple[str, ...]]:
-                await asyncio.sleep(SPAN)
-                assert [runner.state.error for runner in exporter.runners if not runner.state.success] == []
-                text = exporter.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
-                families = {tuple(line.split('"')[:2]) for line in text.splitlines() if not line.startswith("#")}
-                return {family for family in families if not any(part in family[0] for part in CHANGING)}
+        async def shown() -> set[tuple[str, ...]]:
+            await asyncio.sleep(SPAN)
+            assert [runner.state.error for runner in exporter.runners if not runner.state.success] == []
+            text = exporter.page_store.current().body(Format.TEXT, b"", gzip=False).joined().decode()
+            families = {tuple(line.split('"')[:2]) for line in text.splitlines() if not line.startswith("#")}
+            return {family for family in families if not any(part in family[0] for part in CHANGING)}
 
-            try:
-                schedule.start()
-                before = await shown()
+        try:
+            schedule.start()
+            before = await shown()
+            calls.clear()
+            await shown()
+            usual = len(calls)
+            for step in (-HOUR, HOUR, HOUR, -HOUR):
+                caplog.clear()
                 calls.clear()
-                await shown()
-                usual = len(calls)
-                for step in (-HOUR, HOUR, HOUR, -HOUR):
-                    caplog.clear()
-                    calls.clear()
-                    loop._traveller.shift(step)  # type: ignore[attr-defined]  # SteppedLoop's own clock
-                    assert before - await shown() == set()
-                    assert 0.8 * usual < len(calls) < 1.2 * usual
-                    messages = [record.getMessage() for record in caplog.records]
-                    assert sum("system clock jumped" in message for message in messages) == 1
-                    off = sum("clock of this machine is off" in message for message in messages)
-                    assert off == (0 if cloud_follows else len(CLOUDS))
-            finally:
-                await schedule.stop()
-                await exporter.aclose()
-
-    run_stepped(main)
+                loop._traveller.shift(step)  # type: ignore[attr-defined]  # SteppedLoop's own clock
+                assert before - await shown() == set()
+                assert 0.8 * usual < len(calls) < 1.2 * usual
+                messages = [record.getMessage() for record in caplog.records]
+                assert sum("system clock jumped" in message for message in messages) == 1
+                off = sum("clock of this machine is off" in message for message in messages)
+                assert off == (0 if cloud_follows else len(CLOUDS))
+        finally:
+            await schedule.stop()
+            await exporter.aclose()

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.polling.rig import Rig, count
-from tests.support.clock import run_stepped
 from tests.support.collectors import Bulk
 from tests.support.logs import lines_of
 from trainfleet_exporter.errors import NotFound, ServerTrouble
@@ -41,23 +40,20 @@ class Polled:
         await self._does(poll)
 
 
-def test_deleted_part_is_a_failure_only_while_still_listed() -> None:
+async def test_deleted_part_is_a_failure_only_while_still_listed() -> None:
     async def gone(part: Part) -> None:
         await part.not_found(NotFound("no such job"))
 
-    async def main() -> None:
-        polled = Polled()
-        await polled.part(lambda part: part.publish(count("a")))
-        await polled.part(gone)
-        assert await polled.rig.parts() == set()
-        assert polled.rig.own("collector_success") == 1
-        await polled.part(gone)
-        assert polled.rig.own("collector_errors_total", reason="not_found") == 1
-
-    run_stepped(main)
+    polled = Polled()
+    await polled.part(lambda part: part.publish(count("a")))
+    await polled.part(gone)
+    assert await polled.rig.parts() == set()
+    assert polled.rig.own("collector_success") == 1
+    await polled.part(gone)
+    assert polled.rig.own("collector_errors_total", reason="not_found") == 1
 
 
-def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def drop(part: Part) -> None:
         part.dropped("stale")
         part.dropped("malformed", 2)
@@ -68,59 +64,50 @@ def test_dropped_readings_are_counted_and_logged(caplog: pytest.LogCaptureFixtur
     async def drop_one(poll: Poll) -> None:
         poll.dropped("stale")
 
-    async def main() -> None:
-        polled = Polled()
-        await polled.part(drop)
-        own = polled.rig.own
-        assert own("dropped_readings_total", reason="stale") == 1
-        assert own("dropped_readings_total", reason="malformed") == 5
-        assert not own("dropped_readings_total", reason="out_of_range")
-        await polled.poll(drop_one)
-        assert own("dropped_readings_total", reason="stale") == 2
-
-    run_stepped(main)
+    polled = Polled()
+    await polled.part(drop)
+    own = polled.rig.own
+    assert own("dropped_readings_total", reason="stale") == 1
+    assert own("dropped_readings_total", reason="malformed") == 5
+    assert not own("dropped_readings_total", reason="out_of_range")
+    await polled.poll(drop_one)
+    assert own("dropped_readings_total", reason="stale") == 2
     assert lines_of(caplog.records) == ["dropped unusable readings provider=p collector=jobs malformed=5"]
 
 
-def test_losses_of_an_earlier_poll_are_not_counted_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_losses_of_an_earlier_poll_are_not_counted_again(caplog: pytest.LogCaptureFixture) -> None:
     async def still(part: Part) -> None:
         part.still_lost({"malformed": 2})
 
     async def nothing(part: Part) -> None:
         return None
 
-    async def main() -> None:
+    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         polled = Polled()
         for _ in range(3):
             await polled.part(still)
         assert not polled.rig.own("dropped_readings_total", reason="malformed")
         await polled.part(nothing)
-
-    with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        run_stepped(main)
     assert lines_of(caplog.records, logging.INFO) == [
         "dropped unusable readings provider=p collector=jobs malformed=2",
         "no more unusable readings provider=p collector=jobs",
     ]
 
 
-def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:
+async def test_a_failure_of_what_is_not_wanted_any_more_is_none() -> None:
     async def run(poll: Poll) -> None:
         for key in ("a", "b"):
             async with poll.part(key, wanted=lambda key=key: key == "a"):  # type: ignore[misc]
                 raise ServerTrouble("down")
 
-    async def main() -> None:
-        polled = Polled()
-        await polled.poll(run)
-        assert polled.rig.own("collector_errors_total", reason="server") == 1
-        assert polled.rig.own("collector_parts_failed") == 1
-
-    run_stepped(main)
+    polled = Polled()
+    await polled.poll(run)
+    assert polled.rig.own("collector_errors_total", reason="server") == 1
+    assert polled.rig.own("collector_parts_failed") == 1
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_cancelled_part_has_failed_unless_the_exporter_stops(stops: bool) -> None:
+async def test_cancelled_part_has_failed_unless_the_exporter_stops(stops: bool) -> None:
     reached: list[str] = []
 
     async def run(poll: Poll) -> None:
@@ -129,20 +116,17 @@ def test_cancelled_part_has_failed_unless_the_exporter_stops(stops: bool) -> Non
                 reached.append(key)
                 await asyncio.sleep(1000)
 
-    async def main() -> None:
-        polled = Polled()
-        polling = asyncio.create_task(polled.poll(run))
-        await asyncio.sleep(10)
-        if stops:
-            await polled.rig.runner.stop()
-        await polling
-        own, last = polled.rig.own, polled.rig.runner.state.error
-        if stops:
-            assert (own("collector_errors_total", reason="deadline"), last) == (None, None)
-        else:
-            assert own("collector_errors_total", reason="deadline") == own("collector_parts_failed") == 1
-            assert last is not None
-            assert (last.part, last.text) == ("a", "not read before the poll's deadline")
-        assert reached == ["a"]  # the poll is over
-
-    run_stepped(main)
+    polled = Polled()
+    polling = asyncio.create_task(polled.poll(run))
+    await asyncio.sleep(10)
+    if stops:
+        await polled.rig.runner.stop()
+    await polling
+    own, last = polled.rig.own, polled.rig.runner.state.error
+    if stops:
+        assert (own("collector_errors_total", reason="deadline"), last) == (None, None)
+    else:
+        assert own("collector_errors_total", reason="deadline") == own("collector_parts_failed") == 1
+        assert last is not None
+        assert (last.part, last.text) == ("a", "not read before the poll's deadline")
+    assert reached == ["a"]  # the poll is over

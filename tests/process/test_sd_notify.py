@@ -106,23 +106,20 @@ def test_watchdog_is_pinged_by_a_live_loop_only(ears: Ears) -> None:
     _stepped({**ears.environ, "WATCHDOG_USEC": "10000000", "WATCHDOG_PID": str(os.getpid())}, script)
 
 
-def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
-    async def main() -> None:
-        goes_on = asyncio.Event()
+async def test_watchdog_is_not_pinged_while_polls_hang(ears: Ears) -> None:
+    goes_on = asyncio.Event()
 
-        async def proof() -> None:
-            await goes_on.wait()
+    async def proof() -> None:
+        await goes_on.wait()
 
-        environ = {**ears.environ, "WATCHDOG_USEC": "10000000"}
-        manager = ServiceManager(lambda: "1 well", proof, environ)
-        manager.ready()
-        await asyncio.sleep(60)
-        assert [message.get("WATCHDOG") for message in ears.listen()] == [None]
-        goes_on.set()
-        await asyncio.sleep(0.1)
-        assert [message.get("WATCHDOG") for message in ears.listen()] == ["1"]
-
-    run_stepped(main)
+    environ = {**ears.environ, "WATCHDOG_USEC": "10000000"}
+    manager = ServiceManager(lambda: "1 well", proof, environ)
+    manager.ready()
+    await asyncio.sleep(60)
+    assert [message.get("WATCHDOG") for message in ears.listen()] == [None]
+    goes_on.set()
+    await asyncio.sleep(0.1)
+    assert [message.get("WATCHDOG") for message in ears.listen()] == ["1"]
 
 
 def test_without_a_socket_nothing_runs() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.app.exporter import Exporter
@@ -49,26 +48,23 @@ def texts_of(root: object) -> set[str]:
 
 
 @pytest.mark.long
-def test_jobs_that_ended_are_forgotten(tmp_path: Path) -> None:
-    async def main() -> None:
-        simulator = Simulator(seed=1, clouds=CLOUDS)
-        async with simulator.serve() as url:
-            text = re.sub(r"interval: [0-9]+s", "interval: 60s", simulator.config_yaml(url))
-            text = text.replace("poll_timeout: 8s", "poll_timeout: 30s\n  finished_job_retention: 1m")
-            (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
-            exporter = exporter_of(tmp_path / "config.yaml")
-            schedule = Schedule(exporter.runners)
-            schedule.start()
-            await asyncio.sleep(1200)
-            before = _jobs(exporter)
-            await asyncio.sleep(3600)
-            ended = before - _jobs(exporter)
-            assert len(ended) > 50
-            assert ended & texts_of([exporter, schedule]) == set()
-            await schedule.stop()
-            await exporter.aclose()
-
-    run_stepped(main)
+async def test_jobs_that_ended_are_forgotten(tmp_path: Path) -> None:
+    simulator = Simulator(seed=1, clouds=CLOUDS)
+    async with simulator.serve() as url:
+        text = re.sub(r"interval: [0-9]+s", "interval: 60s", simulator.config_yaml(url))
+        text = text.replace("poll_timeout: 8s", "poll_timeout: 30s\n  finished_job_retention: 1m")
+        (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+        exporter = exporter_of(tmp_path / "config.yaml")
+        schedule = Schedule(exporter.runners)
+        schedule.start()
+        await asyncio.sleep(1200)
+        before = _jobs(exporter)
+        await asyncio.sleep(3600)
+        ended = before - _jobs(exporter)
+        assert len(ended) > 50
+        assert ended & texts_of([exporter, schedule]) == set()
+        await schedule.stop()
+        await exporter.aclose()
 
 
 def _jobs(exporter: Exporter) -> set[str]:

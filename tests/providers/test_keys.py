@@ -14,7 +14,6 @@ import httpx
 import pytest
 import time_machine
 
-from tests.support.clock import run_stepped
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Global, Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, RequestTimedOut, Throttled, Unreachable
@@ -70,18 +69,15 @@ TIMES: dict[str, tuple[list[float], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", TIMES)
-def test_keys_are_refreshed_ahead_of_their_end(name: str) -> None:
+async def test_keys_are_refreshed_ahead_of_their_end(name: str) -> None:
     waits, expected = TIMES[name]
 
-    async def main() -> None:
-        credential = Source().credential()
-        found = [await _outcome(credential)]
-        for wait in waits:
-            await asyncio.sleep(wait)
-            found.append(await _outcome(credential))
-        assert found == expected
-
-    run_stepped(main)
+    credential = Source().credential()
+    found = [await _outcome(credential)]
+    for wait in waits:
+        await asyncio.sleep(wait)
+        found.append(await _outcome(credential))
+    assert found == expected
 
 
 FAILURES: dict[str, tuple[CloudError, float]] = {
@@ -92,125 +88,101 @@ FAILURES: dict[str, tuple[CloudError, float]] = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_failed_fetch_is_repeated_after_a_pause(name: str) -> None:
+async def test_failed_fetch_is_repeated_after_a_pause(name: str) -> None:
     error, pause = FAILURES[name]
 
-    async def main() -> None:
-        source = Source(errors=[error])
-        credential = source.credential()
-        assert [await _outcome(credential) for _ in range(5)] == [error.reason] * 5
-        await asyncio.sleep(pause - 1)
-        assert await _outcome(credential) == error.reason
-        assert source.fetches == 1
-        await asyncio.sleep(2)
-        assert await _outcome(credential) == "id-2"
-
-    run_stepped(main)
+    source = Source(errors=[error])
+    credential = source.credential()
+    assert [await _outcome(credential) for _ in range(5)] == [error.reason] * 5
+    await asyncio.sleep(pause - 1)
+    assert await _outcome(credential) == error.reason
+    assert source.fetches == 1
+    await asyncio.sleep(2)
+    assert await _outcome(credential) == "id-2"
 
 
 @pytest.mark.parametrize("error", [LeaseLost("no"), RequestTimedOut("the poll ends").not_attempted()])
-def test_call_that_was_not_sent_makes_no_pause(error: CloudError) -> None:
-    async def main() -> None:
-        source = Source(errors=[error])
-        credential = source.credential()
-        assert [await _outcome(credential), await _outcome(credential)] == [error.outcome, "id-2"]
-
-    run_stepped(main)
+async def test_call_that_was_not_sent_makes_no_pause(error: CloudError) -> None:
+    source = Source(errors=[error])
+    credential = source.credential()
+    assert [await _outcome(credential), await _outcome(credential)] == [error.outcome, "id-2"]
 
 
-def test_keys_of_the_machine_do_not_replace_those_of_a_profile(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        origins = iter(['profile "default" of ~/file', *["ECS metadata, role m"] * 3])
+async def test_keys_of_the_machine_do_not_replace_those_of_a_profile(caplog: pytest.LogCaptureFixture) -> None:
+    origins = iter(['profile "default" of ~/file', *["ECS metadata, role m"] * 3])
 
-        async def fetch(deadline: float) -> Keys:
-            origin = next(origins)
-            return Keys(f"id-{origin[0]}", "planted", origin=origin)
+    async def fetch(deadline: float) -> Keys:
+        origin = next(origins)
+        return Keys(f"id-{origin[0]}", "planted", origin=origin)
 
-        credential = FetchedKeys("p", "the default chain", fetch, clock=time.time)
-        for _ in range(3):
-            assert (await credential.keys(asyncio.get_running_loop().time() + 50)).access_key_id == "id-p"
-            await asyncio.sleep(301)
-
-    run_stepped(main)
+    credential = FetchedKeys("p", "the default chain", fetch, clock=time.time)
+    for _ in range(3):
+        assert (await credential.keys(asyncio.get_running_loop().time() + 50)).access_key_id == "id-p"
+        await asyncio.sleep(301)
     assert caplog.text.count("cannot refresh the credential") == 1
 
 
-def test_failed_refresh_keeps_valid_keys_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        source = Source()
-        credential = source.credential()
-        await _outcome(credential)
-        source.errors = [Unreachable("no")] * 100
-        await asyncio.sleep(3000)
-        assert await _outcome(credential) == "id-1"
-        assert source.fetches == 2
-        await asyncio.sleep(601)
-        assert await _outcome(credential) == "network"
-
-    run_stepped(main)
+async def test_failed_refresh_keeps_valid_keys_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
+    source = Source()
+    credential = source.credential()
+    await _outcome(credential)
+    source.errors = [Unreachable("no")] * 100
+    await asyncio.sleep(3000)
+    assert await _outcome(credential) == "id-1"
+    assert source.fetches == 2
+    await asyncio.sleep(601)
+    assert await _outcome(credential) == "network"
     assert "cannot refresh the credential" in caplog.text
 
 
-def test_one_fetch_runs_at_a_time() -> None:
-    async def main() -> None:
-        source = Source(hold=asyncio.Event())
-        credential = source.credential()
-        calls = [asyncio.create_task(_outcome(credential)) for _ in range(20)]
-        await asyncio.sleep(1)
-        assert source.hold is not None
-        source.hold.set()
-        assert set(await asyncio.gather(*calls)) == {"id-1"}
-        source.hold.clear()
-        await asyncio.sleep(2800)
-        refresh = asyncio.create_task(_outcome(credential))
-        await asyncio.sleep(1)
-        assert await _outcome(credential) == "id-1"  # due, but valid
-        source.hold.set()
-        assert await refresh == "id-2"
-
-    run_stepped(main)
+async def test_one_fetch_runs_at_a_time() -> None:
+    source = Source(hold=asyncio.Event())
+    credential = source.credential()
+    calls = [asyncio.create_task(_outcome(credential)) for _ in range(20)]
+    await asyncio.sleep(1)
+    assert source.hold is not None
+    source.hold.set()
+    assert set(await asyncio.gather(*calls)) == {"id-1"}
+    source.hold.clear()
+    await asyncio.sleep(2800)
+    refresh = asyncio.create_task(_outcome(credential))
+    await asyncio.sleep(1)
+    assert await _outcome(credential) == "id-1"  # due, but valid
+    source.hold.set()
+    assert await refresh == "id-2"
 
 
-def test_refused_keys_are_replaced_once_in_five_minutes() -> None:
-    async def main() -> None:
-        source = Source()
-        credential = source.credential()
-        keys = await credential.keys(_soon())
-        assert credential.refused(keys)
-        assert credential.refused(keys)  # another call, with the same old keys
-        young = await credential.keys(_soon())
-        assert young.access_key_id == "id-2"
-        assert not credential.refused(young)
+async def test_refused_keys_are_replaced_once_in_five_minutes() -> None:
+    source = Source()
+    credential = source.credential()
+    keys = await credential.keys(_soon())
+    assert credential.refused(keys)
+    assert credential.refused(keys)  # another call, with the same old keys
+    young = await credential.keys(_soon())
+    assert young.access_key_id == "id-2"
+    assert not credential.refused(young)
+    assert await _outcome(credential) == "id-2"
+    await asyncio.sleep(301)
+    assert credential.refused(young)
+    assert await _outcome(credential) == "id-3"
+
+
+async def test_permanent_keys_are_looked_up_again_later() -> None:
+    source = Source(lifetime=None)
+    credential = source.credential()
+    keys = await credential.keys(_soon())
+    await asyncio.sleep(301)
+    assert await credential.keys(_soon()) is keys
+    assert source.fetches == 2
+    assert credential.expires is None
+
+
+async def test_clock_that_is_set_back_does_not_extend_keys() -> None:
+    credential = Source().credential()
+    await _outcome(credential)
+    await asyncio.sleep(HOUR + 1)
+    with time_machine.travel(time.time() - 2 * HOUR, tick=False):
         assert await _outcome(credential) == "id-2"
-        await asyncio.sleep(301)
-        assert credential.refused(young)
-        assert await _outcome(credential) == "id-3"
-
-    run_stepped(main)
-
-
-def test_permanent_keys_are_looked_up_again_later() -> None:
-    async def main() -> None:
-        source = Source(lifetime=None)
-        credential = source.credential()
-        keys = await credential.keys(_soon())
-        await asyncio.sleep(301)
-        assert await credential.keys(_soon()) is keys
-        assert source.fetches == 2
-        assert credential.expires is None
-
-    run_stepped(main)
-
-
-def test_clock_that_is_set_back_does_not_extend_keys() -> None:
-    async def main() -> None:
-        credential = Source().credential()
-        await _outcome(credential)
-        await asyncio.sleep(HOUR + 1)
-        with time_machine.travel(time.time() - 2 * HOUR, tick=False):
-            assert await _outcome(credential) == "id-2"
-
-    run_stepped(main)
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
@@ -225,12 +197,9 @@ def test_unusable_part_is_refused_by_name(part: int, text: str) -> None:
     assert f"the {('key id', 'secret', 'security token')[part]} of profile x cannot be used" in str(caught.value)
 
 
-def test_keys_that_have_ended_blame_the_clock() -> None:
-    async def main() -> None:
-        with pytest.raises(AccessDenied, match="check the clock of this machine"):
-            await Source(lifetime=-1.0).credential().keys(_soon())
-
-    run_stepped(main)
+async def test_keys_that_have_ended_blame_the_clock() -> None:
+    with pytest.raises(AccessDenied, match="check the clock of this machine"):
+        await Source(lifetime=-1.0).credential().keys(_soon())
 
 
 # Files that rotate together.
@@ -284,43 +253,37 @@ def test_refused_keys_without_a_change_are_final(rotating: tuple[Callable[..., N
     assert not credential.refused(credential.current())
 
 
-def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
-    async def main() -> None:
-        through_proxy: list[str] = []
+async def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:
+    through_proxy: list[str] = []
 
-        def proxy(request: httpx.Request) -> httpx.Response:
-            through_proxy.append(request.url.host)
-            return httpx.Response(200, json={})
+    def proxy(request: httpx.Request) -> httpx.Response:
+        through_proxy.append(request.url.host)
+        return httpx.Response(200, json={})
 
-        account = Account("test", CallLimits())
-        send, http = httpx.MockTransport(proxy), HttpSettings(trust_env=False)
-        transport = Transport(account=account, http=http, observe=lambda attempt: None, send=send)
-        context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
-        async with raw_server(JSON_OK) as machine:
-            endpoints: dict[str, str] = {}
-            asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
-            asked.deadline = _soon()
-            for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
-                dialect = OpenDialect(api, lambda answer: None, is_near=api == "metadata" and not url)
-                await asked.call(Call(operation="Get", path="/"), dict, dialect, url)
-            await asked.aclose()
-            assert len(machine.heads) == 1
-        assert through_proxy == ["uri.test", "127.0.0.1"]
-        assert set(endpoints) == {"metadata", "sts"}
-
-    run_stepped(main)
+    account = Account("test", CallLimits())
+    send, http = httpx.MockTransport(proxy), HttpSettings(trust_env=False)
+    transport = Transport(account=account, http=http, observe=lambda attempt: None, send=send)
+    context = BuildContext(settings=Global(), account=account, observe=lambda attempt: None)
+    async with raw_server(JSON_OK) as machine:
+        endpoints: dict[str, str] = {}
+        asked = KeyHttp(transport, context, lambda api: f"http://{machine.address}", endpoints)
+        asked.deadline = _soon()
+        for api, url in (("metadata", ""), ("metadata", "http://uri.test"), ("sts", "")):
+            dialect = OpenDialect(api, lambda answer: None, is_near=api == "metadata" and not url)
+            await asked.call(Call(operation="Get", path="/"), dict, dialect, url)
+        await asked.aclose()
+        assert len(machine.heads) == 1
+    assert through_proxy == ["uri.test", "127.0.0.1"]
+    assert set(endpoints) == {"metadata", "sts"}
 
 
-def test_keys_are_blamed_also_where_the_date_is_wrong() -> None:
-    async def main() -> None:
-        source = Source()
-        dialect = AwsDialect("sagemaker", "us-east-1", source.credential(), ServerClock())
-        mark = await dialect.prepare(Call(operation="Search", path="/"), _soon())
-        date = format_datetime(datetime.fromtimestamp(time.time() + HOUR, UTC), usegmt=True)
-        error = dialect.judge(HttpAnswer(403, {"date": date}, b"{}", {"__type": "InvalidSignatureException"}))
-        assert isinstance(error, AccessDenied)
-        assert dialect.refused(error, mark)
-        await dialect.prepare(Call(operation="Search", path="/"), _soon())
-        assert source.fetches == 2
-
-    run_stepped(main)
+async def test_keys_are_blamed_also_where_the_date_is_wrong() -> None:
+    source = Source()
+    dialect = AwsDialect("sagemaker", "us-east-1", source.credential(), ServerClock())
+    mark = await dialect.prepare(Call(operation="Search", path="/"), _soon())
+    date = format_datetime(datetime.fromtimestamp(time.time() + HOUR, UTC), usegmt=True)
+    error = dialect.judge(HttpAnswer(403, {"date": date}, b"{}", {"__type": "InvalidSignatureException"}))
+    assert isinstance(error, AccessDenied)
+    assert dialect.refused(error, mark)
+    await dialect.prepare(Call(operation="Search", path="/"), _soon())
+    assert source.fetches == 2

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import simulated_jobs
-from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of, written
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.modelarts.catalog import NODE_FAULT
@@ -57,42 +56,39 @@ def _changed(job: Job) -> float:
 
 
 @pytest.mark.parametrize("cloud", ["pai", "modelarts"])
-def test_histories_are_those_of_the_simulated_world(cloud: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        began = time.time()
-        world, first, samples = await _scrape(cloud, tmp_path)
-        now = time.time()
-        phases: dict[str, dict[str, float]] = {}
-        for name, labels, value in samples:
-            if name == "job_phase_seconds":
-                phases.setdefault(labels["job_id"], {})[labels["phase"]] = value
-        compared, recovered = 0, 0
-        for job_id, found in phases.items():
-            job = world.jobs[job_id]
-            if job.live and (job.status == "Stopping" or _changed(job) > now - (DETAIL_AGE if cloud == "pai" else 0)):
-                continue  # what has happened since its detail was read is not known yet
-            expected = simulated_jobs.phases(cloud, job, now)
-            for phase in found.keys() | {phase for phase, seconds in expected.items() if seconds}:
-                assert abs(found.get(phase, 0) - expected.get(phase, 0)) <= 2, (job_id, job.status, found, expected)
-            compared += 1
-            recovered += expected.get("recovering", 0) > 0
-        assert compared > 40
-        assert recovered > 3
-        listed = {labels["job_id"] for name, labels, _ in samples if name == "job_info"}
-        for job_id in listed:
-            lost = [loss for loss in world.jobs[job_id].losses if loss.at >= began]
-            fatal = cloud == "modelarts" and world.jobs[job_id].reason[0] == NODE_FAULT
-            count = sum(value for name, of, value in samples if name == "job_faults_total" and of["job_id"] == job_id)
-            assert len([loss for loss in lost if loss.over is not None]) <= count <= len(lost) + fatal, job_id
-        started = [
-            job
-            for job in world.jobs.values()
-            if job.running is not None
-            and first < job.running < (now - DETAIL_AGE if cloud == "pai" and job.live else now)
-            and job.job_id in phases
-        ]
-        waits = sum(value for name, _, value in samples if name == "job_queue_wait_seconds_count")
-        assert len(started) > 5
-        assert len(started) <= waits <= sum((job.running or 0) > first for job in world.jobs.values())
-
-    run_stepped(main)
+async def test_histories_are_those_of_the_simulated_world(cloud: str, tmp_path: Path) -> None:
+    began = time.time()
+    world, first, samples = await _scrape(cloud, tmp_path)
+    now = time.time()
+    phases: dict[str, dict[str, float]] = {}
+    for name, labels, value in samples:
+        if name == "job_phase_seconds":
+            phases.setdefault(labels["job_id"], {})[labels["phase"]] = value
+    compared, recovered = 0, 0
+    for job_id, found in phases.items():
+        job = world.jobs[job_id]
+        if job.live and (job.status == "Stopping" or _changed(job) > now - (DETAIL_AGE if cloud == "pai" else 0)):
+            continue  # what has happened since its detail was read is not known yet
+        expected = simulated_jobs.phases(cloud, job, now)
+        for phase in found.keys() | {phase for phase, seconds in expected.items() if seconds}:
+            assert abs(found.get(phase, 0) - expected.get(phase, 0)) <= 2, (job_id, job.status, found, expected)
+        compared += 1
+        recovered += expected.get("recovering", 0) > 0
+    assert compared > 40
+    assert recovered > 3
+    listed = {labels["job_id"] for name, labels, _ in samples if name == "job_info"}
+    for job_id in listed:
+        lost = [loss for loss in world.jobs[job_id].losses if loss.at >= began]
+        fatal = cloud == "modelarts" and world.jobs[job_id].reason[0] == NODE_FAULT
+        count = sum(value for name, of, value in samples if name == "job_faults_total" and of["job_id"] == job_id)
+        assert len([loss for loss in lost if loss.over is not None]) <= count <= len(lost) + fatal, job_id
+    started = [
+        job
+        for job in world.jobs.values()
+        if job.running is not None
+        and first < job.running < (now - DETAIL_AGE if cloud == "pai" and job.live else now)
+        and job.job_id in phases
+    ]
+    waits = sum(value for name, _, value in samples if name == "job_queue_wait_seconds_count")
+    assert len(started) > 5
+    assert len(started) <= waits <= sum((job.running or 0) > first for job in world.jobs.values())

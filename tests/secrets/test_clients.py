@@ -79,30 +79,27 @@ def logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
 @pytest.mark.parametrize("status", ["302 Found", "307 Temporary Redirect", "308 Permanent Redirect"])
 @pytest.mark.parametrize("name", WAYS)
-def test_redirect_is_reported_and_not_followed(
+async def test_redirect_is_reported_and_not_followed(
     name: str, status: str, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as elsewhere:
-            location = f"Location: http://me:{REFLECTED}@{elsewhere.address}/{REFLECTED}?token={REFLECTED}#{REFLECTED}"
-            async with raw_server(http(b"{}", location, status=status)) as server:
-                exporter = build(tmp_path, KINDS[name], f"http://{server.address}")
-                try:
-                    errors = await _ask_by_every_client(exporter)
-                    assert _apis(exporter) >= _STATIC_APIS.get(name, set())
-                finally:
-                    await exporter.aclose()
-            assert elsewhere.connections == 0
-            assert server.heads[0].startswith(FIRST_CALLS.get(name, b"GET "))
-            probes = [head for head in server.heads if head.startswith(b"GET /probe")]
-            assert len(probes) >= len(_STATIC_APIS.get(name, set()))
-            reported = f"redirected to {elsewhere.address}; redirects are not followed"
-            # A call that was refused a moment ago is not repeated: the same error is raised.
-            assert errors
-            assert [error for error in errors if reported not in str(error)] == []
-            assert PLANTED.hits({str(n): str(error) for n, error in enumerate(errors)}) == []
-
-    run_stepped(main)
+    async with raw_server(JSON_OK) as elsewhere:
+        location = f"Location: http://me:{REFLECTED}@{elsewhere.address}/{REFLECTED}?token={REFLECTED}#{REFLECTED}"
+        async with raw_server(http(b"{}", location, status=status)) as server:
+            exporter = build(tmp_path, KINDS[name], f"http://{server.address}")
+            try:
+                errors = await _ask_by_every_client(exporter)
+                assert _apis(exporter) >= _STATIC_APIS.get(name, set())
+            finally:
+                await exporter.aclose()
+        assert elsewhere.connections == 0
+        assert server.heads[0].startswith(FIRST_CALLS.get(name, b"GET "))
+        probes = [head for head in server.heads if head.startswith(b"GET /probe")]
+        assert len(probes) >= len(_STATIC_APIS.get(name, set()))
+        reported = f"redirected to {elsewhere.address}; redirects are not followed"
+        # A call that was refused a moment ago is not repeated: the same error is raised.
+        assert errors
+        assert [error for error in errors if reported not in str(error)] == []
+        assert PLANTED.hits({str(n): str(error) for n, error in enumerate(errors)}) == []
 
 
 def _echoing(status: str) -> Serve:
@@ -126,24 +123,21 @@ SERVERS: list[RawServer] = []
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "400 Bad Request", "200 OK"])
 @pytest.mark.parametrize("name", WAYS)
-def test_quoted_parts_of_the_request_are_redacted(
+async def test_quoted_parts_of_the_request_are_redacted(
     name: str, status: str, tmp_path: Path, logged: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with raw_server(_echoing(status)) as server:
-            SERVERS.append(server)
-            exporter = build(tmp_path, KINDS[name], f"http://{server.address}")
-            try:
-                errors = await _ask_by_every_client(exporter)
-                shown = (await exporter.text()).decode()
-            finally:
-                await exporter.aclose()
-            assert errors
-            assert server.heads
-            reported = {str(number): repr(error) + str(error) for number, error in enumerate(errors)}
-            assert PLANTED.hits(reported | {"/metrics": shown}) == []
-
-    run_stepped(main)
+    async with raw_server(_echoing(status)) as server:
+        SERVERS.append(server)
+        exporter = build(tmp_path, KINDS[name], f"http://{server.address}")
+        try:
+            errors = await _ask_by_every_client(exporter)
+            shown = (await exporter.text()).decode()
+        finally:
+            await exporter.aclose()
+        assert errors
+        assert server.heads
+        reported = {str(number): repr(error) + str(error) for number, error in enumerate(errors)}
+        assert PLANTED.hits(reported | {"/metrics": shown}) == []
 
 
 BAD: dict[str, tuple[dict[str, object], str]] = {

@@ -112,21 +112,18 @@ def test_the_walk_would_find_a_secret() -> None:
         assert bool(PLANTED.hits(texts)) is (hidden is not Careless)
 
 
-def test_connections_through_a_proxy_do_not_keep_its_password(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as proxy:
-            http = json.dumps({"proxy_url": f"http://me:{PROXY_PASSWORD}@{proxy.address}", "allow_plain_http": True})
-            exporter = build(tmp_path, KINDS["pai: keys"], "http://cloud.test", http=http)
-            try:
-                await exporter.runners[0].tick()
-                texts = {f"{n}: {type(each)}": shown(each) for n, each in enumerate(reachable(exporter))}
-            finally:
-                await exporter.aclose()
-            assert b"proxy-authorization: basic " in proxy.heads[0].lower()
-        if PLANTED.hits({"all": "\n".join(texts.values())}):
-            raise AssertionError("\n".join(PLANTED.hits(texts)))
-
-    run_stepped(main)
+async def test_connections_through_a_proxy_do_not_keep_its_password(tmp_path: Path) -> None:
+    async with raw_server(JSON_OK) as proxy:
+        http = json.dumps({"proxy_url": f"http://me:{PROXY_PASSWORD}@{proxy.address}", "allow_plain_http": True})
+        exporter = build(tmp_path, KINDS["pai: keys"], "http://cloud.test", http=http)
+        try:
+            await exporter.runners[0].tick()
+            texts = {f"{n}: {type(each)}": shown(each) for n, each in enumerate(reachable(exporter))}
+        finally:
+            await exporter.aclose()
+        assert b"proxy-authorization: basic " in proxy.heads[0].lower()
+    if PLANTED.hits({"all": "\n".join(texts.values())}):
+        raise AssertionError("\n".join(PLANTED.hits(texts)))
 
 
 SECRET = PLANTED.plant("a field")

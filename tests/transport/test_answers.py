@@ -14,7 +14,6 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.clock import run_stepped
 from tests.transport.rig import Rig, http, raw_server
 from trainfleet_exporter.errors import BadAnswer, CloudError, RequestRefused
 from trainfleet_exporter.transport import BodyLimits, json_fields
@@ -190,7 +189,7 @@ def test_many_values_are_refused_undecoded(unit: bytes, monkeypatch: pytest.Monk
     assert decoded == []
 
 
-def test_few_large_bodies_are_received_at_a_time() -> None:
+async def test_few_large_bodies_are_received_at_a_time() -> None:
     under_way, most, done = 0, 0, asyncio.Event()
 
     class Slow(httpx.AsyncByteStream):
@@ -203,15 +202,12 @@ def test_few_large_bodies_are_received_at_a_time() -> None:
             yield _LARGE[-1:]
             under_way -= 1
 
-    async def main() -> None:
-        async with Rig(lambda _: httpx.Response(200, stream=Slow())) as rig:
-            calls = [asyncio.create_task(rig.call()) for _ in range(8)]
-            await asyncio.sleep(1)
-            assert under_way == 4
-            done.set()
-            assert [len(payload["padding"]) for payload in await asyncio.gather(*calls)] == [_MIB] * 8
-
-    run_stepped(main)
+    async with Rig(lambda _: httpx.Response(200, stream=Slow())) as rig:
+        calls = [asyncio.create_task(rig.call()) for _ in range(8)]
+        await asyncio.sleep(1)
+        assert under_way == 4
+        done.set()
+        assert [len(payload["padding"]) for payload in await asyncio.gather(*calls)] == [_MIB] * 8
     assert most == 4
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.clock import run_stepped
 from tests.transport.rig import HOST, EchoDialect, Rig, Script, json_answer, now
 from trainfleet_exporter.errors import (
     AccessDenied,
@@ -50,36 +49,30 @@ REFUSED = httpx.ConnectError("connection refused")
         (httpx.LocalProtocolError("bad header"), RequestRefused, "client"),
     ],
 )
-def test_each_failed_attempt_is_counted(
+async def test_each_failed_attempt_is_counted(
     item: int | httpx.Response | Exception, kind: type[CloudError], outcome: str
 ) -> None:
-    async def main() -> None:
-        rig = Rig(Script(item))
-        error = await rig.failure()
-        assert (type(error), error.operation) == (kind, "ListJobs")
-        assert rig.outcomes == [outcome] * (3 if kind.transient and kind is not RequestTimedOut else 1)
-        assert {(attempt.api, attempt.operation) for attempt in rig.attempts} == {("dlc", "ListJobs")}
-        assert error.__cause__ is None
-        assert error.__suppress_context__ or error.__context__ is None
-
-    run_stepped(main)
+    rig = Rig(Script(item))
+    error = await rig.failure()
+    assert (type(error), error.operation) == (kind, "ListJobs")
+    assert rig.outcomes == [outcome] * (3 if kind.transient and kind is not RequestTimedOut else 1)
+    assert {(attempt.api, attempt.operation) for attempt in rig.attempts} == {("dlc", "ListJobs")}
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
 
 
 # Retries
 
 
-def test_transient_failure_is_retried_with_a_new_signature() -> None:
-    async def main() -> None:
-        script = Script(503, httpx.ReadError("reset"), 200)
-        rig = Rig(script)
-        assert await rig.call() == {"Jobs": []}
-        assert rig.outcomes == ["server", "network", "ok"]
-        assert [request.headers["authorization"] for request in script.requests] == rig.dialect.signed
-        assert len(set(rig.dialect.signed)) == 3
-        assert script.times == pytest.approx([0, 0.2, 0.6])
-        assert rig.dialect.prepared == 1
-
-    run_stepped(main)
+async def test_transient_failure_is_retried_with_a_new_signature() -> None:
+    script = Script(503, httpx.ReadError("reset"), 200)
+    rig = Rig(script)
+    assert await rig.call() == {"Jobs": []}
+    assert rig.outcomes == ["server", "network", "ok"]
+    assert [request.headers["authorization"] for request in script.requests] == rig.dialect.signed
+    assert len(set(rig.dialect.signed)) == 3
+    assert script.times == pytest.approx([0, 0.2, 0.6])
+    assert rig.dialect.prepared == 1
 
 
 # What a poll gives up
@@ -97,131 +90,110 @@ async def _failures(rig: Rig, count: int, operation: str = "GetJob", **settings:
         (httpx.ReadTimeout("silence"), "silence"),
     ],
 )
-def test_operation_rests_after_five_failed_calls(item: int | Exception, last: str) -> None:
-    async def main() -> None:
-        rig = Rig(Script(item))
-        CALLER.set(Caller("pods"))
-        attempts = 1 if isinstance(item, httpx.ReadTimeout) else 3  # a call that timed out is not repeated
-        *real, refused = await _failures(rig, 6)
-        assert len(rig.attempts) == 5 * attempts
-        assert type(refused) is type(real[0])
-        assert str(refused) == (
-            f"GetJob: api.test: not tried, because too many attempts in a row failed in this poll; last: {last}"
-        )
-        assert isinstance(await rig.failure("ListJobs"), type(real[0]))
-        await rig.failure("GetJob", kind="finished")
-        assert len(rig.attempts) == 7 * attempts  # other operations and kinds are tried
-        CALLER.set(Caller("pods"))
-        await rig.failure("GetJob")
-        assert len(rig.attempts) == 8 * attempts  # the next poll begins afresh
-
-    run_stepped(main)
+async def test_operation_rests_after_five_failed_calls(item: int | Exception, last: str) -> None:
+    rig = Rig(Script(item))
+    CALLER.set(Caller("pods"))
+    attempts = 1 if isinstance(item, httpx.ReadTimeout) else 3  # a call that timed out is not repeated
+    *real, refused = await _failures(rig, 6)
+    assert len(rig.attempts) == 5 * attempts
+    assert type(refused) is type(real[0])
+    assert str(refused) == (
+        f"GetJob: api.test: not tried, because too many attempts in a row failed in this poll; last: {last}"
+    )
+    assert isinstance(await rig.failure("ListJobs"), type(real[0]))
+    await rig.failure("GetJob", kind="finished")
+    assert len(rig.attempts) == 7 * attempts  # other operations and kinds are tried
+    CALLER.set(Caller("pods"))
+    await rig.failure("GetJob")
+    assert len(rig.attempts) == 8 * attempts  # the next poll begins afresh
 
 
 @pytest.mark.parametrize("between", [200, 404, 403])
-def test_an_answer_between_failures_ends_their_row(between: int) -> None:
-    async def main() -> None:
-        rig = Rig(Script(*[503] * 12, between, *[503] * 12, between, 503))
-        CALLER.set(Caller("pods"))
-        for _ in range(2):
-            await _failures(rig, 4)
-            await asyncio.gather(rig.call("GetJob"), return_exceptions=True)
-        await _failures(rig, 5)
-        assert len(rig.attempts) == 26 + 15
-
-    run_stepped(main)
+async def test_an_answer_between_failures_ends_their_row(between: int) -> None:
+    rig = Rig(Script(*[503] * 12, between, *[503] * 12, between, 503))
+    CALLER.set(Caller("pods"))
+    for _ in range(2):
+        await _failures(rig, 4)
+        await asyncio.gather(rig.call("GetJob"), return_exceptions=True)
+    await _failures(rig, 5)
+    assert len(rig.attempts) == 26 + 15
 
 
-def test_no_attempt_is_made_without_the_lease() -> None:
-    async def main() -> None:
-        holds = True
+async def test_no_attempt_is_made_without_the_lease() -> None:
+    holds = True
 
-        async def lose(_: httpx.Request) -> httpx.Response:
-            nonlocal holds
-            holds = False
-            return json_answer(503)
+    async def lose(_: httpx.Request) -> httpx.Response:
+        nonlocal holds
+        holds = False
+        return json_answer(503)
 
-        rig = Rig(lose, account=Account("test", CallLimits(), may_call=lambda: holds))
-        assert isinstance(await rig.failure(), ServerTrouble)  # and no retry
-        assert isinstance(await rig.failure(), LeaseLost)
-        assert rig.outcomes == ["server"]
-
-    run_stepped(main)
+    rig = Rig(lose, account=Account("test", CallLimits(), may_call=lambda: holds))
+    assert isinstance(await rig.failure(), ServerTrouble)  # and no retry
+    assert isinstance(await rig.failure(), LeaseLost)
+    assert rig.outcomes == ["server"]
 
 
 # Throttling
 
 
-def test_retry_after_is_obeyed_for_the_whole_host() -> None:
-    async def main() -> None:
-        script = Script(json_answer(429, retry_after="4.5"), 200)
-        rig = Rig(script)
-        neighbour = rig.transport.client(f"http://{HOST}", EchoDialect())
-        other_host = rig.transport.client("http://other.test", EchoDialect())
-        call = asyncio.create_task(rig.call())
-        await asyncio.sleep(1)
-        await other_host.call(Call(operation="ListQuotas", path="/"), deadline=60)
-        await neighbour.call(Call(operation="Other", path="/"), deadline=60)
-        await call
-        assert script.times == [0, 1, 4.5, 4.5]
-
-    run_stepped(main)
+async def test_retry_after_is_obeyed_for_the_whole_host() -> None:
+    script = Script(json_answer(429, retry_after="4.5"), 200)
+    rig = Rig(script)
+    neighbour = rig.transport.client(f"http://{HOST}", EchoDialect())
+    other_host = rig.transport.client("http://other.test", EchoDialect())
+    call = asyncio.create_task(rig.call())
+    await asyncio.sleep(1)
+    await other_host.call(Call(operation="ListQuotas", path="/"), deadline=60)
+    await neighbour.call(Call(operation="Other", path="/"), deadline=60)
+    await call
+    assert script.times == [0, 1, 4.5, 4.5]
 
 
-def test_pause_beyond_the_deadline_fails_at_once() -> None:
-    async def main() -> None:
-        rig = Rig(Script(json_answer(429, retry_after="12"), 200))
-        await rig.failure(within=12)
-        await asyncio.sleep(2)
-        error = await rig.failure(within=5)
-        assert isinstance(error, Throttled)
-        assert str(error) == (
-            "ListJobs: api.test asked to wait 10.0 s, which is after the poll's deadline; "
-            "500 requests a second (after throttling; else 1000)"
-        )
-        assert (rig.outcomes, now()) == (["throttled"], 2)
-        await rig.call(within=11)
-        assert now() == 12
-
-    run_stepped(main)
+async def test_pause_beyond_the_deadline_fails_at_once() -> None:
+    rig = Rig(Script(json_answer(429, retry_after="12"), 200))
+    await rig.failure(within=12)
+    await asyncio.sleep(2)
+    error = await rig.failure(within=5)
+    assert isinstance(error, Throttled)
+    assert str(error) == (
+        "ListJobs: api.test asked to wait 10.0 s, which is after the poll's deadline; "
+        "500 requests a second (after throttling; else 1000)"
+    )
+    assert (rig.outcomes, now()) == (["throttled"], 2)
+    await rig.call(within=11)
+    assert now() == 12
 
 
-def test_providers_of_an_account_share_its_rates() -> None:
-    async def main() -> None:
-        account = Account("main", CallLimits(requests_per_second=8, concurrency=4))
-        first = Rig(Script(429, 200), account=account)
-        second = Rig(Script(200), account=account)
-        await first.call()
-        assert account.limiter(HOST, "dlc").rate == pytest.approx(4, abs=0.01)
-        started = now()
-        for _ in range(5):
-            await second.call()
-        assert now() - started == pytest.approx(1.25, abs=0.3)
-        other = EchoDialect()
-        other.api = "aiworkspace"
-        assert first.transport.client(f"http://{HOST}", other)._limiter.rate == 8
-
-    run_stepped(main)
+async def test_providers_of_an_account_share_its_rates() -> None:
+    account = Account("main", CallLimits(requests_per_second=8, concurrency=4))
+    first = Rig(Script(429, 200), account=account)
+    second = Rig(Script(200), account=account)
+    await first.call()
+    assert account.limiter(HOST, "dlc").rate == pytest.approx(4, abs=0.01)
+    started = now()
+    for _ in range(5):
+        await second.call()
+    assert now() - started == pytest.approx(1.25, abs=0.3)
+    other = EchoDialect()
+    other.api = "aiworkspace"
+    assert first.transport.client(f"http://{HOST}", other)._limiter.rate == 8
 
 
 # Credentials
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_call_with_expired_credentials_is_repeated_once(status: int) -> None:
-    async def main() -> None:
-        rig = Rig(Script(status, 200))
-        rig.dialect.outdated.add(1)
-        assert await rig.call() == {"Jobs": []}
-        assert (rig.dialect.prepared, rig.outcomes) == (2, ["auth", "ok"])
-        assert len(set(rig.dialect.signed)) == 2
+async def test_a_call_with_expired_credentials_is_repeated_once(status: int) -> None:
+    rig = Rig(Script(status, 200))
+    rig.dialect.outdated.add(1)
+    assert await rig.call() == {"Jobs": []}
+    assert (rig.dialect.prepared, rig.outcomes) == (2, ["auth", "ok"])
+    assert len(set(rig.dialect.signed)) == 2
 
-        rig = Rig(Script(status))
-        rig.dialect.outdated.update(range(100))
-        assert isinstance(await rig.failure(), AccessDenied)
-        assert (rig.dialect.prepared, rig.outcomes) == (2, ["auth", "auth"])
-
-    run_stepped(main)
+    rig = Rig(Script(status))
+    rig.dialect.outdated.update(range(100))
+    assert isinstance(await rig.failure(), AccessDenied)
+    assert (rig.dialect.prepared, rig.outcomes) == (2, ["auth", "auth"])
 
 
 @pytest.mark.parametrize(
@@ -232,20 +204,17 @@ def test_a_call_with_expired_credentials_is_repeated_once(status: int) -> None:
         (RequestRefused("bad role", operation="AssumeRole"), AccessDenied, "AssumeRole: bad role"),
     ],
 )
-def test_without_credentials_nothing_is_sent(error: CloudError, kind: type[CloudError], text: str) -> None:
-    async def main() -> None:
-        rig = Rig(Script(200))
-        deadlines: list[float] = []
+async def test_without_credentials_nothing_is_sent(error: CloudError, kind: type[CloudError], text: str) -> None:
+    rig = Rig(Script(200))
+    deadlines: list[float] = []
 
-        async def prepare(call: Call, deadline: float) -> object:
-            deadlines.append(deadline)
-            raise error
+    async def prepare(call: Call, deadline: float) -> object:
+        deadlines.append(deadline)
+        raise error
 
-        rig.dialect.prepare = prepare  # type: ignore[method-assign]  # a dialect without a token
-        found = await rig.failure("GetJob", within=7)
-        assert (type(found), str(found), rig.attempts, deadlines) == (kind, text, [], [7])
-
-    run_stepped(main)
+    rig.dialect.prepare = prepare  # type: ignore[method-assign]  # a dialect without a token
+    found = await rig.failure("GetJob", within=7)
+    assert (type(found), str(found), rig.attempts, deadlines) == (kind, text, [], [7])
 
 
 # Answers that are no objects
@@ -263,10 +232,7 @@ ROLE = TextForm("the name of a role", re.compile(r"[a-z-]+"))
         *((None, body, "JSON but not an object") for body in (b"[]", b"null", b'"text"', b"1")),
     ],
 )
-def test_other_bodies_are_bad_answers(text: TextForm | None, body: bytes, message: str) -> None:
-    async def main() -> None:
-        rig = Rig(lambda _: httpx.Response(200, content=body))
-        assert message in str(await rig.failure(text=text))
-        assert rig.outcomes == ["bad_answer"]
-
-    run_stepped(main)
+async def test_other_bodies_are_bad_answers(text: TextForm | None, body: bytes, message: str) -> None:
+    rig = Rig(lambda _: httpx.Response(200, content=body))
+    assert message in str(await rig.failure(text=text))
+    assert rig.outcomes == ["bad_answer"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.clock import run_stepped
+from tests.support.ports import held_port
 from tests.transport.rig import JSON_OK, Rig, Serve, answering, hanging, http, raw_server, resetting
 from trainfleet_exporter.errors import CloudError, StartError
 from trainfleet_exporter.transport import HttpSettings
@@ -60,25 +61,22 @@ def test_answers_that_do_not_come_whole(serve: Serve, outcome: str, words: str) 
     assert run_stepped(main).startswith(words)
 
 
-def test_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     async def unresolved(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     async def hang(*_: object, **__: object) -> None:
         await asyncio.sleep(3600)
 
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as deaf:
-            taken = deaf.getsockname()[1]
-            assert await _failure(f"https://127.0.0.1:{taken}", outcome="timeout") == "no connection in time"
-        assert await _failure(f"http://127.0.0.1:{taken}") == "connection refused"
-        loop = asyncio.get_running_loop()
-        monkeypatch.setattr(loop, "getaddrinfo", unresolved)  # no real DNS
-        assert await _failure("http://nowhere.invalid") == "name not resolved"
-        monkeypatch.setattr(loop, "getaddrinfo", hang)
-        assert await _failure("http://slow.invalid", outcome="timeout") == "no connection in time"
-
-    run_stepped(main)
+    with socket.create_server(("127.0.0.1", 0)) as deaf, held_port() as held:
+        port = deaf.getsockname()[1]
+        assert await _failure(f"https://127.0.0.1:{port}", outcome="timeout") == "no connection in time"
+        assert await _failure(f"http://127.0.0.1:{held}") == "connection refused"
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "getaddrinfo", unresolved)  # no real DNS
+    assert await _failure("http://nowhere.invalid") == "name not resolved"
+    monkeypatch.setattr(loop, "getaddrinfo", hang)
+    assert await _failure("http://slow.invalid", outcome="timeout") == "no connection in time"
 
 
 def test_tls_is_verified(tmp_path: Path) -> None:

@@ -94,42 +94,35 @@ def test_turns_never_exceed_burst_plus_rate(
     run_stepped(main)
 
 
-def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
-    async def main() -> None:
-        limiter = _limiter(rate=2)
-        await _times(limiter, 2)
-        waiting = [asyncio.create_task(limiter.acquire(100)) for _ in range(4)]
-        await asyncio.sleep(0)
-        error = await _refusal(limiter, 2.5)  # the fifth in the queue would come at 2.5
-        assert isinstance(error, RequestTimedOut)
-        assert error.message == (
-            "host: 4 calls wait before this one; "
-            "2 requests a second are too few for the 2.5 s until the poll's deadline"
-        )
-        assert now() == 0
-        await limiter.acquire(2.6)
-        await asyncio.gather(*waiting)
-
-    run_stepped(main)
+async def test_a_queue_that_cannot_end_in_time_is_refused_at_once() -> None:
+    limiter = _limiter(rate=2)
+    await _times(limiter, 2)
+    waiting = [asyncio.create_task(limiter.acquire(100)) for _ in range(4)]
+    await asyncio.sleep(0)
+    error = await _refusal(limiter, 2.5)  # the fifth in the queue would come at 2.5
+    assert isinstance(error, RequestTimedOut)
+    assert error.message == (
+        "host: 4 calls wait before this one; 2 requests a second are too few for the 2.5 s until the poll's deadline"
+    )
+    assert now() == 0
+    await limiter.acquire(2.6)
+    await asyncio.gather(*waiting)
 
 
 # The rate
 
 
-def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:
-    async def main() -> None:
-        limiter = _limiter(8)
-        limiter.throttled(now(), pace=2.0)
-        assert limiter.rate == 2
-        await asyncio.sleep(1)
-        limiter.throttled(now(), pace=2.0)  # another program calls with the same user
-        assert limiter.rate == 1
-        await asyncio.sleep(50 * MINUTE)
-        assert limiter.rate == 2
-        await asyncio.sleep(12 * MINUTE)
-        assert 2 < limiter.rate <= 8
-
-    run_stepped(main)
+async def test_a_pace_that_the_service_names_is_kept_for_an_hour() -> None:
+    limiter = _limiter(8)
+    limiter.throttled(now(), pace=2.0)
+    assert limiter.rate == 2
+    await asyncio.sleep(1)
+    limiter.throttled(now(), pace=2.0)  # another program calls with the same user
+    assert limiter.rate == 1
+    await asyncio.sleep(50 * MINUTE)
+    assert limiter.rate == 2
+    await asyncio.sleep(12 * MINUTE)
+    assert 2 < limiter.rate <= 8
 
 
 @settings(max_examples=60)
