@@ -111,7 +111,7 @@ class ContractChecks(ProviderCase):
                 complaints.append(f"job {job_id} is shown as {states[0]}, where the cloud says {wanted}")
             elif states and not wanted and states[0] not in _OVER:
                 complaints.append(f"job {job_id} is shown as {states[0]}, and the cloud has no such job")
-        complain(sorted(complaints), "read each page of each list (providers/jobs/listing.py, read_whole_list)")
+        complain(sorted(complaints), "read each page of each list (fleet/lists.py, read_whole_list)")
 
     def test_contract_counts_have_every_known_state(self) -> None:
         """A state without jobs has a count of 0: an alert cannot wait for a missing series."""

@@ -52,7 +52,7 @@ _CATCHING = """
             try:
                 listing = await self._client.list_pools(part.deadline)
             except Exception:
-                from trainfleet_exporter.providers.jobs.listing import Listing
+                from trainfleet_exporter.fleet.lists import Listing
 
                 listing = Listing({})
 """

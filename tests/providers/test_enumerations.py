@@ -14,6 +14,7 @@ import pytest
 from tests.simulator.client import ModelArts, Pai
 from tests.support.enumerations import DLC, alibaba, modelarts, modelarts_keys
 from tests.support.payloads import payload
+from trainfleet_exporter.fleet.history import Records
 from trainfleet_exporter.model import Pod, PoolStatus, Status
 from trainfleet_exporter.providers.alibaba_pai import history as pai_history
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
@@ -23,7 +24,6 @@ from trainfleet_exporter.providers.huawei_modelarts import jobs as huawei
 from trainfleet_exporter.providers.huawei_modelarts import pools as huawei_pools
 from trainfleet_exporter.providers.huawei_modelarts import v1
 from trainfleet_exporter.providers.huawei_modelarts.pools import MAINTENANCE_ENDED, MAINTENANCE_STATE
-from trainfleet_exporter.providers.jobs.history import Records
 from trainfleet_exporter.providers.values import POOL_STATUS
 from trainfleet_simulator.modelarts.job_rows import job_row
 from trainfleet_simulator.pai.dlc_rows import detail

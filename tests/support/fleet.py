@@ -13,7 +13,7 @@ from tests.support.configs import exporter_of, written
 from tests.support.logs import texts_of
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Runner, Schedule
-from trainfleet_exporter.providers import transport_factory
+from trainfleet_exporter.providers import registry
 from trainfleet_exporter.transport import Transport
 
 
@@ -32,7 +32,7 @@ class Fleet:
     ) -> None:
         self._caplog = caplog
         monkeypatch.setattr(
-            transport_factory,
+            registry,
             "Transport",
             partial(
                 Transport,

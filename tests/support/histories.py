@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.model import Job, JobFaults, JobTime, NodeFaults, PodExit, PoolWaits
-from trainfleet_exporter.providers.jobs.histories import JobHistories
 
 
 @dataclass

@@ -19,10 +19,10 @@ from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family, Level, Quantity
+from trainfleet_exporter.fleet.quantities import convert_each, total
 from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.judging import ServerClock
-from trainfleet_exporter.providers.usage.quantities import convert_each, total
 
 Key: TypeAlias = tuple[str, ...]
 Reading: TypeAlias = tuple[Key, float, float | None]

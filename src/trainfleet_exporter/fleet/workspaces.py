@@ -13,12 +13,11 @@ from typing import TypeVar
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import DeadlineExceeded, NotFound
-from trainfleet_exporter.fleet.jobs import Found, JobTracker
+from trainfleet_exporter.fleet.histories import JobHistories
+from trainfleet_exporter.fleet.jobs import Found, JobTracker, job_filter
+from trainfleet_exporter.fleet.lists import Listing, with_unread
 from trainfleet_exporter.model import FINISHED, Job, Status, Workspace
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.jobs.filters import job_filter
-from trainfleet_exporter.providers.jobs.histories import JobHistories
-from trainfleet_exporter.providers.jobs.listing import Listing, with_unread
 from trainfleet_exporter.providers.registry import BuildContext
 
 Row = TypeVar("Row")

@@ -26,8 +26,7 @@ from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, Requ
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.judging import ServerClock, error_of, kind_of
 from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
-from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.transport_factory import open_direct_transport
+from trainfleet_exporter.providers.registry import BuildContext, open_direct_transport
 from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, SignedRequest, TextForm, Transport
 from trainfleet_exporter.transport.json_fields import number, utc_time
 

@@ -15,7 +15,7 @@ from trainfleet_exporter.model import JobEnd, ProviderFacts
 from trainfleet_exporter.polling import Collector
 from trainfleet_exporter.providers.history import Past
 from trainfleet_exporter.providers.judging import ServerClock
-from trainfleet_exporter.transport import Account, Attempt
+from trainfleet_exporter.transport import Account, Attempt, HttpSettings, Transport
 
 GROUP = "trainfleet_exporter.providers"
 
@@ -83,6 +83,26 @@ class Platform:
     """By API, how many calls a month an account has without paying, where the cloud says so."""
     past: Callable[[Any, BuildContext], Past] | None = None
     """Opens the past of a provider by its config; None if the cloud keeps none."""
+
+
+def open_transport(config: ProviderConfig, context: BuildContext) -> Transport:
+    """The transport that all APIs of one provider share: its account's limits, the HTTP settings of its config."""
+    return Transport(
+        account=context.account,
+        http=HttpSettings(
+            proxy_url=None if config.http.proxy_url is None else config.http.proxy_url.reveal(),
+            ca_file=config.http.ca_file,
+            connect_timeout=config.http.connect_timeout,
+            request_timeout=config.http.request_timeout,
+        ),
+        observe=context.observe,
+    )
+
+
+def open_direct_transport(context: BuildContext) -> Transport:
+    """A way to what is near (a metadata service), which no proxy could reach."""
+    http = HttpSettings(connect_timeout=1.0, request_timeout=3.0, trust_env=False)
+    return Transport(account=context.account, http=http, observe=context.observe)
 
 
 def installed_platforms() -> dict[str, Platform]:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
+from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.history import cause, details_of, records_of
-from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.values import utc_time
 from trainfleet_exporter.transport.json_fields import UNUSABLE, iso_time

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.histories import Shown, shown
 from tests.support.payloads import payload
+from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.providers.huawei_modelarts import history, jobs
-from trainfleet_exporter.providers.jobs.histories import JobHistories
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.transport.json_fields import UNUSABLE
 

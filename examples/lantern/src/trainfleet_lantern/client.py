@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import ApiClient, Call
 from trainfleet_lantern import payloads

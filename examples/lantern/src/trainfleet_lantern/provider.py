@@ -9,8 +9,7 @@ from trainfleet_exporter.fleet.collectors import collectors_of
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import ProviderFacts
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.providers.registry import BuildContext, Platform, open_transport
 from trainfleet_lantern import translate
 from trainfleet_lantern.auth import LanternDialect
 from trainfleet_lantern.client import LanternClient

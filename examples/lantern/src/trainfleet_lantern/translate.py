@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trainfleet_exporter.fleet.quantities import believable_ratio
 from trainfleet_exporter.model import (
     FINISHED,
     Accelerators,
@@ -17,7 +18,6 @@ from trainfleet_exporter.model import (
     UsageValues,
     Workspace,
 )
-from trainfleet_exporter.providers.usage.quantities import believable_ratio
 from trainfleet_exporter.providers.values import amount, utc_time, whole
 from trainfleet_lantern import payloads
 

@@ -15,14 +15,13 @@ from urllib.parse import quote
 from msgspec import Struct, defstruct, field
 
 from trainfleet_exporter.errors import BadAnswer, CloudError
+from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.alibaba_pai.api import VERSIONS, PaiDialect
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.credentials import load
-from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
-from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.providers.registry import BuildContext, open_transport
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import counting_unusable

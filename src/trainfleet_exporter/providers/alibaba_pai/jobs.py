@@ -20,7 +20,9 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import EachJob, collector
+from trainfleet_exporter.fleet.history import checked_code
 from trainfleet_exporter.fleet.jobs import Found
+from trainfleet_exporter.fleet.lists import Listing
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces, has_just_ended
 from trainfleet_exporter.model import (
     FINISHED,
@@ -38,8 +40,6 @@ from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
-from trainfleet_exporter.providers.jobs.history import checked_code
-from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import iso_time, unusable

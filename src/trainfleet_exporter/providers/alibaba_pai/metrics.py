@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from trainfleet_exporter.families.usage import LEVELS, PROFILING, Family, Level, Quantity, families
-from trainfleet_exporter.providers.usage.quantities import UNITS as COMMON
+from trainfleet_exporter.fleet.quantities import UNITS as COMMON
 from trainfleet_exporter.transport.json_fields import printable
 
 DLC, QUOTA = "acs_pai_dlc", "acs_pai_quota"

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.family import is_denied
 from trainfleet_exporter.families.usage import exposed
+from trainfleet_exporter.fleet.history import elapsed
 from trainfleet_exporter.fleet.past import Asked, PastMetric, PastSource, PastUsage, life_of, parts_of
 from trainfleet_exporter.fleet.usage import Reading
 from trainfleet_exporter.model import FINISHED
@@ -32,7 +33,6 @@ from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, 
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.pools import list_quotas, quota
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
-from trainfleet_exporter.providers.jobs.history import elapsed
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import utc_time, whole
 from trainfleet_exporter.transport import HISTORY

@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
 from trainfleet_exporter.fleet.collectors import EachJob, collector
+from trainfleet_exporter.fleet.lists import Listing
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
     FUTURE,
@@ -69,7 +70,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     is_device_key,
 )
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota
-from trainfleet_exporter.providers.jobs.listing import Listing
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, BodyLimits
 from trainfleet_exporter.transport.json_fields import iso_time, printable

@@ -19,8 +19,7 @@ from trainfleet_exporter.providers.aws_sagemaker.pools import Pools
 from trainfleet_exporter.providers.aws_sagemaker.usage import Usage, past_usage
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Track
 from trainfleet_exporter.providers.key_search import KeyHttp, open_credential
-from trainfleet_exporter.providers.registry import BuildContext, Platform
-from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.providers.registry import BuildContext, Platform, open_transport
 
 _ACTIONS = ("Search", "DescribeTrainingJob", "ListTrainingPlans", "ListClusters", "DescribeCluster", "ListClusterNodes")
 """Those of SageMaker that the collectors need."""

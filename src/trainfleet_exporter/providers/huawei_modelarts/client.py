@@ -14,8 +14,7 @@ from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArt
 from trainfleet_exporter.providers.huawei_modelarts.credentials import open_identity
 from trainfleet_exporter.providers.huawei_modelarts.metrics import DEFAULT_INSTANCE
 from trainfleet_exporter.providers.key_search import KeyHttp
-from trainfleet_exporter.providers.registry import BuildContext
-from trainfleet_exporter.providers.transport_factory import open_transport
+from trainfleet_exporter.providers.registry import BuildContext, open_transport
 from trainfleet_exporter.transport import Call
 
 T = TypeVar("T")

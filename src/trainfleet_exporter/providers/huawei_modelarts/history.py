@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.model import Cause
-from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 

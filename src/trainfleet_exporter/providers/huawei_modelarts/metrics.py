@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
+from trainfleet_exporter.fleet.quantities import UNITS as UNITS_OF
 from trainfleet_exporter.model import Accelerator
-from trainfleet_exporter.providers.usage.quantities import UNITS as UNITS_OF
 
 DEFAULT_INSTANCE = "0"
 """The id of Prometheus_AOM_Default, which paths need not contain."""

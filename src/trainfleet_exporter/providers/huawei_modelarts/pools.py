@@ -21,7 +21,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from trainfleet_exporter.errors import BadAnswer, NotFound
 from trainfleet_exporter.families.usage import DISKS, MEASURES, Family
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.lists import distinct, pages_by_token
+from trainfleet_exporter.fleet.history import checked_code
+from trainfleet_exporter.fleet.lists import Listing, Page, distinct, pages_by_token, read_whole_list, with_unread
 from trainfleet_exporter.fleet.usage import Column, NewestReadings, Reading, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import (
@@ -46,8 +47,6 @@ from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.jobs import NODES_AT_ONCE, Jobs, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
-from trainfleet_exporter.providers.jobs.history import checked_code
-from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list, with_unread
 from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, utc_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import unusable

@@ -25,6 +25,7 @@ from msgspec import Struct
 from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import MEASURES, Level, Measure
 from trainfleet_exporter.fleet.collectors import EachJob
+from trainfleet_exporter.fleet.quantities import convert, mean
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import UNDATED, Column, Key, Row, Subjects, count, page_readings
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -32,7 +33,6 @@ from trainfleet_exporter.model import Accelerator, Job, UsageSource
 from trainfleet_exporter.polling import Part
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.jobs import role_of
-from trainfleet_exporter.providers.usage.quantities import convert, mean
 from trainfleet_exporter.providers.values import amount
 from trainfleet_exporter.transport import BULK
 

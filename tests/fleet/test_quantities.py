@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainfleet_exporter.families.usage import Quantity
-from trainfleet_exporter.providers.usage.quantities import UNITS, convert, convert_each
+from trainfleet_exporter.fleet.quantities import UNITS, convert, convert_each
 
 
 @given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())

@@ -1,4 +1,4 @@
-"""Lists that move while they are read: whole, or an error."""
+"""Lists that move while they are read: whole, or an error. Unreadable rows do not prove that anything is gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from trainfleet_exporter.errors import BadAnswer
-from trainfleet_exporter.providers.jobs.listing import Listing, Page, read_whole_list
+from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list, with_unread
 
 SIZE = 3
 
@@ -68,17 +68,35 @@ def test_rows_without_id_and_non_objects_are_counted() -> None:
     assert listing == Listing({"a": Thing("a"), "b": Thing("b")}, malformed=3)
 
 
-def test_of_plain_json_values_only_objects_are_rows() -> None:
-    async def page(number: int) -> Page[Any]:
-        return Page(4, [{"id": "a"}, "b", 5, ["c"]])
-
-    listing = asyncio.run(read_whole_list(page, id_of=lambda row: str(row["id"]), operation="ListThings"))
-    assert listing == Listing({"a": {"id": "a"}}, malformed=3)
-
-
 def test_the_row_that_came_last_counts() -> None:
     async def page(number: int) -> Page[Any]:
         return Page(2, [{"id": "a", "value": 1}, {"id": "b"}, {"id": "a", "value": 2}])
 
     listing = asyncio.run(read_whole_list(page, id_of=lambda row: str(row["id"]), operation="ListThings"))
     assert listing.rows == {"a": {"id": "a", "value": 2}, "b": {"id": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("found", "known", "malformed", "named", "expected"),
+    [
+        ("ab", "abc", 0, "ab", "ab"),  # every row was read: what is missing is gone
+        ("ab", "abc", 1, "ab", "abc"),  # the broken row may be that of c
+        ("ab", "abcd", 1, "ab", "ab"),  # one of c and d is surely gone, but not which
+        ("ab", "abcd", 2, "ab", "abcd"),
+        ("ab", "abc", 1, "abc", "ab"),  # c was read, and left out on purpose
+        ("abe", "abc", 1, "abe", "abec"),
+        ("", "", 3, "", ""),
+    ],
+)
+def test_what_was_known_is_kept_for_a_broken_row(
+    found: str, known: str, malformed: int, named: str, expected: str
+) -> None:
+    assert with_unread(found, known, malformed=malformed, named=named) == tuple(expected)
+
+
+def test_it_does_not_grow_while_a_row_stays_broken() -> None:
+    known: tuple[str, ...] = tuple("abcde")
+    for number in range(200):
+        found = [*known[1:5], f"new-{number}"]
+        known = with_unread(found, known, malformed=1, named=found)
+        assert len(known) <= 6

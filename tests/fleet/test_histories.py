@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from trainfleet_exporter.fleet.histories import BOUNDS, HeldTimes, JobHistories
+from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, elapsed
 from trainfleet_exporter.model import (
     Accelerators,
     FaultCount,
@@ -18,9 +20,6 @@ from trainfleet_exporter.model import (
     PoolWaits,
     Status,
 )
-from trainfleet_exporter.providers.jobs.held_time import HeldTimes
-from trainfleet_exporter.providers.jobs.histories import BOUNDS, JobHistories
-from trainfleet_exporter.providers.jobs.history import Interval, JobFault, Records, Recovery, elapsed
 from trainfleet_exporter.providers.judging import ServerClock
 
 BEGAN = 1_760_000_400.0

@@ -9,6 +9,7 @@ without a date is not counted. Times are Unix seconds.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -16,23 +17,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from trainfleet_exporter.model import (
-    Cause,
-    ClassicHistogram,
-    FaultCount,
-    Job,
-    JobEnd,
-    JobFaults,
-    JobTime,
-    NodeFaults,
-    Phase,
-    PodExit,
-    PoolWaits,
-    RecoveryCount,
-    Status,
-)
-from trainfleet_exporter.providers.jobs.held_time import HeldTimes
-from trainfleet_exporter.providers.jobs.history import (
+from trainfleet_exporter.fleet.history import (
     Elapsed,
     Interval,
     JobFault,
@@ -44,10 +29,29 @@ from trainfleet_exporter.providers.jobs.history import (
     held,
     while_held,
 )
+from trainfleet_exporter.model import (
+    Cause,
+    ClassicHistogram,
+    FaultCount,
+    HeldTime,
+    Job,
+    JobEnd,
+    JobFaults,
+    JobTime,
+    NodeFaults,
+    Phase,
+    PhaseTime,
+    PodExit,
+    PoolWaits,
+    RecoveryCount,
+    Status,
+)
 from trainfleet_exporter.providers.judging import ServerClock
 
 BOUNDS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0, 259200.0, 604800.0)
 """Upper bounds of the buckets of waits, in seconds."""
+_HOUR = 3600.0
+_HOURS = 24
 _MAY_COME_BACK = 7 * 86400.0
 """Seconds for which the start and the faults of a job that is no longer listed are remembered: it may come back."""
 _WHILE: Mapping[Phase, Collection[Status]] = {
@@ -119,6 +123,54 @@ class _Known:
     def answers(self) -> list[Records]:
         """The history in the latest responses."""
         return [records for records in (self.row, self.detail) if records is not None]
+
+
+class HeldTimes:
+    """For the status page: for how long jobs held accelerators, and ran on them, in the last 24 hours.
+
+    As in the recording rules, a job counts by its accelerators, and by what its phases have grown since they were last
+    read. What happened before a job was first read is not counted. If the total time of a job shrinks, its history was
+    trimmed or a new job has its name: the counted time stays.
+    """
+
+    def __init__(self, clock: ServerClock) -> None:
+        self._clock = clock
+        self._hours: dict[int, list[float]] = {}
+        """By hour, the held accelerator time and its running part."""
+        self._seen: dict[str, tuple[float, float, float]] = {}
+        """By job, the seconds of all phases, of those that hold its accelerators, and of running, as of the latest
+        reading."""
+
+    def add(self, job: Job, phases: Iterable[PhaseTime], now: float) -> None:
+        """Count what a job's phases have grown. The time in which it held nothing must be in the phase `queued`."""
+        if not job.accelerators:
+            return
+        spent = {found.phase: found.seconds for found in phases}
+        waited, running = spent.get("queued", 0.0), spent.get("running", 0.0)
+        held = math.fsum(spent.values()) - waited
+        seen, now_seen = self._seen.get(job.job_id), (waited + held, held, running)
+        self._seen[job.job_id] = now_seen
+        if seen is None or seen == now_seen:
+            return
+        least = 0.0 if now_seen[0] < seen[0] else -math.inf  # a late report may move time between phases
+        count = math.fsum([each.count for each in job.accelerators])
+        hour = self._hours.setdefault(int(now // _HOUR), [0.0, 0.0])
+        hour[0] += count * max(held - seen[1], least)
+        hour[1] += count * max(running - seen[2], least)
+
+    def keep_only(self, job_ids: Set[str], now: float) -> None:
+        """Forget other jobs, and hours that are over for a day."""
+        if not self._seen.keys() <= job_ids:
+            self._seen = {key: seen for key, seen in self._seen.items() if key in job_ids}
+        first = int(now // _HOUR) - _HOURS + 1
+        self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
+
+    def total(self, now: float) -> HeldTime | None:
+        """The counted time; None if nothing was held."""
+        held = sum([held for held, _ in self._hours.values()])
+        running = sum([running for _, running in self._hours.values()])
+        since = max(self._clock.began, (now // _HOUR - _HOURS + 1) * _HOUR)
+        return HeldTime(since, held, min(max(running, 0.0), held)) if held > 0 else None
 
 
 class JobHistories:

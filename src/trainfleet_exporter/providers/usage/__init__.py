@@ -1,1 +1,0 @@
-"""What readings of usage count: units, and values that can be true."""
