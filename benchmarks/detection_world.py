@@ -1,16 +1,9 @@
 """Weeks of training fleets by the author of the rules, for choosing thresholds: `python -m benchmarks detection`.
 
 A world has the six sources of usage of the second generator, and its classes. What happens and how it looks is drawn
-here, from these studies and reports:
-
-- Meta, arXiv 2410.21680: sizes of jobs; 24 % fail, 10 % are preempted; 6.5 failures of nodes in 1,000 node-days.
-- GREYHOUND, arXiv 2410.12588: fail-slow in 1.5 % of jobs on one node, 40 % on four and 59 % of large ones, for 10, 24
-  and 72 minutes on average. Traffic of a synchronous job is equal on all pods, and all of them slow down together.
-- ByteDance, arXiv 2505.05713: 42.5 % of jobs have stragglers, mostly by uneven work and not by a machine.
-- Minder, arXiv 2411.01791: by hand, people need half an hour and more to find a faulty machine.
-- pytorch#118369: a card that waits in a collective operation spins, at 100 % utilization and a fifth of its power. A
-  card that fell off the bus (Xid 79) has no readings. accelerate#314: rank 0 saves or evaluates while the others wait.
-- HybridFlow, arXiv 2409.19256: most of a step of RL is generation, which draws little power.
+here, from the studies in docs/detection.md. Fail-slow is in 1.5 % of jobs on one node, 40 % on four and 59 % of large
+ones, for 10, 24 and 72 minutes on average (GREYHOUND). 24 % of jobs fail, and 10 % are preempted (Meta). Most of a step
+of RL is generation, which draws little power (HybridFlow, arXiv 2409.19256).
 
 Hangs, idle holders and slow machines are more frequent than published, so that there are enough of each to count.
 """

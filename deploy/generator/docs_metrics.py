@@ -72,7 +72,9 @@ def _row(families: Sequence[MetricFamily], keys: Sequence[str] = ()) -> tuple[st
     if first.labels is None:
         labels.append("`label_TAG` for each tag")
     notes = [note for note in dict.fromkeys(unproven) if note != _USUAL]
-    meaning = _SAID_ABOVE.sub("", first.help) + (f" E: {'; '.join(notes)}." if notes else "")
+    meaning = _SAID_ABOVE.sub("", first.help).replace("Unix time in seconds", "Time") + (
+        f" E: {'; '.join(notes)}." if notes else ""
+    )
     sources = [found for cloud in _CLOUDS if (found := _sources(cloud, families))]
     names = "<br>".join(code(family.name) for family in families)
     return names + mark, ", ".join(labels), "<br>".join((meaning, *sources))

@@ -12,6 +12,9 @@ from deploy.generator.rules_accelerators import PEAK, PRICE
 from deploy.generator.rules_model import JOB, Group, Record, indented
 
 _ON = f"on ({JOB})"
+_OF_A_JOB = "[Figures of one job](goodput.md#figures-of-one-job), with their formulas."
+_OF_A_FLEET = "[Figures of a fleet](goodput.md#figures-of-a-fleet), with their formulas."
+_OF_FAULTS = "[Mean times](goodput.md#faults) to a failure of one accelerator, and to the end of a recovery."
 _BY_KIND = "by (provider, accelerator, accelerator_model)"
 
 _PHASE = "job:trainfleet_phase:seconds"
@@ -156,32 +159,32 @@ clamp_max(
     Record(
         "job:trainfleet_lost_work:seconds",
         f"sum by ({JOB}) ({_window(_LOST_GAIN, 'fault_window')})\nand {_ON}\n{_ELAPSED}",
-        "Work in seconds that faults undid within `fault_window`.",
+        _OF_A_JOB,
     ),
     Record(
         "job:trainfleet_productive:seconds",
         f"clamp_min(\n  {_or_zero(_RUNNING, _ELAPSED)}\n  - {_or_zero(_LOST, _ELAPSED)},\n  0\n)",
-        "Seconds that a job ran, minus the work that faults undid.",
+        _OF_A_JOB,
     ),
     Record(
         "job:trainfleet_scheduling_goodput:ratio",
         f"{_or_zero(_ALLOCATED, _ELAPSED)}\n/ ({_ELAPSED} > 0)",
-        "Share of a job's time in which it had its accelerators, that is all phases except `queued`.",
+        _OF_A_JOB,
     ),
     Record(
         "job:trainfleet_runtime_goodput:ratio",
         f"{_or_zero(_RUNNING, _ELAPSED)}\n/ ({_ALLOCATED} > 0)",
-        "Share of a job's time after the queue in which it ran.",
+        _OF_A_JOB,
     ),
     Record(
         "job:trainfleet_ettr:ratio",
         f"{_PRODUCTIVE}\n/ ({_ELAPSED} > 0)",
-        "Effective training time ratio: productive time as a share of all time, including the queue.",
+        _OF_A_JOB,
     ),
     Record(
         "job:trainfleet_ettr_without_queue:ratio",
         f"{_PRODUCTIVE}\n/ ({_ALLOCATED} > 0)",
-        "Effective training time ratio without the time in the queue.",
+        _OF_A_JOB,
     ),
 )
 
@@ -200,12 +203,8 @@ _IN_ALL, _HELD_TIME, _RAN, _UNDONE = (
 )
 
 
-def _fleet_ratio(name: str, part: str, whole: str, meaning: str) -> Record:
-    return Record(
-        f"provider:trainfleet_{name}:ratio",
-        f"{part}\n/ ({whole} > 0)",
-        f"{meaning}, within `goodput_window`, weighted by accelerators.",
-    )
+def _fleet_ratio(name: str, part: str, whole: str) -> Record:
+    return Record(f"provider:trainfleet_{name}:ratio", f"{part}\n/ ({whole} > 0)", _OF_A_FLEET)
 
 
 _FLEET = (
@@ -242,19 +241,16 @@ sum by (provider) (
         "scheduling_goodput",
         f"({_HELD_TIME} or 0 * {_IN_ALL})",
         _IN_ALL,
-        "Share of the jobs' time in which they had their accelerators",
     ),
     _fleet_ratio(
         "runtime_goodput",
         f"({_RAN} or 0 * {_HELD_TIME})",
         _HELD_TIME,
-        "Share of the jobs' time after the queue in which they ran",
     ),
     _fleet_ratio(
         "goodput",
         f"clamp_min(\n  {_RAN}\n  - ({_UNDONE} or 0 * {_RAN}),\n  0\n)",
         _HELD_TIME,
-        "Fleet goodput: share of the held accelerators' time that went into work that no fault undid",
     ),
 )
 
@@ -275,8 +271,7 @@ _RELIABILITY = (
         "provider:trainfleet_mttf:seconds",
         f"60 * {_window('provider:trainfleet_held_accelerators:sum', 'fault_window')}\n"
         f"/ (sum {_BY_KIND} ({_window(_MODEL_FAULTS, 'fault_window', _HARDWARE)}) > 0)",
-        "Mean time to failure of one accelerator of a model: the time held within `fault_window`, divided by the "
-        "faults of `hardware_causes`.",
+        _OF_FAULTS,
     ),
     Record(
         _RECOVERIES,
@@ -294,7 +289,7 @@ _RELIABILITY = (
         "provider:trainfleet_mttr:seconds",
         f"sum by (provider) ({_window(_RECOVERY_SECONDS, 'fault_window')})\n"
         f"/ (sum by (provider) ({_window(_RECOVERIES, 'fault_window')}) > 0)",
-        "Mean time to recovery within `fault_window`, including failed recoveries.",
+        _OF_FAULTS,
     ),
     Record(
         _NODE_FAULTS,
@@ -331,10 +326,8 @@ sum by ({JOB}, cause) (
   or
   label_replace({_LOST_GAIN}, "loss", "repeated work", "", "")
 )""",
-        "Seconds without useful work that the last minute added to a job, by cause. Causes are `preparing`, "
-        "`checking`, `finishing` and the causes of faults. The time of a fault's cause includes the recovery and the "
-        "undone work, which counts in the minute of the fault. Several causes share a recovery in proportion to their "
-        "faults. A recovery without a known fault is `unknown`.",
+        "Seconds without useful work that the last minute added to a job, by "
+        "[cause](goodput.md#money-lost-to-each-cause). Undone work counts in the minute of the fault.",
     ),
     Record(
         "provider:trainfleet_badput_accelerators:sum",
@@ -371,8 +364,7 @@ max by ({JOB}, accelerator) (trainfleet_job_tensor_flops_per_second)
   unless {_ON_KIND}
   ({_HELD} unless on (accelerator_model) {PEAK})
 )""",
-        "Model FLOPs utilization: tensor FLOP/s of a job as a share of the peak of its accelerators. Absent if the "
-        "table of models has no peak for one of them.",
+        "[Model FLOPs utilization](goodput.md#mfu) of a job.",
     ),
     Record(
         "provider:trainfleet_mfu:ratio",

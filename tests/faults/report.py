@@ -10,26 +10,24 @@ from tests.faults.columns import COLUMNS, ENDS, GROUPS, Column
 from tests.faults.matrix import RowResult
 from tests.faults.operations import ROWS
 from tests.faults.row import Row
-from tests.faults.row_parts import POOL_USAGE, USAGE
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evidence" / "faults.md"
 _SIGNS = {"kept": "K", "same": "=", "reported": "!", "less": "−", "other": "~", "void": "·"}
 _EXCLUDED = "_"
 _NEXT = "/"
 _JOINED: Mapping[str, Sequence[str]] = {
-    "*usage of jobs*": USAGE,
-    "*usage of pools*": POOL_USAGE,
-    **{
-        f"*credentials of {cloud}*": [row.title for row in ROWS if row.used_by and row.cloud == name]
-        for cloud, name in (("Alibaba", "pai"), ("AWS", "sagemaker"), ("Huawei", "modelarts"))
-    },
+    f"*credentials of {cloud}*": [row.title for row in ROWS if row.used_by and row.cloud == name]
+    for cloud, name in (("Alibaba", "pai"), ("AWS", "sagemaker"), ("Huawei", "modelarts"))
 }
-"""Names that stand for several families or operations."""
+"""Names that stand for several operations."""
 _HEAD = """\
 # Every operation under every fault
 
 `make faults` writes this page, and the tests check it. In each cell, an operation of a simulated cloud fails in one
 way. An exporter polls two providers over loopback HTTP on a stepped clock.
+"""
+_OF_CREDENTIALS = """\
+*Credentials* of a cloud are its operations that get keys: those of `sts` and `metadata`, and of `iam` with a password.
 """
 _CHECKS = """\
 The test checks the following in each cell, except in those of [Exceptions](#exceptions):
@@ -37,7 +35,7 @@ The test checks the following in each cell, except in those of [Exceptions](#exc
 - `/metrics` responds with 200 and is well-formed in both formats. All other pages respond as before.
 - Collectors that do not need the operation, and the other provider, keep polling.
 - Nothing on the page is false: no zero for a missing value, no duplicate, no partial list shown as a whole.
-- Values on the page are the last good ones. Only families that the operation feeds are missing.
+- Values on the page are the last good ones. Only families that [the operation feeds](../metrics.md) are missing.
 - The exporter counts the calls with the outcome of the fault. The log has a few lines, not one for each poll.
 - The last good values stay for `keep_last_good_polls` intervals. Then their series disappear.
 - One interval after the fault, everything is as before, except in [Slower to recover](#slower-to-recover).
@@ -86,8 +84,13 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
         parts += [f"**{group}**\n"]
         parts += [f"{at}. {column.name}{_counted(column)}: {column.meaning}" for at, column in enumerate(columns, 1)]
         parts += [""]
-    parts += ["## Operations\n", "```text", *(row_line(row, results[row.name]) for row in ROWS), "```\n"]
-    parts += ["## What is missing while an operation fails\n", *_losses(), ""]
+    parts += [
+        "## Operations\n",
+        _OF_CREDENTIALS,
+        "```text",
+        *(row_line(row, results[row.name]) for row in ROWS),
+        "```\n",
+    ]
     parts += ["## Exceptions\n", *_unlike(), ""]
     parts += ["## Slower to recover\n", *_slow(), ""]
     parts += ["## Excluded\n", *_exclusions(), ""]
@@ -96,7 +99,7 @@ def document(results: Mapping[str, RowResult], seconds: float, cores: int) -> st
 
 def words() -> list[str]:
     """The parts of the page that do not depend on the results of the cells."""
-    return [_HEAD, _CHECKS, *_losses(), *_unlike(), *_slow(), *_exclusions()]
+    return [_HEAD, _CHECKS, *_unlike(), *_slow(), *_exclusions()]
 
 
 def row_line(row: Row, result: RowResult) -> str:
@@ -110,17 +113,6 @@ def row_line(row: Row, result: RowResult) -> str:
 
 def _counted(column: Column) -> str:
     return f" (`{column.outcomes[0]}`)" if column.ends == ("kept",) else ""
-
-
-def _losses() -> list[str]:
-    """The families and collectors that fail without an operation, with all operations for which they are the same."""
-    titles: dict[tuple[str, str], list[str]] = {}
-    for row in ROWS:
-        families = ", ".join(_code(name) for name in _short(row.loses))
-        titles.setdefault((families, ", ".join(f"`{name}`" for name in row.fails) or "none"), []).append(row.title)
-    lines = [f"- {name}: {', '.join(map(_code, names))}" for name, names in _JOINED.items()]
-    lines += ["", "| operations | families (without `trainfleet_`) | collectors that fail |", "|---|---|---|"]
-    return lines + [f"| {_listed(found)} | {families} | {fails} |" for (families, fails), found in titles.items()]
 
 
 def _unlike() -> list[str]:
@@ -171,10 +163,6 @@ def _exclusions() -> list[str]:
 
 def _listed(names: Iterable[str]) -> str:
     return "<br>".join(_short(names))
-
-
-def _code(name: str) -> str:
-    return name if name in _JOINED else f"`{name}`"
 
 
 def _short(names: Iterable[str]) -> list[str]:
