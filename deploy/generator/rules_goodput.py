@@ -109,7 +109,7 @@ _JOB_RATIOS = (
     Record(
         _PHASE,
         f"max by ({JOB}, phase) (trainfleet_job_phase_seconds)",
-        "Seconds that a job has spent in each phase so far.",
+        _OF_A_JOB,
     ),
     Record(
         _PHASE_GAIN,
@@ -211,14 +211,12 @@ _FLEET = (
     Record(
         _CHANGES,
         f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerators times the minutes that the last minute added to each phase. Below 0 if a late report moved more "
-        "time to another phase. The ratios are sums of it.",
+        "Accelerators times the minutes that the last minute added to each phase. May be below 0.",
     ),
     Record(
         _PHASES,
         _at_least_zero(_CHANGES),
-        "Accelerators of jobs in the last minute, by phase. Accelerators of `queued` jobs are requested, not held. At "
-        "least 0, also if a late report moved more time than the minute had.",
+        _OF_A_FLEET,
     ),
     Record(
         _REPEATED,
@@ -234,8 +232,7 @@ sum by (provider) (
   * {_ON} group_left ()
 {indented(_ACCELERATORS)}
 )""",
-        "Accelerators times the minutes of work that faults of the last minute undid, without work before the job was "
-        "first shown.",
+        _OF_A_FLEET,
     ),
     _fleet_ratio(
         "scheduling_goodput",

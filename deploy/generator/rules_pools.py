@@ -7,6 +7,14 @@ from deploy.generator.rules_model import JOB, JOB_OWNERS, Group, Record, info
 _PLACE = "provider, pool_id, accelerator"
 _KIND = f"{_PLACE}, accelerator_model"
 _TOP = "pool:trainfleet_pool_top_level:info"
+_CAPACITY = "Accelerators of a pool, or of all pools of a provider."
+_ALLOCATED = "Accelerators of pools that workloads hold."
+_QUEUED = "Accelerators that queued workloads of pools request."
+_FREE = "Free accelerators of pools."
+_FRAGMENTED = (
+    "Free accelerators on partly used nodes, which jobs that need whole nodes cannot use. Exact with the "
+    "collector `nodes`. Without it, an estimate from the number of empty nodes. Absent if neither is known."
+)
 _OWNER = info(JOB, JOB_OWNERS, "trainfleet_job_info", bridged=False)
 
 
@@ -76,13 +84,13 @@ max by (provider, pool_id) (
             "1 for each pool without a parent pool, or with a parent pool that is not shown. Sums over these pools "
             "count nothing twice.",
         ),
-        _pool("capacity", _KIND, "Accelerators of a pool."),
-        _pool("allocated", _KIND, "Accelerators of a pool that workloads hold."),
-        _pool("queued", _PLACE, "Accelerators that queued workloads of a pool request."),
+        _pool("capacity", _KIND, _CAPACITY),
+        _pool("allocated", _KIND, _ALLOCATED),
+        _pool("queued", _PLACE, _QUEUED),
         Record(
             "pool:trainfleet_accelerators_free:sum",
             "clamp_min(pool:trainfleet_capacity_accelerators:sum - pool:trainfleet_allocated_accelerators:sum, 0)",
-            "Free accelerators of a pool.",
+            _FREE,
         ),
         Record(
             "pool:trainfleet_accelerators_fragmented:sum",
@@ -109,8 +117,7 @@ clamp_min(
   ),
   0
 )""",
-            "Free accelerators on partly used nodes, which jobs that need whole nodes cannot use. Exact with the "
-            "collector `nodes`. Without it, an estimate from the number of empty nodes. Absent if neither is known.",
+            _FRAGMENTED,
         ),
         Record(
             "pool:trainfleet_accelerators_fragmentation:ratio",
@@ -139,11 +146,11 @@ max by ({_PLACE}) (
             "Largest number of free accelerators on one node of a pool: the largest pod that fits. Needs the collector "
             "`nodes`.",
         ),
-        _provider("trainfleet_capacity_accelerators:sum", _KIND, "Accelerators of all pools of a provider."),
-        _provider("trainfleet_allocated_accelerators:sum", _KIND, "Accelerators that workloads hold."),
-        _provider("trainfleet_queued_accelerators:sum", _PLACE, "Accelerators that queued workloads request."),
-        _provider("trainfleet_accelerators_free:sum", _KIND, "Free accelerators."),
-        _provider("trainfleet_accelerators_fragmented:sum", _PLACE, "Free accelerators on partly used nodes."),
+        _provider("trainfleet_capacity_accelerators:sum", _KIND, _CAPACITY),
+        _provider("trainfleet_allocated_accelerators:sum", _KIND, _ALLOCATED),
+        _provider("trainfleet_queued_accelerators:sum", _PLACE, _QUEUED),
+        _provider("trainfleet_accelerators_free:sum", _KIND, _FREE),
+        _provider("trainfleet_accelerators_fragmented:sum", _PLACE, _FRAGMENTED),
     ),
 )
 
