@@ -203,7 +203,7 @@ def alibaba_pai(data: bytes) -> None:
     if isinstance(payload, dict):
         metrics, subjects = decode(data, usage.JobMetrics), Subjects()
         newest = NewestReadings("pod", {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
-        usage.take(metrics, newest, "dlc1", _NOW)
+        usage.take(metrics, newest, "dlc1")
         _show(page_readings(usage.job_columns(dict.fromkeys(usage.METRIC_TYPES, newest), subjects)))
         points = payload.get("Datapoints")
         if isinstance(points, list):

@@ -89,8 +89,8 @@ def test_what_fits_in_some_way_is_read_and_nothing_counted(fields: dict[str, Any
         ({"JobId": "a", "Duration": True}, Row(job_id="a"), 1),
         ({"JobId": "a", "Duration": {"x": 1}, "Spec": {"PodCount": []}}, Row(job_id="a", spec=Spec()), 2),
         ({"JobId": "a", "Memory": {"x": 1}}, Row(job_id="a"), 1),
-        ({"JobId": {"x": 1}, "Specs": "none"}, Row(), 0),
-        ({"JobId": True, "IsSpot": 2}, Row(), 0),
+        ({"JobId": {"x": 1}, "Specs": "none"}, Row(), 1),
+        ({"JobId": True, "IsSpot": 2, "Spec": [], "Tags": "x"}, Row(), 3),
         ({"JobId": "a", "Specs": [{"Type": "a"}, "x", [], {"Type": "b"}]}, Row("a", specs=[Spec("a"), Spec("b")]), 2),
     ],
 )

@@ -63,10 +63,6 @@ class JobTracker:
         """Return the ids of jobs that lived at the last poll, or are lost, and that are in no list: to be looked up."""
         return [job_id for known in (self.lost, self.live) for job_id in known if job_id not in found]
 
-    def shown(self, job_id: str) -> Job | None:
-        """Return a job as it is shown; None if it is not."""
-        return self.live.get(job_id) or self.ended.get(job_id, (None,))[0]
-
     def jobs(self) -> list[Job]:
         """Return all jobs that are shown: the live ones, then the ended ones."""
         return [*self.live.values(), *(job for job, _ in self.ended.values())]
@@ -141,7 +137,7 @@ class JobTracker:
 
     def _forget_earlier_life(self, job: Job) -> None:
         key = job.job_id
-        before = self.last_known(key) or self.shown(key) or self._ending.get(key)
+        before = self.last_known(key) or self.ended.get(key, (None,))[0] or self._ending.get(key)
         if before is not None and before.created != job.created and None not in (before.created, job.created):
             for known in (self.live, self.ended, self.lost, self._counted, self._ending):
                 known.pop(key, None)

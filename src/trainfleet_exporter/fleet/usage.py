@@ -68,7 +68,6 @@ class Column:
         )
 
     def only(self, is_kept: Sequence[bool]) -> Column:
-        """Return the readings that are kept."""
         numbers = [array("d", compress(each, is_kept)) for each in (self.values, self.oldest, self.newest)]
         return Column(self.family, self.accelerator, list(compress(self.subjects, is_kept)), *numbers)
 
@@ -149,6 +148,11 @@ class NewestReadings:
             if left_out is not None:
                 self.dropped["duplicate"] += self._once
         self.points += points
+
+    def take_newest(self, readings: Sequence[Reading]) -> None:
+        """Take over the newest of the readings of one key that can be true; if none can, the newest."""
+        usable = [one for one in readings if one[1] <= self._until and one[2] is not None and 0 <= one[2] < math.inf]
+        self.take([max(usable or readings, key=itemgetter(1))] if readings else ())
 
     def _leave_out(self, key: Key, time: float) -> None:
         begun = self._begun.get(key[0])

@@ -29,6 +29,15 @@ SHORT_FIELD = 4096
 """The most bytes of a field of a good response that a dialect gets: its code and its message are shorter."""
 _DECODED_TWICE = 100_000
 """Values of an answer up to which it is decoded for its short fields alone where those cannot be cut out."""
+_JSON_TYPES: Mapping[type[inspect.Type], Any] = {
+    inspect.StrType: str,
+    inspect.FloatType: int | float,
+    inspect.IntType: int,
+    inspect.BoolType: bool,
+    **dict.fromkeys((inspect.StructType, inspect.DictType), dict),
+    inspect.ListType: list,
+}
+_COMPOUND = (inspect.StructType, inspect.ListType, inspect.DictType, inspect.BoolType)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _value = msgspec.json.Decoder().decode
 
@@ -146,20 +155,8 @@ def _fit_any(given: Any, kind: inspect.UnionType) -> Any:
 
 
 def _is_of(given: Any, kind: inspect.Type) -> bool:
-    match kind:
-        case inspect.StrType():
-            return isinstance(given, str)
-        case inspect.FloatType():
-            return isinstance(given, int | float) and not isinstance(given, bool)
-        case inspect.IntType():
-            return isinstance(given, int) and not isinstance(given, bool)
-        case inspect.BoolType():
-            return isinstance(given, bool)
-        case inspect.StructType() | inspect.DictType():
-            return isinstance(given, dict)
-        case inspect.ListType():
-            return isinstance(given, list)
-    return False
+    is_truth = isinstance(given, bool)  # which is an int, too
+    return isinstance(given, _JSON_TYPES.get(type(kind), ())) and is_truth is isinstance(kind, inspect.BoolType)
 
 
 def _fit_struct(given: Mapping[str, Any], cls: type[msgspec.Struct]) -> msgspec.Struct:
@@ -173,6 +170,8 @@ def _fit_struct(given: Mapping[str, Any], cls: type[msgspec.Struct]) -> msgspec.
             value = _fit(given[encoded], kind)
             if value is not _ABSENT:
                 found[name] = value
+            elif isinstance(kind, inspect.UnionType) and len(kind.types) == 2 and isinstance(kind.types[0], _COMPOUND):
+                unusable(given[encoded], "malformed")
     return cls(**found)
 
 

@@ -45,7 +45,7 @@ def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[st
     subjects = Subjects()
     for metric in METRIC_TYPES:
         found[metric] = NewestReadings("pod", {job_id: 0.0}, subjects, now=now, max_age=900)
-        take(metrics, found[metric], job_id, now)
+        take(metrics, found[metric], job_id)
     kept = job_columns(found, subjects)
     dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
     return [*page_readings(kept), *usage_sources(kept, "job_metrics")], dropped

@@ -245,9 +245,19 @@ def test_readings_that_cannot_be_true_are_dropped(run: Run) -> None:
     _point(cloud, "a/algo-2", "GPUUtilization", 400.0)
     _point(cloud, "a/algo-1", "MemoryUtilization", 20.0, age=1000)  # beyond max_data_age
 
+    def precede(operation: str, asked: Row) -> httpx.Response | None:
+        found = cloud._get_metric_data(asked) if operation == "GetMetricData" else {"MetricDataResults": []}
+        for each in found["MetricDataResults"]:  # by newer points, one of them in the future
+            times, values = [START + 5000, START - 20, *each["Timestamps"]], [100.0, "NaN", *each["Values"]]
+            each |= {"Timestamps": times, "Values": values}
+        return httpx.Response(200, json=found) if found["MetricDataResults"] else None
+
+    cloud.answer = precede
+
     async def steps(fleet: Fleet) -> None:
         await _poll(fleet)
-        assert len(await fleet.lines("pod_accelerator_utilization_ratio")) == 1
+        (shown,) = await fleet.lines("pod_accelerator_utilization_ratio")
+        assert shown.endswith('pod_id="algo-2",accelerator="gpu"} 0.5')
         assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 1
         assert await fleet.lines("pod_memory_utilization_ratio") == []
 

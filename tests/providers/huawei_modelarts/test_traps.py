@@ -213,7 +213,7 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.jobs = [job("a"), job("b"), job("c")]
     cloud.metrics = {
         ("a", "worker-0"): _metrics(cpuUsage=[-1, 3.1, 12.5, -1], gpuUtil=[-1, -1], npuUtil=[35.0, 92.5, -1.0]),
-        ("b", "worker-0"): _metrics(cpuUsage=[0, -1], gpuUtil=[]),
+        ("b", "worker-0"): _metrics(cpuUsage=[0, "NaN"], gpuUtil=[]),
         ("c", "worker-0"): _metrics(cpuUsage=[-1] * 9),
     }
     await fleet.exporter.poll_once()

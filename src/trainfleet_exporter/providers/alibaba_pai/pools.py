@@ -188,7 +188,7 @@ def pool(row: QuotaRow) -> list[object]:
     details, pool_id, model = row.quota_details or NO_DETAILS, row.quota_id or "", row.gpu_type or ""
     nodes, capacity = details.node_statistics or NO_NODES, details.actual_min_quota or NO_AMOUNT
     allocated = details.allocated_quota
-    if allocated is None or not any((allocated.cpu, allocated.memory, allocated.gpu)):
+    if allocated is None or {allocated.cpu, allocated.memory, allocated.gpu} <= {None, ""}:
         allocated = details.used_quota or NO_AMOUNT  # UsedQuota is being retired in favour of AllocatedQuota
     return [
         Pool(

@@ -36,7 +36,6 @@ from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.lists import Listing
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
-    FUTURE,
     Column,
     Key,
     NewestReadings,
@@ -555,21 +554,19 @@ def pods_of(payload: JobMetrics) -> Iterator[tuple[str, list[tuple[float, float 
         yield (item.pod_id if item else None) or "", points
 
 
-def take(payload: JobMetrics, into: NewestReadings, job_id: str, now: float) -> None:
+def take(payload: JobMetrics, into: NewestReadings, job_id: str) -> None:
     """Take over the newest usable value of each pod in one answer."""
     if payload.job_id and payload.job_id != job_id:
         into.dropped["unlisted"] += 1
         return
     into.dropped["no_data"] += not payload.pod_metrics
     for pod_id, points in pods_of(payload):
-        usable = [(at, value) for at, value in points if value is not None and at <= now + FUTURE]
-        if not pod_id:
-            into.spoil(job_id)
-        elif not usable:
-            into.dropped["no_data"] += 1
+        given = [((job_id, pod_id), at, value) for at, value in points if value is not None]
+        if pod_id:
+            into.dropped["no_data"] += not given
+            into.take_newest(given)
         else:
-            at, value = max(usable)
-            into.take([((job_id, pod_id), at, value)])
+            into.spoil(job_id)
 
 
 def job_columns(found: Mapping[MetricType, NewestReadings], subjects: Subjects) -> list[Column]:
@@ -608,7 +605,7 @@ def collector_of_job_metrics(
                 await part.not_found(error)  # the next poll of jobs says what became of it
                 return
             newest = found[metric] = NewestReadings("pod", begun, subjects, now=now, max_age=age)
-            take(payload, newest, part.key, now)
+            take(payload, newest, part.key)
             if not newest.times and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
         columns = job_columns(found, subjects)  # which counts what is out of range

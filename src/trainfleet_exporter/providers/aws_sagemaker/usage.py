@@ -17,7 +17,6 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, ServerTrouble
@@ -255,7 +254,7 @@ class Usage:
                         if isinstance(newest, CloudError):
                             continue
                         if not isinstance(readings, CloudError):
-                            newest.take([max(readings, key=itemgetter(1))] if readings else ())
+                            newest.take_newest(readings)
                         elif self._subjects.known["pod"].get(query.key) not in newest.times:
                             found[query.metric] = readings
             except CloudError as error:

@@ -219,7 +219,7 @@ def newest(answer: Metrics, values: Sequence[str | float | None]) -> list[tuple[
     """The last sample if it is current. v1 has the minutes between the values."""
     recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
     given = [number for raw in values[-recent:] if (number := number_of(raw)) is not None and number != -1]
-    return [(0, number) for number in given[-1:]]
+    return [(0, number) for number in (list(filter(math.isfinite, given)) or given)[-1:]]
 
 
 class ArrayReadings:
