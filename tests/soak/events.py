@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
+import httpx
+
 from tests.soak.site import USER, Site, Wish
-from tests.soak.visitors import Answer, Unsatisfied, Visitor
+from tests.soak.visitors import Unsatisfied, Visitor
 from trainfleet_simulator import Fault
 
 HOUR = 3600.0
@@ -139,8 +141,8 @@ class Troublemaker:
         for path in paths:
             answer = await self._visitor.ask(path)
             expected = 404 if path == "/nowhere" else 200
-            if answer.status != expected:
-                raise Unsatisfied(f"{path}: {answer.status}")
+            if answer.status_code != expected:
+                raise Unsatisfied(f"{path}: {answer.status_code}")
             self.done[f"page: {path}"] += 1
 
     def _fault(self, kind: str, api: str) -> Callable[[Random], Awaitable[None]]:
@@ -161,7 +163,7 @@ class Troublemaker:
 
     def _reload(self, name: str, wish: Wish | None) -> Callable[[Random], Awaitable[None]]:
         async def happen(rng: Random) -> None:
-            before = (await self._visitor.ask("/config")).body
+            before = (await self._visitor.ask("/config")).content
             if wish is None:
                 self._site.break_config()
             else:
@@ -171,7 +173,7 @@ class Troublemaker:
                 await asyncio.sleep(20)
             else:
                 self._check_outcome(wish, await self._visitor.ask("/-/reload", method="POST"))
-            is_other = (await self._visitor.ask("/config")).body != before
+            is_other = (await self._visitor.ask("/config")).content != before
             if is_other != (wish is not None and wish != self._last_wish):
                 raise Unsatisfied(f"reload ({name}): the config in use is {'another' if is_other else 'the same'}")
             self._last_wish = wish or self._last_wish
@@ -180,9 +182,9 @@ class Troublemaker:
         return happen
 
     @staticmethod
-    def _check_outcome(wish: Wish | None, answer: Answer) -> None:
-        if answer.status != (500 if wish is None else 200):
-            raise Unsatisfied(f"reload: {answer.status} {answer.body!r}")
+    def _check_outcome(wish: Wish | None, answer: httpx.Response) -> None:
+        if answer.status_code != (500 if wish is None else 200):
+            raise Unsatisfied(f"reload: {answer.status_code} {answer.content!r}")
 
     def _rotation(self, name: str) -> Callable[[Random], Awaitable[None]]:
         async def happen(rng: Random) -> None:
@@ -211,12 +213,12 @@ class Troublemaker:
         other = Visitor(self._site.port, USER)
         other.password = self._site.password
         for _ in range(20):
-            if (await other.ask("/-/healthy")).status == 200:
+            if (await other.ask("/-/healthy")).status_code == 200:
                 break
             await asyncio.sleep(1)
         visitor.password = self._site.password
         other.password = old
-        if (status := (await other.ask("/-/healthy")).status) != 401:
+        if (status := (await other.ask("/-/healthy")).status_code) != 401:
             raise Unsatisfied(f"the password before is answered {status}")
 
     async def _bad_guest(self, rng: Random) -> None:
