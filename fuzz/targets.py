@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,13 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from fuzz.answers import answer
 from fuzz.connection import http
 from trainfleet_exporter.config import Config, load_config, redacted
-from trainfleet_exporter.config.kinds import MAX_DURATION, format_duration, parse_duration
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
 from trainfleet_exporter.families import KEYS
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings
 from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_gzip, choose
-from trainfleet_exporter.providers import values
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai import pools as pai_pools
 from trainfleet_exporter.providers.alibaba_pai import usage
@@ -37,7 +34,6 @@ from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import pools as modelarts_pools
 from trainfleet_exporter.providers.huawei_modelarts.usage import MetricNames, QueryAnswer, Series
 from trainfleet_exporter.providers.registry import installed_platforms
-from trainfleet_exporter.transport import json_fields
 from trainfleet_exporter.transport.body import decode_json
 from trainfleet_exporter.transport.payload import NotJson, decode, decode_value
 from trainfleet_exporter.web.access import credentials
@@ -104,35 +100,6 @@ def accept(data: bytes) -> None:
     assert accepts_gzip(coding.decode("latin-1")) in {True, False}
     found = credentials([login])
     assert found is None or b":" not in found[0]
-
-
-def quantity(data: bytes) -> None:
-    """Parse a text as a Kubernetes quantity, and as any field of a cloud's JSON."""
-    text = data.decode("utf-8", "replace")
-    for parse in (values.quantity, values.gibibytes):
-        found = parse(text)
-        assert found is None or 0 <= found <= values.LARGEST
-    decoded = decode_json(data)
-    for value in (text, decoded):
-        fields = {"key": value}
-        for read in (json_fields.number, json_fields.whole):
-            amount = read(fields, "key")
-            assert amount is None or (math.isfinite(amount) and amount >= 0), (read, value)
-        moment = json_fields.utc_time(fields, "key")
-        assert moment is None or (math.isfinite(moment) and moment > 0)
-        assert isinstance(json_fields.text(fields, "key"), str)
-        assert json_fields.flag(fields, "key") in {True, False, None}
-
-
-def duration(data: bytes) -> None:
-    """Parse a duration of the config, and check that it is formatted the same way, except for leading zeros and larger
-    units."""
-    try:
-        seconds = parse_duration(data.decode("utf-8", "replace"))
-    except ValueError:
-        return
-    assert 0 <= seconds <= MAX_DURATION
-    assert parse_duration(format_duration(seconds)) == seconds
 
 
 def _rows(payload: object) -> Iterator[Row]:
@@ -294,8 +261,6 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "web_config": web_config,
     "accept": accept,
     "http": http,
-    "quantity": quantity,
-    "duration": duration,
     "answer": answer,
     "alibaba_pai": alibaba_pai,
     "aws_sagemaker": aws_sagemaker,
