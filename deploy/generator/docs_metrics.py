@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from prometheus_client.core import Metric
 
 from deploy.generator.docs_tables import code, table
-from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES
+from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES, UNPROVEN
 from trainfleet_exporter.families import KEYS, MetricFamily
 from trainfleet_exporter.families import table as rows
 from trainfleet_exporter.families.usage import MEASURES, PROFILING, USAGE_FAMILIES, Level
@@ -47,8 +47,6 @@ _SAID_ABOVE = re.compile(
     "|Absent if the platform (reports none|does not report (it|them))|Absent for the other statuses)[.]"
 )
 """Sentences of HELP that the page says once, in its rules."""
-_USUAL = "name or unit at the source unproven"
-"""What is unproven where a row with **E** says no more."""
 
 
 def reference() -> str:
@@ -66,12 +64,12 @@ def reference() -> str:
 def _row(families: Sequence[MetricFamily], keys: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the row of the families of one measure. `keys` are labels besides those of the first family."""
     first = families[0]
-    unproven = [note for family in families for each in _CLOUDS if (note := EXPERIMENTAL[each].get(family.name))]
+    unproven = [note for family in families if (note := EXPERIMENTAL.get(family.name))]
     mark = ("" if first.kind == "gauge" else f" ({first.kind})") + (" **E**" if unproven else "")
     labels = [code(label) for label in (*keys, *(first.labels or ()))]
     if first.labels is None:
         labels.append("`label_TAG` for each tag")
-    notes = [note for note in dict.fromkeys(unproven) if note != _USUAL]
+    notes = [note for note in dict.fromkeys(unproven) if note != UNPROVEN]
     meaning = _SAID_ABOVE.sub("", first.help).replace("Unix time in seconds", "Time") + (
         f" E: {'; '.join(notes)}." if notes else ""
     )

@@ -31,14 +31,13 @@ MARKED = re.compile(
 
 
 def test_every_installed_platform_has_sources() -> None:
-    assert METRIC_SOURCES.keys() == EXPERIMENTAL.keys() == installed_platforms().keys()
+    assert METRIC_SOURCES.keys() == installed_platforms().keys()
 
 
 @pytest.mark.parametrize(("platform", "word"), WORDS.items())
 def test_a_cloud_names_families_of_the_table_and_itself(platform: str, word: str) -> None:
     by_family = METRIC_SOURCES[platform]
     assert by_family.keys() <= MEANING.keys()
-    assert EXPERIMENTAL[platform].keys() <= by_family.keys()
     for name, sources in by_family.items():
         assert sources, name
         for source in sources:
@@ -48,5 +47,4 @@ def test_a_cloud_names_families_of_the_table_and_itself(platform: str, word: str
 @pytest.mark.parametrize("name", MEANING)
 def test_every_family_has_a_source(name: str) -> None:
     assert SOURCES_OF[name]
-    is_unproven = any(name in EXPERIMENTAL[platform] for platform in WORDS)
-    assert is_unproven == bool(MARKED.fullmatch(name))
+    assert (name in EXPERIMENTAL) == bool(MARKED.fullmatch(name))
