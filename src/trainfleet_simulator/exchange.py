@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -64,11 +64,12 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The operation of a request, with its name in `/truth` and `/faults`, and its parameters."""
+    """The operation of a request, with its name in `/truth` and `/faults`, its parameters, and that of pages."""
 
     api: str
     name: str
     parameters: Mapping[str, str]
+    paged_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,8 @@ class Call:
 
     def invalid(self, name: str, allowed: str) -> ApiError:
         """Return the error for a parameter."""
-        return self.cloud.invalid(
-            self.operation, f"The parameter {name} is invalid: {self.text(name)!r}; allowed: {allowed}."
-        )
+        message = f"The parameter {name} is invalid: {self.text(name)!r}; allowed: {allowed}."
+        return self.cloud.refused("invalid", self.request, self.operation, message)
 
     def whole(self, name: str, default: int, lowest: int, highest: int) -> int:
         """Return a whole number within its bounds."""
@@ -141,12 +141,15 @@ class Route:
     name: str
     place: re.Pattern[str]
     handle: Handler
-    signed: bool = True
+    signed: bool
+    paged_by: str
 
 
 def route(api: str, name: str, place: str, handle: Handler, *, signed: bool = True) -> Route:
-    """Build a route. `place` has the method, a space and the path, with names in braces."""
-    return Route(api, name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", place)), handle, signed)
+    """Build a route. `place` has the method, the path with names in braces, and the parameter of a list's pages."""
+    method, path, *paged_by = place.split()
+    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", f"{method} {path}"))
+    return Route(api, name, pattern, handle, signed, "".join(paged_by))
 
 
 class Cloud(ABC):
@@ -155,7 +158,9 @@ class Cloud(ABC):
     world: World
     routes: Sequence[Route]
     refusals: Table
-    """Its errors by the kind of rejection."""
+    """Its errors by the kind of rejection: those of faults, `unknown` (an operation) and `invalid` (a parameter)."""
+    secret: Set[str] = frozenset()
+    """Parameters that `/truth` does not show."""
     usual_codes: Mapping[int, str | tuple[str, str]]
     """Its usual code by status, perhaps with a message."""
     other_code: str
@@ -179,7 +184,7 @@ class Cloud(ABC):
 
     def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
         """Return the parameters of an operation for `/truth` and `/faults`, without secrets."""
-        return self.parameters(request)
+        return {key: value for key, value in self.parameters(request).items() if key not in self.secret}
 
     def identify(self, request: ApiRequest) -> Operation:
         """Return the operation of a request. Its name is `unknown` if this cloud does not have it."""
@@ -187,16 +192,16 @@ class Cloud(ABC):
         if found is None:  # any client can send names: the table must not grow without end
             return Operation(self.named(request)[0] or "unknown", "unknown", {})
         one, ids = found
-        return Operation(one.api, one.name, {**self.facts(request, one.name), **ids})
+        return Operation(one.api, one.name, {**self.facts(request, one.name), **ids}, one.paged_by)
 
     def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
         """Check the identity, and respond. Raises ApiError."""
         found = self._find(request)
-        if found is None or found[0].signed:
-            self.verify(request, operation, now)
         if found is None:
-            raise self.unknown(operation)
+            raise self.refused("unknown", request, operation)
         one, ids = found
+        if one.signed:
+            self.verify(request, operation, now)
         self.world.advance(now)
         parameters = self.parameters(request)
         return one.handle(Call(self, request, operation, parameters, tuple(ids.values()), self.body(request), now))
@@ -219,14 +224,6 @@ class Cloud(ABC):
     def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
         """Check the identity of a caller. Raises ApiError."""
 
-    @abstractmethod
-    def unknown(self, operation: Operation) -> ApiError:
-        """Return the error for an unknown operation."""
-
-    @abstractmethod
-    def invalid(self, operation: Operation, message: str) -> ApiError:
-        """Return the error for an invalid parameter."""
-
     def respond(self, answer: Answer, request_id: str) -> Response:
         """Return a response in this cloud's form."""
         headers = {self.id_header: request_id, **answer.headers}
@@ -247,19 +244,25 @@ class Cloud(ABC):
         code, message = (found, ON_REQUEST) if isinstance(found, str) else found
         return ApiError(status, code, message)
 
-    def refusal(self, kind: str, request: ApiRequest, operation: Operation) -> ApiError | None:
+    def refusal(self, kind: str, request: ApiRequest, operation: Operation, detail: str = "") -> ApiError | None:
         """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
         headers = request.headers
         key = _KEY.search(headers.get("authorization", ""))
-        detail = headers.get("x-amz-date", "") or (key[1] if key else "")
+        detail = detail or headers.get("x-amz-date", "") or (key[1] if key else "")
         facts = {operation.api, operation.name, *(["token"] if "x-auth-token" in headers else [])}
-        for names, error in self.refusals.get(kind.removesuffix("_hint"), ()):
+        for names, error in self.refusals[kind.removesuffix("_hint")]:
             if not names or not facts.isdisjoint(names.split()):
                 if error is None:
                     return None
                 message = error[2].format(api=operation.api, name=operation.name, detail=detail)
                 return ApiError(error[0], error[1], message)
         return None
+
+    def refused(self, kind: str, request: ApiRequest, operation: Operation, detail: str = "") -> ApiError:
+        """Return the error for a kind of rejection that every operation has."""
+        error = self.refusal(kind, request, operation, detail)
+        assert error is not None
+        return error
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         """Return the headers, besides Retry-After, with the seconds to wait."""

@@ -14,34 +14,7 @@ from trainfleet_simulator.rows import Rows, rows_of
 _FAR_OFF = 1_000_000_000
 _KEPT = 512
 _SIZES = ("PageSize", "limit", "per_page")
-_PAGED_BY = {
-    "ListJobs": "PageNumber",
-    "ListQuotas": "PageNumber",
-    "ListQuotaWorkloads": "PageNumber",
-    "ListQuotaActiveUserUsages": "PageNumber",
-    "ListNodes": "PageNumber",
-    "ListEcsSpecs": "PageNumber",
-    "DescribeMetricMetaList": "PageNumber",
-    "DescribeMetricLast": "NextToken",
-    "DescribeMetricList": "NextToken",
-    "ListTrainingJobs": "offset",
-    "ListWorkloads": "offset",
-    "ListScheduledEvents": "offset",
-    "ListPoolNodes": "continue",
-    "ListTrainingJobsV1": "page",
-    "ListTrainingJobVersions": "page",
-}
-_PAGED_BY_TOKEN = {
-    "Search",
-    "ListTrainingJobs",
-    "ListClusters",
-    "ListClusterNodes",
-    "ListTrainingPlans",
-    "GetMetricData",
-}
-"""AWS lists. A list of ModelArts has the same name as one of them."""
 _TOKENS = frozenset({"NextToken", "continue"})
-_FIRST = {"PageNumber": {"", "1"}, "page": {"", "0", "1"}, "offset": {"", "0"}, "NextToken": {""}, "continue": {""}}
 _OWN_IDS = (
     *(("TrainingJob", "TrainingJobName"), ("TrainingJobName",), ("ClusterArn",), ("InstanceId",), ("TrainingPlanArn",)),
     *(("WorkloadId",), ("JobId",), ("QuotaId",), ("NodeName",), ("InstanceType",), ("MetricName",), ("WorkspaceId",)),
@@ -86,12 +59,12 @@ class Paging:
 
     def rest(self, operation: Operation) -> Any:
         """Return the true body for a call with a token of ours; None for other calls."""
-        by = _paged_by(operation)
+        by = operation.paged_by
         body = self._templates.get(("token", operation.parameters.get(by, ""))) if by in _TOKENS else None
         return None if body is None else copy.deepcopy(body)
 
     def _go_on(self, operation: Operation, found: Rows) -> bool:
-        by, question = _paged_by(operation), _question(operation)
+        by, question = operation.paged_by, _question(operation)
         if not by:
             return False
         if not found.all and question not in self._templates:
@@ -128,11 +101,11 @@ class Paging:
         return made
 
     def _move(self, operation: Operation, found: Rows) -> bool:
-        by, question = _paged_by(operation), _question(operation)
+        by, question = operation.paged_by, _question(operation)
         if not by:
             return False
         place = operation.parameters.get(by, "")
-        if place in _FIRST[by]:
+        if place in {"", "0"} or (place == "1" and by != "offset"):
             place = ""
             _keep(self._readings, question, {})
         pages = self._readings.get(question)
@@ -157,18 +130,8 @@ class Paging:
         return True
 
 
-def _paged_by(operation: Operation) -> str:
-    if operation.name == "ListWorkspaces":
-        return "PageNumber" if operation.api == "aiworkspace" else "offset"
-    if operation.api in {"sagemaker", "cloudwatch"}:
-        return "NextToken" if operation.name in _PAGED_BY_TOKEN else ""
-    return _PAGED_BY.get(operation.name, "")
-
-
 def _question(operation: Operation) -> Hashable:
-    about = {
-        name: value for name, value in operation.parameters.items() if name not in {_paged_by(operation), "Offset"}
-    }
+    about = {name: value for name, value in operation.parameters.items() if name not in {operation.paged_by, "Offset"}}
     return operation.api, operation.name, tuple(sorted(about.items()))
 
 

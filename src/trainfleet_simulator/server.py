@@ -12,10 +12,10 @@ from starlette.types import ASGIApp
 from trainfleet_simulator.app import CloudApp
 from trainfleet_simulator.exchange import ApiRequest, Cloud
 from trainfleet_simulator.faults import Faults
-from trainfleet_simulator.identity import Key, Keys, Tokens
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog as modelarts
-from trainfleet_simulator.modelarts.agency import Agency, iam_token
+from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom_samples import Aom
 from trainfleet_simulator.modelarts.drafts import SETTING as V2
 from trainfleet_simulator.modelarts.gate import ModelArts
@@ -139,19 +139,17 @@ class Simulator:
     ) -> None:
         self.worlds: dict[str, World] = {}
         """Each cloud's world by name."""
-        self.tokens = Tokens(iam_token, token_lifetime)
+        token = security_token or ""
+        self.sts = Sts(Key(access_key_id, access_key_secret, token))
+        """The keys of the PAI account, and their issuers."""
+        self.agency = Agency(Key(access_key, secret_key, token), token_lifetime)
+        """The keys of the Huawei account, its STS, and the metadata of a Huawei machine."""
+        self.tokens = self.agency.tokens
         """The tokens of IAM."""
-        self._huawei_keys = Keys(Key(access_key, secret_key, security_token or ""))
-        self.agency = Agency(self._huawei_keys, self.tokens)
-        """Huawei's STS and the metadata of a Huawei machine."""
+        self.aws_sts = AwsSts(Key(aws_access_key_id, aws_secret_access_key, token))
+        """The keys of the AWS account, its STS, and the metadata of machines and containers."""
         self.aom = Aom()
         """Huawei's AOM."""
-        self._pai_keys = Keys(Key(access_key_id, access_key_secret, security_token or ""))
-        self.sts = Sts(self._pai_keys)
-        """The temporary keys of the PAI account, and their issuers."""
-        self._aws_keys = Keys(Key(aws_access_key_id, aws_secret_access_key, security_token or ""))
-        self.aws_sts = AwsSts(self._aws_keys)
-        """AWS' STS, and the metadata of machines and containers."""
         served: list[Cloud] = []
 
         def world(name: str, setting: Setting, **options: Any) -> World:
@@ -160,14 +158,12 @@ class Simulator:
 
         smaller = {"population": max(population * 6 // 10, 1), "patience": patience}
         if "sagemaker" in clouds:
-            served.append(Aws(world("sagemaker", SAGEMAKER, **smaller), self._aws_keys, self.aws_sts))
+            served.append(Aws(world("sagemaker", SAGEMAKER, **smaller), self.aws_sts))
         if "modelarts" in clouds:
             v2, v1 = world("modelarts", V2, **smaller), world("modelarts-v1", V1)
-            keys, tokens, agency = self._huawei_keys, self.tokens, self.agency
-            served.append(ModelArts(v2, v1, keys, tokens=tokens, agency=agency, aom=self.aom))
+            served.append(ModelArts(v2, v1, self.agency, self.aom))
         if "pai" in clouds:
-            there = world("pai", PAI, population=population, patience=patience)
-            served.append(Pai(there, self._pai_keys, self.sts))
+            served.append(Pai(world("pai", PAI, population=population, patience=patience), self.sts))
         if not served or set(clouds) - set(CLOUDS):
             raise ValueError(f"clouds are some of: {', '.join(CLOUDS)}")
         self._cloud = CloudApp(served, clock)
@@ -216,13 +212,13 @@ class Simulator:
         aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
     ) -> None:
         """Accept these keys, without any security token, in place of the previous ones."""
-        self._pai_keys.permanent = Key(access_key_id, access_key_secret)
-        self._huawei_keys.permanent = Key(access_key, secret_key)
-        self._aws_keys.permanent = Key(aws_access_key_id, aws_secret_access_key)
+        self.sts.permanent = Key(access_key_id, access_key_secret)
+        self.agency.permanent = Key(access_key, secret_key)
+        self.aws_sts.permanent = Key(aws_access_key_id, aws_secret_access_key)
 
     def config_yaml(self, base_url: str) -> str:
         """Return a config file with which the exporter polls this simulator, one provider for each cloud."""
-        pai, huawei, amazon = (keys.permanent for keys in (self._pai_keys, self._huawei_keys, self._aws_keys))
+        pai, huawei, amazon = (issuer.permanent for issuer in (self.sts, self.agency, self.aws_sts))
         token = f"      security_token: {pai.security_token}\n" if pai.security_token else ""
         texts = {"pai": _PAI, "modelarts": _MODELARTS, "sagemaker": _SAGEMAKER}
         parts = [_HEAD, *(text for cloud, text in texts.items() if cloud in self.worlds)]

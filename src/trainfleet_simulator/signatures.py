@@ -19,7 +19,7 @@ from trainfleet_exporter.providers.alibaba_pai import api as alibaba
 from trainfleet_exporter.providers.canonical import canonical_request, hmac_sha256, sha256
 from trainfleet_exporter.providers.huawei_modelarts import api as huawei
 from trainfleet_simulator.exchange import ApiError, ApiRequest
-from trainfleet_simulator.identity import Keys
+from trainfleet_simulator.identity import Issuer
 
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 Found = re.Match[str]
@@ -39,7 +39,7 @@ class Verifier(ABC):
     """The errors by reason: `authorization`, `date`, `skew`, `key`, `token`, `expired`, `names` and `signature`.
     Messages may have {detail}."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Issuer) -> None:
         self._keys = keys
 
     def check(self, request: ApiRequest, now: float) -> None:
@@ -134,7 +134,7 @@ class AlibabaVerifier(Verifier):
     }
     _required = frozenset({"host", "x-acs-action", "x-acs-version", "x-acs-signature-nonce", "x-acs-content-sha256"})
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Issuer) -> None:
         super().__init__(keys)
         self._nonces: dict[str, float] = {}
 
@@ -211,7 +211,7 @@ class AwsVerifier(Verifier):
         "signature": (403, "InvalidSignatureException", "The request signature we calculated does not match."),
     }
 
-    def __init__(self, keys: Keys, region: str) -> None:
+    def __init__(self, keys: Issuer, region: str) -> None:
         super().__init__(keys)
         self._region = region
 

@@ -100,10 +100,10 @@ def test_a_fault_can_wait_for_a_kept_connection() -> None:
         async with simulator.serve_listeners(["dlc"]) as listeners:
             url = listeners["dlc"].url + JOBS
             async with httpx.AsyncClient(trust_env=False) as client:
-                assert (await client.get(url)).status_code == 400
+                assert (await client.get(url)).status_code == 404
                 with pytest.raises(httpx.RemoteProtocolError):
                     await client.get(url)
-                assert [(await client.get(url)).status_code for _ in range(2)] == [400, 400]
+                assert [(await client.get(url)).status_code for _ in range(2)] == [404, 404]
 
     run_stepped(main)
 

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route, utc_text
-from trainfleet_simulator.identity import Issuer, Key, Keys, Metadata, Tokens, precise_text
+from trainfleet_simulator.identity import Issuer, Key, Tokens, precise_text
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DOMAIN_ID
 
@@ -21,58 +21,64 @@ AGENCY = "trainfleet-exporter"
 PROVIDER_URN = f"iam::{DOMAIN_ID}:oidc-provider:sim-cluster"
 AGENCY_URN = f"iam::{DOMAIN_ID}:agency:{AGENCY}"
 OIDC_TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ0cmFpbmZsZWV0LWV4cG9ydGVyIn0.c2ltdWxhdGVk"  # noqa: S105 - opens this only
-_DAY = 86400.0
-_GOOD = {"name": catalog.USER_NAME, "password": catalog.PASSWORD, "domain": {"name": catalog.DOMAIN_NAME}}
+_USER = {"name": catalog.USER_NAME, "password": catalog.PASSWORD, "domain": {"name": catalog.DOMAIN_NAME}}
 
 
 class Agency(Issuer):
-    """The agency of the account. `oidc_token` is the only ID token that STS accepts.
-
-    A machine's keys last a day. A new one replaces them after half of that.
-    """
+    """The agency of the account. `oidc_token` is the only ID token that STS accepts."""
 
     session_name = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
     longest = 43200
+    session_headers = ("x-metadata-token-ttl-seconds", "x-metadata-token")
+    machine_lifetime = early = 86400.0
 
-    def __init__(self, keys: Keys, tokens: Tokens) -> None:
-        super().__init__(keys, lambda number, now: _digest(f"metadata/{number}/{now}"))
+    def __init__(self, permanent: Key, token_lifetime: float) -> None:
+        super().__init__(permanent, lambda number, now: _digest(f"metadata/{number}/{now}"))
         self.oidc_token = OIDC_TOKEN
-        self._tokens = tokens
+        self.tokens = Tokens(_iam_token, token_lifetime)
+        """The tokens of IAM."""
 
     def routes(self) -> list[Route]:
         """Return the operations."""
-        machine = Metadata(
-            self, "x-metadata-token-ttl-seconds", "x-metadata-token", AGENCY, _DAY, _machine_key, lifetime=_DAY
-        )
         login = "KeystoneCreateUserTokenByPassword"
         return [
             route("iam", login, "POST /v3/auth/tokens", self.log_in, signed=False),
             route("iam", "KeystoneListProjects", "GET /v3/projects", self.list_projects),
             route("sts", "AssumeAgencyWithOIDC", "POST /v5/agencies/assume-with-oidc", self.assume, signed=False),
-            route("metadata", "GetMetadataToken", "PUT /meta-data/latest/api/token", machine.put_token, signed=False),
-            route("metadata", "GetSecurityKey", "GET /openstack/latest/securitykey", machine.get_keys, signed=False),
+            route("metadata", "GetMetadataToken", "PUT /meta-data/latest/api/token", self.put_token, signed=False),
+            route("metadata", "GetSecurityKey", "GET /openstack/latest/securitykey", self.get_keys, signed=False),
         ]
 
     def make(self, now: float) -> tuple[str, str, str]:
         access, secret, *rest = (_digest(f"{len(self.issued)}/{now}/{part}") for part in range(6))
         return f"HSTA{access[:16].upper()}", secret[:40], f"hQpjb{''.join(rest)}"
 
+    def machine_key(self, key: Key, now: float) -> dict[str, Any]:
+        credential = {
+            "access": key.access_key_id,
+            "secret": key.access_key_secret,
+            "securitytoken": key.security_token,
+            "expires_at": precise_text(key.expires),
+        }
+        return {"credential": credential}
+
     def log_in(self, call: Call) -> Answer:
         """POST /v3/auth/tokens: 201, and the token in a header."""
-        auth = _at(call.body, "auth")
-        identity = _at(auth, "identity")
-        if identity.get("methods") != ["password"]:
-            raise _malformed("identity.methods")
-        user = _at(_at(identity, "password"), "user")
-        if set(user) != set(_GOOD) or not isinstance(user["password"], str):
-            raise _malformed("identity.password.user")
-        project = _at(_at(auth, "scope"), "project")
+        try:
+            auth = call.body["auth"]
+            methods, user = auth["identity"]["methods"], auth["identity"]["password"]["user"]
+            project = auth["scope"]["project"]
+            is_formed = methods == ["password"] and set(user) == set(_USER) and isinstance(user["password"], str)
+        except (KeyError, TypeError):
+            is_formed = False
+        if not is_formed:
+            raise ApiError(400, "400", "The request body is invalid.")
         if project not in ({"name": catalog.REGION}, {"id": catalog.PROJECT_ID}):
             raise ApiError(401, "401", "The requested project does not exist or may not be used.")
-        if user != _GOOD:
+        if user != _USER:
             raise ApiError(401, "401", "The username or password is wrong.")
-        token = self._tokens.issue(call.now)
-        expires = precise_text(call.now + self._tokens.lifetime)
+        token = self.tokens.issue(call.now)
+        expires = precise_text(call.now + self.tokens.lifetime)
         body = {"token": {"expires_at": expires, "project": {"id": catalog.PROJECT_ID, "name": catalog.REGION}}}
         return Answer(body, status=201, headers={"X-Subject-Token": token})
 
@@ -85,58 +91,29 @@ class Agency(Issuer):
     def assume(self, call: Call) -> Answer:
         """POST /v5/agencies/assume-with-oidc: keys for an ID token of a provider that the agency trusts."""
         given = call.body if isinstance(call.body, dict) else {}
-        texts = {name: given.get(name) for name in ("provider_urn", "agency_urn", "id_token", "agency_session_name")}
-        wrong = [name for name, value in texts.items() if not isinstance(value, str) or not value]
-        session, duration = str(texts["agency_session_name"]), given.get("duration_seconds", 3600)
-        wrong += [] if self.is_session_name(session) else ["agency_session_name"]
-        wrong += [] if type(duration) is int and self.is_duration(str(duration)) else ["duration_seconds"]
+        duration = given.get("duration_seconds", 3600)
+        wrong = self.wrong(str(given.get("agency_session_name", "")), str(duration))
         # These are the usual codes of this family of services. The codes of STS itself are not documented.
-        if wrong:
-            raise ApiError(400, "PAP5.0011", f"malformed request: {wrong[0]}")
-        if (texts["provider_urn"], texts["agency_urn"]) != (PROVIDER_URN, AGENCY_URN):
-            raise _denied("the agency does not exist, or does not trust the provider")
-        if texts["id_token"] != self.oidc_token:
-            raise _denied("the ID token is invalid or has expired")
-        key = self.issue(AGENCY, "sts", call.now, duration)
+        if wrong or type(duration) is not int:
+            raise ApiError(400, "PAP5.0011", "malformed request")
+        if (given.get("provider_urn"), given.get("agency_urn")) != (PROVIDER_URN, AGENCY_URN):
+            raise ApiError(403, "PAP5.0001", "access denied: the agency does not exist, or does not trust the provider")
+        if given.get("id_token") != self.oidc_token:
+            raise ApiError(403, "PAP5.0001", "access denied: the ID token is invalid or has expired")
+        key = self.issue("sts", call.now, duration)
         credentials = {
             "access_key_id": key.access_key_id,
             "secret_access_key": key.access_key_secret,
             "security_token": key.security_token,
             "expiration": utc_text(key.expires),
         }
-        agency = {"urn": f"sts::{DOMAIN_ID}:assumed-agency:{AGENCY}/{session}", "id": f"{DOMAIN_ID}:{session}"}
-        return Answer({"assumed_agency": agency, "credentials": credentials})
+        return Answer({"credentials": credentials})
 
 
-def iam_token(number: int, now: float) -> str:
+def _iam_token(number: int, now: float) -> str:
     """Return a token of IAM, as long as a real one without a catalog."""
     return f"MIISIM{''.join(_digest(f'{number}/{now}/{part}') for part in range(8))}"
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _machine_key(key: Key, _: float) -> dict[str, Any]:
-    credential = {
-        "access": key.access_key_id,
-        "secret": key.access_key_secret,
-        "securitytoken": key.security_token,
-        "expires_at": precise_text(key.expires),
-    }
-    return {"credential": credential}
-
-
-def _at(body: Any, name: str) -> dict[str, Any]:
-    found = body.get(name) if isinstance(body, dict) else None
-    if not isinstance(found, dict):
-        raise _malformed(name)
-    return found
-
-
-def _malformed(name: str) -> ApiError:
-    return ApiError(400, "400", f"The request body is invalid: {name}.")
-
-
-def _denied(why: str) -> ApiError:
-    return ApiError(403, "PAP5.0001", f"access denied: {why}")

@@ -105,10 +105,6 @@ class Samples:
                 self._points.popitem(last=False)
         return self._points[key]
 
-    def exists(self, world: World, metric: str, until: float, after: float) -> bool:
-        """Return whether there is such a sample."""
-        return next(self._series(world, *_minutes(until, after), metric), None) is not None
-
     def _series(self, world: World, until: int, since: int, name: str) -> Iterator[Point]:
         metric = METRICS.get(name)
         if metric is None or since > until:

@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Table, route
-from trainfleet_simulator.identity import Keys, Tokens
 from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import AomApi, metric_of
@@ -24,8 +23,7 @@ from trainfleet_simulator.world.fleet import World
 
 _OURS = re.compile("/v[1235]/|/meta-data/|/openstack/")
 _PROJECT = re.compile("/v[12]/([^/]+)/")
-_OLD = {"ListTrainingJobsV1", "ListTrainingJobVersions", "ListLogFileNames"}
-_OF_V1 = _OLD | {"ListWorkspaces", "ShowPodMetricStatistic"}
+_OLD = "ListTrainingJobsV1 ListTrainingJobVersions ListLogFileNames"
 _QUERY, _RANGE = "ListInstantQueryAomPromPost", "ListRangeQueryAomPromPost"
 """Both methods, with or without an instance: the vendor's client has a name for each, but the log has one."""
 _AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavailable"}
@@ -39,6 +37,12 @@ _REFUSED_LOGINS: tuple[Row, ...] = (
     ("token", (401, "APIGW.0307", "The token must be updated")),
 )
 _REFUSALS: Table = {
+    "unknown": (("", (404, *_WRONG_PATH)),),
+    "invalid": (
+        ("aom", (400, "bad_data", "{detail}")),
+        (f"{_OLD} ListWorkspaces ShowPodMetricStatistic", (400, "ModelArts.0105", "{detail}")),
+        ("", (400, "ModelArts.50004000", "{detail}")),
+    ),
     # Without the policy that names a limit, which would be a hint.
     "throttled": (("", (429, "APIGW.0308", "The throttling threshold has been reached")),),
     "server_error": (("", (500, "ModelArts.0010", "System error.")),),
@@ -64,7 +68,7 @@ _REFUSALS: Table = {
         ),
         ("iam", (404, "404", "Could not find the requested resource.")),
         ("metadata", (404, "NotFound", "Not Found")),
-        ("", (404, "APIGW.0101", "The API does not exist or has not been published in the environment")),
+        ("", (404, *_WRONG_PATH)),
     ),
     "skewed_clock": (
         (f"metadata token {_BY_PASSWORD} {_BY_ID_TOKEN}", None),  # a token has no time of the client
@@ -101,34 +105,34 @@ class ModelArts(Cloud):
     code_fields = ("error_code", "errorType")
     id_header = "X-Request-Id"
 
-    def __init__(self, world: World, legacy: World, keys: Keys, *, tokens: Tokens, agency: Agency, aom: Aom) -> None:
+    def __init__(self, world: World, legacy: World, agency: Agency, aom: Aom) -> None:
         self.world = world
-        self._verifier = HuaweiVerifier(keys)
-        self._tokens = tokens
+        self._verifier = HuaweiVerifier(agency)
+        self._tokens = agency.tokens
         training, v1, prometheus = Training(), V1(legacy), AomApi(aom)
         project = "/v[12]/[^/]+"
         job, version = f"{project}/training-jobs/{{JobId}}", f"{project}/training-jobs/{{JobId}}/versions/{{VersionId}}"
         pool, query = f"GET {project}/pools/{{PoolId}}", f"{project}/(?:0/)?aom/api/v1"
         show_statistic = f"GET {version}/pod/{{PodName}}/metric-statistic"
         self.routes = [
-            route("modelarts", "ListTrainingJobs", f"POST {project}/training-job-searches", training.list_jobs),
+            route("modelarts", "ListTrainingJobs", f"POST {project}/training-job-searches offset", training.list_jobs),
             route("modelarts", "ShowTrainingJobMetrics", f"GET {job}/metrics/{{TaskId}}", training.show_metrics),
             route("modelarts", "ShowTrainingQuotas", f"GET {project}/training-quotas", training.show_quotas),
             route("modelarts", "ListPools", f"GET {project}/pools", pools.list_pools),
             route("modelarts", "ShowPoolRuntimeMetrics", f"GET {project}/metrics/runtime/pools", pools.show_metrics),
             route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", Monitor().show_pool_monitor),
-            route("modelarts", "ListPoolNodes", f"{pool}/nodes", pools.list_pool_nodes),
-            route("modelarts", "ListWorkloads", f"{pool}/workloads", pools.list_workloads),
+            route("modelarts", "ListPoolNodes", f"{pool}/nodes continue", pools.list_pool_nodes),
+            route("modelarts", "ListWorkloads", f"{pool}/workloads offset", pools.list_workloads),
             route(
                 "modelarts",
                 "ShowWorkloadStatistics",
                 f"GET {project}/statistics/pools/{{PoolId}}/workloads",
                 pools.show_workload_statistics,
             ),
-            route("modelarts", "ListScheduledEvents", f"GET {project}/scheduled-events", pools.list_events),
-            route("modelarts", "ListWorkspaces", f"GET {project}/workspaces", v1.list_workspaces),
-            route("modelarts", "ListTrainingJobsV1", f"GET {project}/training-jobs", v1.list_jobs),
-            route("modelarts", "ListTrainingJobVersions", f"GET {job}/versions", v1.list_versions),
+            route("modelarts", "ListScheduledEvents", f"GET {project}/scheduled-events offset", pools.list_events),
+            route("modelarts", "ListWorkspaces", f"GET {project}/workspaces offset", v1.list_workspaces),
+            route("modelarts", "ListTrainingJobsV1", f"GET {project}/training-jobs page", v1.list_jobs),
+            route("modelarts", "ListTrainingJobVersions", f"GET {job}/versions page", v1.list_versions),
             route("modelarts", "ListLogFileNames", f"GET {version}/log/file-names", v1.list_log_file_names),
             route("modelarts", "ShowPodMetricStatistic", show_statistic, v1.show_statistic),
             route("aom", _QUERY, f"(?:GET|POST) {query}/query", prometheus.query),
@@ -168,14 +172,6 @@ class ModelArts(Cloud):
         if {found[1] if found else PROJECT_ID, request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise ApiError(403, "ModelArts.0210", "The project ID in the URL does not match that of the credentials.")
 
-    def unknown(self, operation: Operation) -> ApiError:
-        return ApiError(404, *_WRONG_PATH)
-
-    def invalid(self, operation: Operation, message: str) -> ApiError:
-        if operation.api == "aom":
-            return ApiError(400, "bad_data", message)
-        return ApiError(400, f"ModelArts.{'0105' if operation.name in _OF_V1 else '50004000'}", message)
-
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         body: dict[str, Any]
         if operation.api == "metadata":
@@ -187,7 +183,7 @@ class ModelArts(Cloud):
         elif operation.api == "aom":
             kind = _AOM_ERRORS.get(error.status, "internal")
             body = {"status": "error", "errorType": kind, "error": error.message}
-        elif operation.name in _OLD:
+        elif operation.name in _OLD.split():
             body = {"is_success": False, "error_code": error.code, "error_message": error.message}
         else:
             body = {"error_code": error.code, "error_msg": error.message}

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, route
-from trainfleet_simulator.identity import Keys
 from trainfleet_simulator.pai import dlc, paistudio
 from trainfleet_simulator.pai.monitor import Monitor
 from trainfleet_simulator.pai.sts import Sts
@@ -27,13 +26,20 @@ _APIS = {
     "2015-04-01": "sts",
 }
 _METADATA = re.compile("/latest/(?:api|meta-data)/|/credentials-uri")
-_SECRET = {"OIDCToken", "ExternalId"}  # not in the log of responses
 _QUOTA = "GET /api/v1/quotas/{QuotaId}"
-_RPC = "(?:GET|POST) /"
+_RPC, _PAGED = "(?:GET|POST) /", "PageNumber"
 
 _PAI_THROTTLED = "Request was denied due to user flow control."
 _PAI_RIGHT = "You are not authorized to do this action: {}."
 _REFUSALS: Table = {
+    "unknown": (
+        ("metadata", (404, "NotFound", "There is no such thing.")),
+        ("", (404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")),
+    ),
+    "invalid": (
+        ("cloudmonitor", (400, "ParameterInvalid", "{detail}")),
+        ("", (400, "InvalidParameter", "{detail}")),
+    ),
     "throttled": (
         # The public table of codes has 400; users report 429 for the other services.
         ("dlc cloudmonitor sts", (400, "Throttling.User", _PAI_THROTTLED)),
@@ -72,6 +78,7 @@ class Pai(Cloud):
     """One account with its world."""
 
     refusals = _REFUSALS
+    secret = frozenset({"OIDCToken", "ExternalId"})
     usual_codes: Mapping[int, str] = {
         400: "InvalidParameter",
         403: "Forbidden.RAM",
@@ -83,23 +90,25 @@ class Pai(Cloud):
     code_fields = ("Code",)
     id_header = "x-acs-request-id"
 
-    def __init__(self, world: World, keys: Keys, sts: Sts) -> None:
+    def __init__(self, world: World, sts: Sts) -> None:
         self.world = world
-        self._verifier = AlibabaVerifier(keys)
+        self._verifier = AlibabaVerifier(sts)
         monitor = Monitor(world)
         self.routes = [
-            route("dlc", "ListJobs", "GET /api/v1/jobs", dlc.list_jobs),
+            route("dlc", "ListJobs", f"GET /api/v1/jobs {_PAGED}", dlc.list_jobs),
             route("dlc", "GetJob", "GET /api/v1/jobs/{JobId}", dlc.get_job),
             route("dlc", "GetJobMetrics", "GET /api/v1/jobs/{JobId}/metrics", dlc.get_job_metrics),
-            route("dlc", "ListEcsSpecs", "GET /api/v1/ecsspecs", dlc.list_ecs_specs),
-            route("paistudio", "ListQuotas", "GET /api/v1/quotas/?", paistudio.list_quotas),
-            route("paistudio", "ListQuotaWorkloads", f"{_QUOTA}/workloads", paistudio.list_quota_workloads),
-            route("paistudio", "ListQuotaActiveUserUsages", f"{_QUOTA}/activeuserusages", paistudio.list_users),
-            route("paistudio", "ListNodes", "GET /api/v1/nodes", paistudio.list_nodes),
-            route("aiworkspace", "ListWorkspaces", "GET /api/v1/workspaces", dlc.list_workspaces),
-            route("cloudmonitor", "DescribeMetricLast", _RPC, monitor.describe_metric_last),
-            route("cloudmonitor", "DescribeMetricList", _RPC, monitor.describe_metric_list),
-            route("cloudmonitor", "DescribeMetricMetaList", _RPC, monitor.describe_metric_meta_list),
+            route("dlc", "ListEcsSpecs", f"GET /api/v1/ecsspecs {_PAGED}", dlc.list_ecs_specs),
+            route("paistudio", "ListQuotas", f"GET /api/v1/quotas/? {_PAGED}", paistudio.list_quotas),
+            route("paistudio", "ListQuotaWorkloads", f"{_QUOTA}/workloads {_PAGED}", paistudio.list_quota_workloads),
+            route(
+                "paistudio", "ListQuotaActiveUserUsages", f"{_QUOTA}/activeuserusages {_PAGED}", paistudio.list_users
+            ),
+            route("paistudio", "ListNodes", f"GET /api/v1/nodes {_PAGED}", paistudio.list_nodes),
+            route("aiworkspace", "ListWorkspaces", f"GET /api/v1/workspaces {_PAGED}", dlc.list_workspaces),
+            route("cloudmonitor", "DescribeMetricLast", f"{_RPC} NextToken", monitor.describe_metric_last),
+            route("cloudmonitor", "DescribeMetricList", f"{_RPC} NextToken", monitor.describe_metric_list),
+            route("cloudmonitor", "DescribeMetricMetaList", f"{_RPC} {_PAGED}", monitor.describe_metric_meta_list),
             *sts.routes(),
         ]
 
@@ -113,23 +122,8 @@ class Pai(Cloud):
         # Without a name, no operation fits.
         return _APIS.get(version or "", "unknown"), request.headers.get("x-acs-action") or "unknown"
 
-    def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
-        if self.named(request)[0] == "metadata":
-            return {}
-        return {key: value for key, value in self.parameters(request).items() if key not in _SECRET}
-
     def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        if operation.api != "metadata":
-            self._verifier.check(request, now)
-
-    def unknown(self, operation: Operation) -> ApiError:
-        if operation.api == "metadata":
-            return ApiError(404, "NotFound", "There is no such thing.")
-        return ApiError(404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")
-
-    def invalid(self, operation: Operation, message: str) -> ApiError:
-        code = "ParameterInvalid" if operation.api == "cloudmonitor" else "InvalidParameter"
-        return ApiError(400, code, message)
+        self._verifier.check(request, now)
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         if answer.body is not None:

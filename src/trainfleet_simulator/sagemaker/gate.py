@@ -13,7 +13,6 @@ from xml.sax.saxutils import escape
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, XmlResponse, route
-from trainfleet_simulator.identity import Keys
 from trainfleet_simulator.pages import offset_of
 from trainfleet_simulator.sagemaker import cloudwatch
 from trainfleet_simulator.sagemaker.catalog import REGION
@@ -28,10 +27,13 @@ _TARGETS = {"SageMaker": "sagemaker", "GraniteServiceVersion20100801": "cloudwat
 _JSON = {"sagemaker": "application/x-amz-json-1.1", "cloudwatch": "application/x-amz-json-1.0"}
 _SIGNING_NAMES = {"cloudwatch": "monitoring"}
 _STS_VERSION = "2011-06-15"
-_SECRET = {"WebIdentityToken", "ExternalId"}  # not in the log of responses
 
 _AWS_RIGHT = "User: arn:aws:iam::123456789012:user/exporter is not authorized to perform: {api}:{name} on resource: *"
 _REFUSALS: Table = {
+    "unknown": (
+        ("metadata", (404, "NotFound", "Not Found")),
+        ("", (404, "UnknownOperationException", "The requested operation is not recognized.")),
+    ),
     "throttled": (
         ("metadata", (429, "ThrottlingException", "Rate exceeded")),
         ("", (400, "ThrottlingException", "Rate exceeded")),
@@ -82,6 +84,7 @@ class Aws(Cloud):
     """One account in one region, with the training jobs of a world."""
 
     refusals = _REFUSALS
+    secret = frozenset({"WebIdentityToken", "ExternalId"})
     usual_codes: Mapping[int, str] = {
         400: "ValidationException",
         403: "AccessDeniedException",
@@ -93,19 +96,19 @@ class Aws(Cloud):
     code_fields = ("__type",)
     id_header = "x-amzn-requestid"
 
-    def __init__(self, world: World, keys: Keys, sts: AwsSts) -> None:
+    def __init__(self, world: World, sts: AwsSts) -> None:
         self.world = world
-        self._verifier = AwsVerifier(keys, REGION)
+        self._verifier = AwsVerifier(sts, REGION)
         lists = Lists()
         training, capacity = Training(lists), Capacity(lists)
         self.routes = [
-            route("sagemaker", "Search", "POST /", training.search),
+            route("sagemaker", "Search", "POST / NextToken", training.search),
             route("sagemaker", "DescribeTrainingJob", "POST /", training.describe),
-            route("sagemaker", "ListClusters", "POST /", capacity.list_clusters),
+            route("sagemaker", "ListClusters", "POST / NextToken", capacity.list_clusters),
             route("sagemaker", "DescribeCluster", "POST /", capacity.describe_cluster),
-            route("sagemaker", "ListClusterNodes", "POST /", capacity.list_cluster_nodes),
-            route("sagemaker", "ListTrainingPlans", "POST /", capacity.list_training_plans),
-            route("cloudwatch", "GetMetricData", "POST /", cloudwatch.get_metric_data),
+            route("sagemaker", "ListClusterNodes", "POST / NextToken", capacity.list_cluster_nodes),
+            route("sagemaker", "ListTrainingPlans", "POST / NextToken", capacity.list_training_plans),
+            route("cloudwatch", "GetMetricData", "POST / NextToken", cloudwatch.get_metric_data),
             *sts.routes(),
         ]
 
@@ -124,11 +127,7 @@ class Aws(Cloud):
         return _TARGETS.get(prefix, "sagemaker"), (name if prefix in _TARGETS else "") or "unknown"
 
     def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
-        if _is_metadata(request):
-            return {}
-        if form := request.form():
-            return {key: value for key, value in form.items() if key not in _SECRET}
-        return _facts(request.json())
+        return super().facts(request, name) or _facts(request.json())
 
     def body(self, request: ApiRequest) -> Any:
         api = self.named(request)[0]
@@ -142,16 +141,7 @@ class Aws(Cloud):
         return body
 
     def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        if operation.api != "metadata":
-            self._verifier.check_for(_SIGNING_NAMES.get(operation.api, operation.api), request, now)
-
-    def unknown(self, operation: Operation) -> ApiError:
-        if operation.api == "metadata":
-            return ApiError(404, "NotFound", "Not Found")
-        return ApiError(404, "UnknownOperationException", "The requested operation is not recognized.")
-
-    def invalid(self, operation: Operation, message: str) -> ApiError:
-        return ApiError(400, "ValidationException", message)
+        self._verifier.check_for(_SIGNING_NAMES.get(operation.api, operation.api), request, now)
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         response = super().respond(answer, request_id)
