@@ -34,10 +34,11 @@ class Truth:
         self._seq = 0
 
     def note(
-        self, operation: Operation, answer: Answer | None, outcome: str, *, at: float, request_id: str, fault: str
+        self, operation: Operation, answer: Answer | None, status: int, *, at: float, request_id: str, fault: str
     ) -> None:
         """Record one response. `fault` is the name of the applied fault; then `answer` is None."""
         self._seq += 1
+        outcome = fault or str(status)
         self._calls.setdefault(operation.api, {}).setdefault(operation.name, Counter())[outcome] += 1
         self._answers.append(
             {
@@ -95,10 +96,10 @@ class CloudApp:
         fault = self.faults.take(facts)
         waited = fault is None or await _wait(request, fault.delay)
         call = Exchange(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
-        reply = self.injector.reply(call, fault) if waited else Reply(Response(), "timeout")
+        reply = self.injector.reply(call, fault) if waited else Reply(Response(status_code=504))
         reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
-        answer = None if reply.fault else reply.answer
-        self.truth.note(operation, answer, reply.outcome, at=call.now, request_id=call.request_id, fault=reply.fault)
+        status, answer = reply.response.status_code, None if reply.fault else reply.answer
+        self.truth.note(operation, answer, status, at=call.now, request_id=call.request_id, fault=reply.fault)
         return reply.response
 
     async def _report(self, request: Request) -> Response:

@@ -21,6 +21,8 @@ Table = Mapping[str, Sequence[Row]]
 """The rows of a kind of rejection; the first that fits counts. Messages may have {api}, {name} and {detail}: the date
 or the key of the request."""
 _KEY = re.compile(r"Access=([^,\s]+)")
+_BY_STATUS = {400: "invalid", 401: "denied", 403: "denied", 404: "not_found", 429: "throttled"}
+"""The usual kinds of rejections."""
 ON_REQUEST = "The simulator fails on request."
 _FORM = "application/x-www-form-urlencoded"
 
@@ -79,8 +81,6 @@ class Answer:
     body: dict[str, Any] | None
     total: int | None = None
     rows: list[list[Any]] = field(default_factory=list)
-    no_data: bool = False
-    """Whether a well-formed response has no data."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     text: str | None = None
@@ -161,12 +161,6 @@ class Cloud(ABC):
     """Its errors by the kind of rejection: those of faults, `unknown` (an operation) and `invalid` (a parameter)."""
     secret: Set[str] = frozenset()
     """Parameters that `/truth` does not show."""
-    usual_codes: Mapping[int, str | tuple[str, str]]
-    """Its usual code by status, perhaps with a message."""
-    other_code: str
-    """Its code for every other status."""
-    code_fields: tuple[str, ...]
-    """The fields of a rejection that may have its code."""
     id_header: str
     """The header with the id of a request."""
 
@@ -238,12 +232,6 @@ class Cloud(ABC):
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         """Return a rejection in this cloud's form."""
 
-    def usual(self, status: int) -> ApiError:
-        """Return the error that this cloud usually sends with a status."""
-        found = self.usual_codes.get(status, self.other_code)
-        code, message = (found, ON_REQUEST) if isinstance(found, str) else found
-        return ApiError(status, code, message)
-
     def refusal(self, kind: str, request: ApiRequest, operation: Operation, detail: str = "") -> ApiError | None:
         """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
         headers = request.headers
@@ -264,16 +252,14 @@ class Cloud(ABC):
         assert error is not None
         return error
 
+    def usual(self, status: int, request: ApiRequest, operation: Operation) -> ApiError:
+        """Return the error that this cloud usually sends with a status."""
+        error = self.refused(_BY_STATUS.get(status, "server_error"), request, operation, ON_REQUEST)
+        return ApiError(status, error.code, error.message)
+
     def hint(self, seconds: int) -> Mapping[str, str]:
         """Return the headers, besides Retry-After, with the seconds to wait."""
         return {}
-
-    def code(self, body: Any) -> str:
-        """Return the error code in the body of a rejection."""
-        if not isinstance(body, dict):
-            return ""
-        found = next((str(body[name]) for name in self.code_fields if body.get(name)), "")
-        return found.rpartition("#")[2]
 
 
 class XmlResponse(PlainTextResponse):

@@ -73,49 +73,6 @@ IDENTITY: Mapping[str, str] = {
 KINDS: Mapping[str, str] = {**WIRE, **HTTP, **BODY, **PAGING, **VALUES, **IDENTITY}
 """Every kind by name."""
 
-_MAY_BE_EMPTY = frozenset({"ShowTrainingJobMetrics", "ShowPodMetricStatistic"})
-_STILL_AN_ANSWER = (PAGING.keys() | VALUES.keys() | {"one_bad_row", "padded"}) - {"no_list"}
-
-
-def outcome_of_kind(kind: str, operation: str) -> str:
-    """Return the outcome that a client must count for a broken response; empty if the kind does not change it.
-
-    If the whole body is invalid, the response is bad. If only rows or values are wrong, the client accepts the response
-    and finds them later.
-    """
-    if kind in WIRE:
-        return "timeout" if kind in {"hang", "drip"} else "network"
-    if kind in {"no_content", "empty"} and operation in _MAY_BE_EMPTY:
-        return "no_data"
-    if kind in {"redirect", "quoted", "quoted_at_length"}:
-        return "client"
-    if kind == "bad_gateway":
-        return "server"
-    return "" if kind in _STILL_AN_ANSWER else "bad_answer"
-
-
-_NOT_FOUND = ("NotFound", "ResourceNotFound", "EntityNotExist", "ModelArts.2775", "ModelArts.50015001")
-_AUTH = (
-    *("InvalidAccessKeyId", "InvalidTimeStamp", "InvalidSecurityToken", "Signature", "IncompleteSignature", "Forb"),
-    *("NoPermission", "AuthenticationFail", "AccessDenied", "UnrecognizedClient", "InvalidSignature", "ExpiredToken"),
-    *("InvalidIdentityToken", "MissingAuthenticationToken"),
-)
-"""Beginnings of codes."""
-
-
-def outcome_of(status: int, code: str) -> str:
-    """Return the exporter's word for the outcome of a response."""
-    if status < 400:
-        return "ok"
-    if code.startswith("Throttling") or status == 429:
-        return "throttled"
-    if status >= 500:
-        return "server"
-    if status in {401, 403} or code.startswith(_AUTH):
-        return "auth"
-    is_missing = code.startswith(_NOT_FOUND) or (status == 404 and code.startswith("ModelArts."))
-    return "not_found" if is_missing else "client"
-
 
 class Fault(msgspec.Struct, forbid_unknown_fields=True):
     """A fault, and the calls that it applies to.

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from trainfleet_simulator.broken_bodies import break_body
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation
-from trainfleet_simulator.faults import BODY, IDENTITY, PAGING, VALUES, WIRE, Fault, outcome_of, outcome_of_kind
+from trainfleet_simulator.faults import BODY, IDENTITY, PAGING, VALUES, WIRE, Fault
 from trainfleet_simulator.listener import NEED_THE_ANSWER, Breaking
 from trainfleet_simulator.paging import Paging
 from trainfleet_simulator.rows import dumps, read, written
@@ -51,10 +51,9 @@ _DETAILS = "x" * 20_000
 
 @dataclass(slots=True)
 class Reply:
-    """The response to a call, the outcome that a client must see, and the injected fault ("" for none)."""
+    """The response to a call, the injected fault ("" for none), and the cloud's own response."""
 
     response: Response
-    outcome: str
     fault: str = ""
     answer: Answer | None = None
 
@@ -74,14 +73,12 @@ class Exchange:
         try:
             answer = self.cloud.answer(self.request, self.operation, self.now)
         except ApiError as error:
-            return self.refused(error)
-        response = self.cloud.respond(answer, self.request_id)
-        return Reply(response, "no_data" if answer.no_data else outcome_of(response.status_code, ""), answer=answer)
+            return Reply(self.refused(error))
+        return Reply(self.cloud.respond(answer, self.request_id), answer=answer)
 
-    def refused(self, error: ApiError, fault: str = "") -> Reply:
+    def refused(self, error: ApiError) -> Response:
         """Return a rejection in the cloud's own form."""
-        response = self.cloud.refuse(error, self.request, self.operation, self.request_id)
-        return Reply(response, outcome_of(error.status, error.code), fault)
+        return self.cloud.refuse(error, self.request, self.operation, self.request_id)
 
 
 class FaultInjector:
@@ -96,38 +93,39 @@ class FaultInjector:
         """Return the response of the cloud, or the response that the fault makes of it."""
         if fault is None or not fault.word:
             return call.true()
-        reply = self._instead(call, fault) or self._broken(call, fault.kind, call.true())
+        response = self._instead(call, fault)
+        reply = Reply(response, fault.word) if response else self._broken(call, fault.kind, call.true())
         if reply.fault and fault.kind not in WIRE:
             reply.response.headers.update(dict(fault.headers))
         return reply
 
-    def _instead(self, call: Exchange, fault: Fault) -> Reply | None:
+    def _instead(self, call: Exchange, fault: Fault) -> Response | None:
         """Return the response of a fault that needs none of the cloud; None if it needs one."""
         kind = fault.kind
         if fault.status is not None:
             return _by_status(call, fault, fault.status)
         if kind in WIRE and kind not in NEED_THE_ANSWER:
-            return _faulty(kind, Breaking(kind), call.operation)
+            return Breaking(kind)
         if kind in _REFUSALS:
             return _refusal(kind, call)
         if kind in _INSTEAD:
-            return _faulty(kind, _INSTEAD[kind](), call.operation)
+            return _INSTEAD[kind]()
         if kind in {"quoted", "quoted_at_length"}:
-            return _faulty(kind, self._quote(call, at_length=kind == "quoted_at_length"), call.operation)
+            return self._quote(call, at_length=kind == "quoted_at_length")
         if kind == "endless_pages" and (body := self._paging.rest(call.operation)) is not None:
             self._paging.warp(kind, call.operation, body)
-            return Reply(Response(dumps(body), media_type="application/json"), "ok", kind)
+            return Response(dumps(body), media_type="application/json")
         return None
 
     def _broken(self, call: Exchange, kind: str, true: Reply) -> Reply:
         """Break the true response; return it unchanged if there is nothing to break."""
         if kind in WIRE:
-            return _faulty(kind, Breaking(kind, true.response), call.operation)
+            return Reply(Breaking(kind, true.response), kind)
         if true.answer is None:  # a rejection
             return true
         if kind in BODY:
             broken = break_body(kind, true.response)
-            return true if broken is None else _faulty(kind, broken, call.operation, true.outcome)
+            return true if broken is None else Reply(broken, kind)
         try:
             body = read(true.response)
         except ValueError:
@@ -135,7 +133,7 @@ class FaultInjector:
         if (kind in PAGING and self._paging.warp(kind, call.operation, body)) or (
             kind in VALUES and warp_values(kind, body)
         ):
-            return _faulty(kind, written(body, true.response), call.operation, true.outcome)
+            return Reply(written(body, true.response), kind)
         return true
 
     def _quote(self, call: Exchange, *, at_length: bool) -> Response:
@@ -146,9 +144,9 @@ class FaultInjector:
         first = self._turn % len(parts)  # clients show the start of a text
         self._turn += 1
         text = "; ".join((*parts[first:], *parts[:first]))
-        usual = call.cloud.usual(400)
-        message = f"{_FILLER}: {text}" if at_length else text
-        response = call.refused(ApiError(usual.status, usual.code, message)).response
+        error = call.cloud.usual(400, call.request, call.operation)
+        error.message = f"{_FILLER}: {text}" if at_length else text
+        response = call.refused(error)
         if isinstance(response, PlainTextResponse) or not at_length:
             return response
         body = {"Details": _DETAILS, **read(response)}
@@ -156,32 +154,27 @@ class FaultInjector:
         return JSONResponse(body, 200 if says_so else response.status_code)
 
 
-def _faulty(kind: str, response: Response, operation: Operation, without: str = "ok") -> Reply:
-    return Reply(response, outcome_of_kind(kind, operation.name) or without, kind)
-
-
-def _refusal(kind: str, call: Exchange) -> Reply | None:
+def _refusal(kind: str, call: Exchange) -> Response | None:
     error = call.cloud.refusal(kind, call.request, call.operation)
     if error is None:
         return None
-    reply = call.refused(error, kind)
+    response = call.refused(error)
     if kind == "throttled_hint":
-        reply.response.headers.update({"retry-after": str(_HINT), **call.cloud.hint(_HINT)})
+        response.headers.update({"retry-after": str(_HINT), **call.cloud.hint(_HINT)})
     elif kind == "skewed_clock":
-        reply.response.headers["date"] = formatdate(call.now + _AHEAD, usegmt=True)
-    return reply
+        response.headers["date"] = formatdate(call.now + _AHEAD, usegmt=True)
+    return response
 
 
-def _by_status(call: Exchange, fault: Fault, status: int) -> Reply:
+def _by_status(call: Exchange, fault: Fault, status: int) -> Response:
     """Return the response that the fault defines."""
-    usual = call.refused(call.cloud.usual(status), fault.word)
+    usual = call.refused(call.cloud.usual(status, call.request, call.operation))
     if fault.body is None:
         return usual
-    is_text = isinstance(fault.body, str)
-    response = Response(fault.body, status) if is_text else JSONResponse(fault.body, status)
-    for name, value in usual.response.headers.items():
+    response = Response(fault.body, status) if isinstance(fault.body, str) else JSONResponse(fault.body, status)
+    for name, value in usual.headers.items():
         response.headers.setdefault(name, value)
-    return Reply(response, outcome_of(status, "" if is_text else call.cloud.code(fault.body)), fault.word)
+    return response
 
 
 def _quotes(request: ApiRequest) -> Iterator[str]:

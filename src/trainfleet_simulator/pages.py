@@ -3,52 +3,43 @@
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 _TOKEN = re.compile(r"([0-9]{1,12}):([0-9]{1,9})")
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
-    """One page, the token of the next one ("" after the last), and the total number of items."""
-
-    items: Sequence[Item]
-    token: str
-    total: int
-
-
 class Pages(Generic[Item]):
-    """Cuts lists, and keeps the last `kept` of them for `valid` seconds. A token can be used more than once."""
+    """Cuts lists, and keeps the last `kept` of them. A token can be used more than once."""
 
-    def __init__(self, kept: int, valid: float = math.inf) -> None:
+    def __init__(self, kept: int) -> None:
         self._kept = kept
-        self._valid = valid
-        self._lists: OrderedDict[int, tuple[Hashable, Sequence[Item], float]] = OrderedDict()
+        self._lists: OrderedDict[int, tuple[Hashable, Sequence[Item]]] = OrderedDict()
         self._made = 0
 
     def cut(
-        self, token: str, size: int, find: Callable[[], Sequence[Item]], *, question: Hashable = "", now: float = 0.0
-    ) -> Page[Item] | None:
+        self, token: str, size: int, find: Callable[[], Sequence[Item]], *, question: Hashable = ""
+    ) -> tuple[Sequence[Item], str, int] | None:
         """Return the first page of the results of `find`, or the page of a token of the same question. None for
-        another token."""
-        number, start = _place(token) or (0, 0)
-        asked, found, until = self._lists.get(number, (None, (), 0.0)) if token else (question, find(), math.inf)
-        if asked != question or now > until:
-            return None
-        end = start + size
-        if end >= len(found):
-            return Page(found[start:end], "", len(found))
-        return Page(found[start:end], _token(number or self._keep(question, found, now), end), len(found))
+        another token.
 
-    def _keep(self, question: Hashable, found: Sequence[Item], now: float) -> int:
+        A page is its items, the token of the next page ("" after the last), and the total number of items.
+        """
+        number, start = _place(token) or (0, 0)
+        asked, found = self._lists.get(number, (None, ())) if token else (question, find())
+        if asked != question:
+            return None
+        end, more = start + size, ""
+        if end < len(found):
+            more = base64.b64encode(f"{number or self._keep(question, found)}:{end}".encode()).decode()
+        return found[start:end], more, len(found)
+
+    def _keep(self, question: Hashable, found: Sequence[Item]) -> int:
         self._made += 1
-        self._lists[self._made] = question, found, now + self._valid
+        self._lists[self._made] = question, found
         while len(self._lists) > self._kept:
             self._lists.popitem(last=False)
         return self._made
@@ -58,10 +49,6 @@ def offset_of(token: str) -> int:
     """Return the number of rows before a token's page; 0 for an unknown token."""
     place = _place(token)
     return 0 if place is None else place[1]
-
-
-def _token(number: int, start: int) -> str:
-    return base64.b64encode(f"{number}:{start}".encode()).decode()
 
 
 def _place(token: str) -> tuple[int, int] | None:

@@ -74,12 +74,12 @@ def test_responses_are_logged_as_they_were_sent() -> None:
     caller.get("dlc", "ListJobs", JOBS, Status="Nonsense")
     caller.get("dlc", "GetJob", f"{JOBS}/nosuch")
     truth = caller.truth()
-    assert truth["calls"] == {"dlc": {"ListJobs": {"ok": 1, "client": 1}, "GetJob": {"not_found": 1}}}
+    assert truth["calls"] == {"dlc": {"ListJobs": {"200": 1, "400": 1}, "GetJob": {"404": 1}}}
     first, refused, missing = truth["answers"]
     assert first["query"] == {"Status": "Running", "WorkspaceId": "12347", "PageSize": "5"}
     assert first["total"] == answer["TotalCount"]
     assert first["rows"] == [[job["JobId"], job["Status"], job["SubStatus"]] for job in answer["Jobs"]]
-    assert (refused["outcome"], refused["total"], refused["rows"]) == ("client", None, [])
+    assert (refused["outcome"], refused["total"], refused["rows"]) == ("400", None, [])
     assert missing["query"] == {"JobId": "nosuch"}
     assert [answer["seq"] for answer in caller.truth(since="2")["answers"]] == [3]
 

@@ -269,7 +269,6 @@ def test_a_search_rejects_filters(modelarts: ModelArts, body: Any, code: str) ->
         (f"{POOLS}/{GPU}/monitor", {"time_range": "-1.-1.1441"}, (400, "ModelArts.50004000")),
         (f"{V1}/training-jobs", {"per_page": "1001"}, (400, "ModelArts.0105")),
         (f"{V1}/aom/api/v1/query", {"query": "rate(m[5m])"}, (400, "bad_data")),
-        (f"{V1}/aom/api/v1/query", {"query": 'm{a=~"(a+)+"}'}, (400, "bad_data")),
         (f"{V1}/aom/api/v1/query", {"query": "m", "time": "yesterday"}, (400, "bad_data")),
     ],
     ids=str,

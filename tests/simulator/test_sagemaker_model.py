@@ -125,7 +125,7 @@ def test_percents_are_summed_over_cores_and_cards(aws: SageMaker) -> None:
 
 def test_a_longer_period_has_the_mean_of_its_minutes(aws: SageMaker) -> None:
     end = aws.clock.now // 300 * 300 - 300
-    times = {"StartTime": end - 600, "EndTime": end, "ScanBy": "TimestampAscending"}
+    times = {"StartTime": end - 600, "EndTime": end}
 
     def values(period: int) -> list[float]:
         (one,) = _metrics(aws, ("CPUUtilization", _host(aws, "vit-steady")), Period=period, **times)[

@@ -25,7 +25,7 @@ def test_two_hours(tmp_path: Path) -> None:
     assert {kind: kinds[kind] for kind in ("fault", "reload", "rotation")} == {"fault": 25, "reload": 8, "rotation": 4}
     assert kinds["scrape"] >= 100
     assert kinds["bad guest"] >= 3
-    assert week.done["calls that ended ok"] > 500
+    assert week.done["calls that ended 200"] > 500
     assert week.done["polls of jobs of pai"] >= 20
     assert week.done["jobs that came on pai"] > 10
     assert week.done["jobs that ended on modelarts"] > 10

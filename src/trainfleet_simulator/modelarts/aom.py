@@ -92,7 +92,7 @@ class AomApi:
         until, after = call.now - self._aom.lag, call.now - _REMEMBERED
         known = set(METRICS) - self._aom.hidden
         data = sorted(metric for metric in known if self._samples.newest(call.world, metric, until, after))
-        return Answer({"status": "success", "data": data}, no_data=not data)
+        return Answer({"status": "success", "data": data})
 
     def _check(self) -> None:
         if self._aom.refused:
@@ -143,7 +143,7 @@ def metric_of(text: str) -> str:
 
 
 def _answer(kind: str, rows: list[dict[str, Any]]) -> Answer:
-    return Answer({"status": "success", "data": {"resultType": kind, "result": rows}}, no_data=not rows)
+    return Answer({"status": "success", "data": {"resultType": kind, "result": rows}})
 
 
 def _stamp(when: float) -> float:

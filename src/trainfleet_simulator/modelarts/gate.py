@@ -28,7 +28,6 @@ _QUERY, _RANGE = "ListInstantQueryAomPromPost", "ListRangeQueryAomPromPost"
 """Both methods, with or without an instance: the vendor's client has a name for each, but the log has one."""
 _AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavailable"}
 _WRONG_PATH = ("APIGW.0101", "The API does not exist or has not been published in the environment")
-_THROTTLED = "The throttling threshold has been reached: policy user over ratelimit,limit:60,time:1 minute"
 
 _BY_PASSWORD, _BY_ID_TOKEN = "KeystoneCreateUserTokenByPassword", "AssumeAgencyWithOIDC"
 _REFUSED_LOGINS: tuple[Row, ...] = (
@@ -93,16 +92,6 @@ class ModelArts(Cloud):
     """One project. Its v2 jobs and pools are in one world, and its v1 jobs in another."""
 
     refusals = _REFUSALS
-    usual_codes: Mapping[int, tuple[str, str]] = {
-        400: ("ModelArts.2764", "Invalid parameter."),
-        401: ("APIGW.0301", "Incorrect IAM authentication information: verify aksk signature fail"),
-        403: ("ModelArts.0108", "You are not authorized to do this."),
-        404: _WRONG_PATH,
-        429: ("APIGW.0308", _THROTTLED),
-        503: ("APIGW.0613", "IAM is unavailable."),
-    }
-    other_code = "ModelArts.0010"
-    code_fields = ("error_code", "errorType")
     id_header = "X-Request-Id"
 
     def __init__(self, world: World, legacy: World, agency: Agency, aom: Aom) -> None:

@@ -88,7 +88,7 @@ class Training:
         if job.pods and call.ids[1] not in tasks_of(job):
             raise refused("2764", "The task does not exist.")
         if job.running is None:
-            return Answer(None, status=204, no_data=True)
+            return Answer(None, status=204)
         place = tasks_of(job).index(call.ids[1])
         role = job.pods[place].role
         length = len(self._values(call, job, place, "cpuUsage"))

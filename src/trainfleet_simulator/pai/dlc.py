@@ -88,7 +88,7 @@ def get_job_metrics(call: Call) -> Answer:
     if job.draft.payment != "PostPaid" or job.draft.resource_type != "ECS":
         # All other jobs have moved to CloudMonitor. This call is not maintained for them, and reports it in two ways.
         empty: list[object] | None = None if crc32(job.job_id.encode()) % 3 == 0 else []
-        return Answer({"JobId": job.job_id, "PodMetrics": empty}, no_data=True)
+        return Answer({"JobId": job.job_id, "PodMetrics": empty})
     until = world.present if end is None else min(int(end), world.present)
     pods = []
     for place, pod in enumerate(job.pods):
@@ -98,7 +98,7 @@ def get_job_metrics(call: Call) -> Answer:
                 raise call.invalid("TimeStep", f"at most {_MOST_POINTS} points")
             times = range(-(-since // seconds) * seconds, until + 1, seconds)
             pods.append({"PodId": pod.pod_id, "Metrics": _points(job, place, metric, times)})
-    return Answer({"JobId": job.job_id, "PodMetrics": pods}, no_data=not pods)
+    return Answer({"JobId": job.job_id, "PodMetrics": pods})
 
 
 def _points(job: Job, place: int, metric: str, times: range) -> list[dict[str, Any]]:

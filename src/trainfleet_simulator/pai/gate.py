@@ -79,15 +79,6 @@ class Pai(Cloud):
 
     refusals = _REFUSALS
     secret = frozenset({"OIDCToken", "ExternalId"})
-    usual_codes: Mapping[int, str] = {
-        400: "InvalidParameter",
-        403: "Forbidden.RAM",
-        404: "NotFound",
-        429: "Throttling.User",
-        503: "ServiceUnavailable",
-    }
-    other_code = "InternalError"
-    code_fields = ("Code",)
     id_header = "x-acs-request-id"
 
     def __init__(self, world: World, sts: Sts) -> None:

@@ -33,17 +33,15 @@ SM_SHARE, TENSOR_SHARE, DRAM_SHARE = 0.82, 0.44, 0.55
 _POOLED_CARD_MEMORY = {spec.card_type: spec.node_type.card_memory for spec in catalog.QUOTAS}
 _MB, _MIB = 10**6, 2**20
 
+Kind = tuple[str, bool]
+"""The level of a metric, and whether it has only subjects with cards."""
 Value = Callable[[float, Pod], float]
 """Calculates a pod's value from the world's reading. For a metric of cards, it is the mean over the pod's cards."""
 
 
-def _same(reading: float, _: Pod) -> float:
-    return reading
-
-
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a job, its pods or their cards. That of a job is the mean over its pods, or their sum.
+    """One metric of a job, its pods, their cards, or a quota. That of a job is the mean over its pods, or their sum.
 
     `reading` is the world's name of the reading that it is calculated from.
     """
@@ -52,13 +50,13 @@ class Metric:
     unit: str
     level: str
     reading: str
-    value: Value = _same
+    value: Value = lambda reading, _: reading
     summed: bool = False
 
     @property
-    def of_cards(self) -> bool:
-        """Return whether pods without cards have none."""
-        return self.reading.startswith("Gpu")
+    def kind(self) -> Kind:
+        """Return the kind of its subjects. Pods without cards have no metric of cards."""
+        return self.level, self.reading.startswith("Gpu")
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -68,17 +66,6 @@ class Metric:
         """Return a pod's value at a Unix time; None if it has none."""
         found = reading(self.reading, job, pod, at)
         return None if found is None else self.value(found, pod)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolMetric:
-    """One metric of a quota, of all its nodes."""
-
-    name: str
-    unit: str
-    reading: str
-    level: str = "quota"
-    statistics: tuple[str, ...] = AVERAGES
 
 
 def _cards_mib(pod: Pod) -> float:
@@ -140,10 +127,10 @@ _DLC = (
     Metric("CARD_GPU_PCIE_TRANSMIT", "MiB/s", "card", _CARDS, _times(9.0)),
 )
 _QUOTA = (
-    PoolMetric("QUOTA_CPU_UTIL", "%", _CPU),
-    PoolMetric("QUOTA_MEMORY_UTIL", "%", _MEMORY),
-    PoolMetric("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "%", _CARDS),
-    PoolMetric("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL", "%", _CARD_MEMORY),
-    PoolMetric("QUOTA_GPU_POWER_USAGE", "W", _CARDS),
+    Metric("QUOTA_CPU_UTIL", "%", "quota", _CPU),
+    Metric("QUOTA_MEMORY_UTIL", "%", "quota", _MEMORY),
+    Metric("QUOTA_GPU_ACCELERATOR_DUTTY_UTIL", "%", "quota", _CARDS),
+    Metric("QUOTA_GPU_ACCELERATOR_MEMORY_UTIL", "%", "quota", _CARD_MEMORY),
+    Metric("QUOTA_GPU_POWER_USAGE", "W", "quota", _CARDS),
 )
-NAMESPACES: dict[str, tuple[Metric | PoolMetric, ...]] = {DLC: _DLC, QUOTA: _QUOTA}
+NAMESPACES: dict[str, tuple[Metric, ...]] = {DLC: _DLC, QUOTA: _QUOTA}

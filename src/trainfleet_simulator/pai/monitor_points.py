@@ -6,19 +6,18 @@ Those of quotas are computed from the use by their jobs. A quota's figures inclu
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from trainfleet_simulator.pai import catalog
-from trainfleet_simulator.pai.monitor_metrics import AVERAGES, HEALTH, IDLE_WATTS, WATTS_PER_PERCENT, Metric, PoolMetric
+from trainfleet_simulator.pai.monitor_metrics import AVERAGES, HEALTH, IDLE_WATTS, WATTS_PER_PERCENT, Kind, Metric
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Pod
 from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.usage import reading
 
-_KEPT = 12
 _SPREAD = 0.05  # relative distance of minimum and maximum from the average
 
 
@@ -55,38 +54,30 @@ def facts_of(place: Subject) -> dict[str, Any]:
     return facts
 
 
-def _last_places(job: Job, level: str, moment: Moment, *, of_cards: bool) -> Iterator[Subject]:
-    """Yield the last point of a job, of each of its pods, or of each of their cards."""
-    newest, oldest, period = moment
-    lasts = (_last(pod, newest, period) for pod in job.pods if pod.role.cards or not of_cards)
-    found = [last for last in lasts if last is not None and last[1] >= oldest]
+def _subjects(job: Job, level: str, found: Sequence[tuple[Pod, int]]) -> Iterator[Subject]:
+    """Yield the latest point of a job, or each of its pods or their cards, of pods with times."""
     if level != "job":
         for pod, at in found:
-            yield from _of_pod(job, pod, level, at)
+            for card in range(pod.role.cards) if level == "card" else (None,):
+                yield Subject(job, (pod,), card, at)
     elif found:
         latest = max(at for _, at in found)
         yield Subject(job, tuple(pod for pod, at in found if at == latest), None, latest)
 
 
-def places_at(job: Job, level: str, at: int, *, of_cards: bool) -> Iterator[Subject]:
-    """Yield the points of one past moment."""
-    pods = [
-        one
-        for pod in job.pods
-        if pod.role.cards or not of_cards
-        for one in [pod, *pod.history]
+def _pods(job: Job, kind: Kind) -> Iterator[Pod]:
+    return (pod for pod in job.pods if pod.role.cards or not kind[1])
+
+
+def subjects_at(job: Job, kind: Kind, at: int) -> Iterator[Subject]:
+    """Return the points of one past moment."""
+    every = (one for pod in _pods(job, kind) for one in (pod, *pod.history))
+    lived = [
+        (one, at)
+        for one in every
         if one.started is not None and one.started <= at and (one.finished is None or at <= one.finished)
     ]
-    if level != "job":
-        for pod in pods:
-            yield from _of_pod(job, pod, level, at)
-    elif pods:
-        yield Subject(job, tuple(pods), None, at)
-
-
-def _of_pod(job: Job, pod: Pod, level: str, at: int) -> Iterator[Subject]:
-    for card in range(pod.role.cards) if level == "card" else (None,):
-        yield Subject(job, (pod,), card, at)
+    return _subjects(job, kind[0], lived)
 
 
 def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
@@ -100,27 +91,14 @@ def _last(pod: Pod, newest: int, period: int) -> tuple[Pod, int] | None:
     return None
 
 
-class Subjects:
-    """The last points of all subjects, computed once for each moment. The last few moments are cached."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._kept: OrderedDict[tuple[str, bool, Moment], list[Subject]] = OrderedDict()
-
-    def everybody(self, level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
-        """Return them in a stable order: the oldest job first."""
-        key = (level, of_cards, moment)
-        if key not in self._kept:
-            jobs = (job for job in self._world.jobs.values() if job.finished is None or job.finished >= moment[1])
-            self._kept[key] = self.of(jobs, level, moment, of_cards=of_cards)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
-
-    def of(self, jobs: Iterable[Job], level: str, moment: Moment, *, of_cards: bool) -> list[Subject]:
-        """Return the last points of these jobs only, if CloudMonitor has them."""
-        return [place for job in jobs if served(job) for place in _last_places(job, level, moment, of_cards=of_cards)]
+def last_of(jobs: Iterable[Job], kind: Kind, moment: Moment) -> list[Subject]:
+    """Return the last points of jobs, if CloudMonitor has them."""
+    newest, oldest, period = moment
+    found: list[Subject] = []
+    for job in filter(served, jobs):
+        lasts = (_last(pod, newest, period) for pod in _pods(job, kind))
+        found += _subjects(job, kind[0], [last for last in lasts if last is not None and last[1] >= oldest])
+    return found
 
 
 def _value_of(metric: Metric, place: Subject, period: int) -> float | None:
@@ -164,13 +142,11 @@ def point_of(metric: Metric, place: Subject, period: int) -> dict[str, Any] | No
     facts = facts_of(place)
     if metric.level == "job":
         facts.pop("pod", None)
-    return {"timestamp": place.at * 1000, **facts, **statistics(value, metric.statistics, metric.unit)}
+    values = {"Value": value} if metric.level == "card" else _averages(value, metric.unit)
+    return {"timestamp": place.at * 1000, **facts, **values}
 
 
-def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, float]:
-    """Return the statistics of a metric."""
-    if names == ("Value",):
-        return {"Value": value}
+def _averages(value: float, unit: str) -> dict[str, float]:
     highest = value * (1 + _SPREAD)
     return {
         "Average": value,
@@ -179,45 +155,39 @@ def statistics(value: float, names: tuple[str, ...], unit: str) -> dict[str, flo
     }
 
 
-_MOMENTS = 1440
-"""Number of moments whose figures are cached."""
 _AMOUNTS = {"CpuCoreUsage": "cpu", "MemoryUsage": "memory", "GpuCoreUsage": "cards", "GpuMemoryUsage": "cards"}
 """By reading, the amount of a pod or node that it is a share of."""
 
 
-class PoolPoints:
-    """Datapoints of quotas. The use of all pools is computed once a minute."""
+class Points:
+    """The last points of a whole world, computed once for each moment. The latest moments are cached."""
 
-    def __init__(self, world: World, places: Subjects) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._places = places
-        self._used: OrderedDict[tuple[int, int], dict[tuple[str, str], float]] = OrderedDict()
-        """By moment and period: the metrics of a day are requested one after the other, for the same minutes."""
+        self.last = lru_cache(12)(self._last)
+        # The metrics of a day are requested one after the other, for the same minutes.
+        self._used = lru_cache(1440)(self._use)
 
-    def points(self, metric: PoolMetric, moment: Moment) -> list[dict[str, Any]]:
-        """Return the points of all quotas at one moment."""
-        newest, oldest, period = moment
-        if newest < oldest:
-            return []
-        if (newest, period) not in self._used:
-            # A thing with a point at this very minute runs. Ended jobs do not count for a quota.
-            self._used[newest, period] = self._gather((newest, newest, period))
-            while len(self._used) > _MOMENTS:
-                self._used.popitem(last=False)
-        found = []
+    def _last(self, kind: Kind, moment: Moment) -> list[Subject]:
+        """Return the last points of all subjects in a stable order: the oldest job first."""
+        jobs = (job for job in self._world.jobs.values() if job.finished is None or job.finished >= moment[1])
+        return last_of(jobs, kind, moment)
+
+    def of_quotas(self, metric: Metric, newest: int, period: int) -> Iterator[dict[str, Any]]:
+        """Yield the points of all quotas at one moment."""
         for pool_id, pool in self._world.pools.items():
             family = list(self._world.family(pool_id))
             whole = sum(getattr(one.actual, _AMOUNTS[metric.reading]) for one in family)
             if whole:
-                used = self._used[newest, period]
+                used = self._used(newest, period)
                 busy = sum(used.get((node, metric.reading), 0.0) for one in family for node in one.nodes)
-                found.append(_pool_point(metric, pool, newest, busy, whole))
-        return found
+                yield _pool_point(metric, pool, newest, busy, whole)
 
-    def _gather(self, moment: Moment) -> dict[tuple[str, str], float]:
+    def _use(self, newest: int, period: int) -> dict[tuple[str, str], float]:
         """Return the used amounts by node and reading."""
         used: dict[tuple[str, str], float] = {}
-        for place in self._places.everybody("pod", moment, of_cards=False):
+        # A thing with a point at this very minute runs. Ended jobs do not count for a quota.
+        for place in self.last(("pod", False), (newest, newest, period)):
             job, pod = place.job, place.pods[0]
             for name, amount in _AMOUNTS.items() if job.draft.pool_id else ():
                 share = (reading(name, job, pod, place.at) or 0.0) / 100
@@ -226,7 +196,7 @@ class PoolPoints:
         return used
 
 
-def _pool_point(metric: PoolMetric, pool: Pool, at: int, busy: float, whole: float) -> dict[str, Any]:
+def _pool_point(metric: Metric, pool: Pool, at: int, busy: float, whole: float) -> dict[str, Any]:
     point: dict[str, Any] = {
         "timestamp": at * 1000,
         "userId": catalog.ACCOUNT_ID,
@@ -237,4 +207,4 @@ def _pool_point(metric: PoolMetric, pool: Pool, at: int, busy: float, whole: flo
     if metric.unit == "W":
         watts = round(whole * IDLE_WATTS + busy * 100 * WATTS_PER_PERCENT, 2)
         return point | dict.fromkeys(AVERAGES, watts)
-    return point | statistics(round(100 * busy / whole, 4), AVERAGES, metric.unit)
+    return point | _averages(round(100 * busy / whole, 4), metric.unit)

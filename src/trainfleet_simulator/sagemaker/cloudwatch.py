@@ -30,13 +30,6 @@ _COARSER = ((63 * DAY, 3600), (15 * DAY, 300), (0, 60))
 """By age of StartTime (seconds): Period must be a multiple of this number of seconds."""
 _ID = re.compile("[a-z][A-Za-z0-9_]{0,254}")
 _HOST = re.compile("(.+)/algo-([1-9][0-9]{0,4})")
-_STATS: Mapping[str, Callable[[list[float]], float]] = {
-    "Average": fmean,
-    "Sum": sum,
-    "Minimum": min,
-    "Maximum": max,
-    "SampleCount": lambda values: float(len(values)),
-}
 _REQUEST = {
     "MetricDataQueries": "list",
     "StartTime": "number",
@@ -45,105 +38,87 @@ _REQUEST = {
     "ScanBy": "text",
     "MaxDatapoints": "whole",
 }
-_QUERY = {"Id": "text", "MetricStat": "object", "Label": "text"}
-_STAT = {"Metric": "object", "Period": "whole", "Stat": "text", "Unit": "text"}
+_QUERY = {"Id": "text", "MetricStat": "object"}
+_STAT = {"Metric": "object", "Period": "whole", "Stat": "text"}
 _METRIC = {"Namespace": "text", "MetricName": "text", "Dimensions": "list"}
 _DIMENSION = {"Name": "text", "Value": "text"}
-
-
-class _Metric(NamedTuple):
-    """The world's name of a metric, and the number of things that its percents sum up."""
-
-    reading: str
-    summed_over: Callable[[Role], int]
-
-
-_METRICS = {
-    "CPUUtilization": _Metric("CpuCoreUsage", lambda role: role.cpu),
-    "MemoryUtilization": _Metric("MemoryUsage", lambda role: 1),
-    "GPUUtilization": _Metric("GpuCoreUsage", lambda role: role.cards),
-    "GPUMemoryUtilization": _Metric("GpuMemoryUsage", lambda role: role.cards),
-    "DiskUtilization": _Metric("MemoryUsage", lambda role: 1),
+_METRICS: Mapping[str, tuple[str, Callable[[Role], int]]] = {
+    "CPUUtilization": ("CpuCoreUsage", lambda role: role.cpu),
+    "MemoryUtilization": ("MemoryUsage", lambda role: 1),
+    "GPUUtilization": ("GpuCoreUsage", lambda role: role.cards),
+    "GPUMemoryUtilization": ("GpuMemoryUsage", lambda role: role.cards),
+    "DiskUtilization": ("MemoryUsage", lambda role: 1),
 }
+"""The world's name of a metric, and the number of things that its percents sum up."""
 
 
 class _Query(NamedTuple):
-    """One metric of one host."""
+    """The average of one metric of one host."""
 
     id: str
     metric: str
     host: str
     period: int
-    stat: str
-    label: str
 
 
 def get_metric_data(call: Call) -> Answer:
-    """GetMetricData for up to 500 metrics of one host each; expressions are not simulated."""
+    """GetMetricData for averages of up to 500 metrics of one host each, newest first; expressions are not simulated."""
     given = check(call.body, _REQUEST, "MetricDataQueries", "StartTime", "EndTime")
-    if len(given["MetricDataQueries"]) > _MOST_METRICS:
-        raise _invalid(f"The collection MetricDataQueries must not have a size greater than {_MOST_METRICS}.")
     queries = [_query(one) for one in given["MetricDataQueries"]]
-    start, end = int(given["StartTime"] // 60 * 60), given["EndTime"]
-    order, left = given.get("ScanBy", "TimestampDescending"), given.get("MaxDatapoints", _MOST_POINTS)
+    start, end, left = int(given["StartTime"] // 60 * 60), given["EndTime"], given.get("MaxDatapoints", _MOST_POINTS)
     for is_valid, name in (
+        (len(queries) <= _MOST_METRICS, "MetricDataQueries"),
         (len({query.id for query in queries}) == len(queries), "id in MetricDataQueries"),
         (start < end, "StartTime"),
-        (order in {"TimestampDescending", "TimestampAscending"}, "ScanBy"),
+        (given.get("ScanBy", "TimestampDescending") == "TimestampDescending", "ScanBy"),
         (1 <= left <= _MOST_POINTS, "MaxDatapoints"),
     ):
         if not is_valid:
-            raise _invalid(f"The value of the parameter {name} is invalid.")
+            raise _invalid(name)
     first, skipped = _place(given.get("NextToken", ""))
     results, token = [], {}
     for number, query in enumerate(queries[first:], start=first):
-        points = _points(call, query, start, min(end, call.world.present - LAG))
-        if order != "TimestampAscending":
-            points.reverse()
-        points = points[skipped:] if number == first else points
+        points = _points(call, query, start, min(end, call.world.present - LAG))[skipped:]
         results.append(_result(query, points[:left], "Complete" if len(points) <= left else "PartialData"))
         if len(points) > left:
-            place = f"{number}:{left + (skipped if number == first else 0)}"
-            token = {"NextToken": base64.b64encode(place.encode()).decode()}
+            token = {"NextToken": base64.b64encode(f"{number}:{left + skipped}".encode()).decode()}
             break
-        left -= len(points)
+        left, skipped = left - len(points), 0
     return Answer({"MetricDataResults": results, "Messages": [], **token})
 
 
 def _query(given: Any) -> _Query:
     one = check(given, _QUERY, "Id", "MetricStat")
-    if not _ID.fullmatch(one["Id"]):
-        raise _invalid(f"The value {one['Id']} for parameter MetricDataQueries.member.1.Id is not matching [a-z]…")
     stat = check(one["MetricStat"], _STAT, "Metric", "Period")
     metric = check(stat["Metric"], _METRIC, "MetricName")
-    if stat["Period"] < 60 or stat["Period"] % 60:
-        raise _invalid("Period must be a multiple of 60.")
-    if stat.get("Stat") not in _STATS:
-        raise _invalid("The value of the parameter Stat is invalid.")
+    for is_valid, name in (
+        (_ID.fullmatch(one["Id"]), "MetricDataQueries.member.1.Id"),
+        (stat["Period"] >= 60 and stat["Period"] % 60 == 0, "Period"),
+        (stat.get("Stat") == "Average", "Stat"),
+    ):
+        if not is_valid:
+            raise _invalid(name)
     pairs = [check(pair, _DIMENSION, "Name", "Value") for pair in metric.get("Dimensions", [])]
     ours = metric.get("Namespace") == NAMESPACE and [pair["Name"] for pair in pairs] == ["Host"]
-    host = pairs[0]["Value"] if ours and stat.get("Unit", "Percent") == "Percent" else ""
-    name = metric["MetricName"]
-    return _Query(one["Id"], name, host, stat["Period"], stat["Stat"], one.get("Label") or f"{host} {name}")
+    return _Query(one["Id"], metric["MetricName"], pairs[0]["Value"] if ours else "", stat["Period"])
 
 
 def _points(call: Call, query: _Query, start: int, end: float) -> list[tuple[int, float]]:
-    """Return times and values of the whole periods within the range, oldest first; empty for unknown hosts."""
+    """Return times and values of the whole periods within the range, newest first; empty for unknown hosts."""
     found = _instance(call.world, query.host)
-    metric = _METRICS.get(query.metric)
     coarsest = next(step for age, step in _COARSER if call.now - start >= age or not age)
-    if found is None or metric is None or query.period % coarsest:
+    if found is None or query.metric not in _METRICS or query.period % coarsest:
         return []
     job, place, role = found
-    if metric.reading.startswith("Gpu") and not INSTANCE_TYPES[role.machine].has_gpus:
+    if query.metric.startswith("GPU") and not INSTANCE_TYPES[role.machine].has_gpus:
         return []
     points = []
     for at in range(-(-start // query.period) * query.period, int(end), query.period):
         minutes = (_value(job, place, role, query.metric, minute) for minute in range(at, at + query.period, 60))
         values = [value for value in minutes if value is not None]
         if values and at + 60 <= end:
-            points.append((at, round(_STATS[query.stat](values), 4)))
-    return points
+            points.append((at, round(fmean(values), 4)))
+    return points[::-1]
 
 
 def _instance(world: World, host: str) -> tuple[Job, int, Role] | None:
@@ -157,19 +132,19 @@ def _instance(world: World, host: str) -> tuple[Job, int, Role] | None:
 
 
 def _value(job: Job, place: int, role: Role, metric: str, minute: int) -> float | None:
-    kind = _METRICS[metric]
-    found = task_reading(kind.reading, job, place, minute + 30)
+    name, summed_over = _METRICS[metric]
+    found = task_reading(name, job, place, minute + 30)
     if found is None:
         return None
     if metric == "DiskUtilization":  # disks fill and stay full
         return 5 + crc32(job.job_id.encode()) % 60
-    return found[0] * kind.summed_over(role)
+    return found[0] * summed_over(role)
 
 
 def _result(query: _Query, points: list[tuple[int, float]], status: str) -> dict[str, Any]:
     return {
         "Id": query.id,
-        "Label": query.label,
+        "Label": f"{query.host} {query.metric}",
         "Timestamps": [float(at) for at, _ in points],
         "Values": [value for _, value in points],
         "StatusCode": status,
@@ -187,5 +162,5 @@ def _place(token: str) -> tuple[int, int]:
         raise ApiError(400, "InvalidNextToken", "The next token specified is invalid.") from None
 
 
-def _invalid(message: str) -> ApiError:
-    return ApiError(400, "ValidationError", message)
+def _invalid(name: str) -> ApiError:
+    return ApiError(400, "ValidationError", f"The value of the parameter {name} is invalid.")

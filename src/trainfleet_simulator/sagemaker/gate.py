@@ -34,6 +34,7 @@ _REFUSALS: Table = {
         ("metadata", (404, "NotFound", "Not Found")),
         ("", (404, "UnknownOperationException", "The requested operation is not recognized.")),
     ),
+    "invalid": (("", (400, "ValidationException", "{detail}")),),
     "throttled": (
         ("metadata", (429, "ThrottlingException", "Rate exceeded")),
         ("", (400, "ThrottlingException", "Rate exceeded")),
@@ -85,15 +86,6 @@ class Aws(Cloud):
 
     refusals = _REFUSALS
     secret = frozenset({"WebIdentityToken", "ExternalId"})
-    usual_codes: Mapping[int, str] = {
-        400: "ValidationException",
-        403: "AccessDeniedException",
-        404: "ResourceNotFound",
-        429: "ThrottlingException",
-        503: "ServiceUnavailable",
-    }
-    other_code = "InternalFailure"
-    code_fields = ("__type",)
     id_header = "x-amzn-requestid"
 
     def __init__(self, world: World, sts: AwsSts) -> None:

@@ -76,7 +76,8 @@ class Lists:
         page = self._pages.cut(call.body.get("NextToken", ""), size, find, question=call.operation.name)
         if page is None:
             raise invalid("Invalid NextToken")
-        return page.items, {"NextToken": page.token} if page.token else {}, page.total
+        rows, token, total = page
+        return rows, {"NextToken": token} if token else {}, total
 
     def answer(self, call: Call, name: str, rows: Sequence[Any]) -> Answer:
         """Return the response with the requested page of rows."""
