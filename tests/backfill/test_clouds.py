@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, samples, simulated
+from tests.providers.alibaba_pai.cloud import Cloud, metric
+from tests.providers.alibaba_pai.worlds import MONITORED
+from tests.support.clock import run_stepped
+from tests.support.configs import loaded, written
 from tests.support.payloads import payload
+from trainfleet_exporter.backfill.command import backfill
 from trainfleet_exporter.backfill.series import Namer, records
+from trainfleet_exporter.backfill.work import Flags
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import BadAnswer, StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastReadings
 from trainfleet_exporter.model import JobUsage, Status
+from trainfleet_exporter.providers import registry
 from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
 from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
@@ -31,6 +41,7 @@ from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
 from trainfleet_exporter.providers.huawei_modelarts.past import MOST_MINUTES, dated
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
+from trainfleet_exporter.transport import Transport
 from trainfleet_simulator.modelarts import aom
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
@@ -213,6 +224,26 @@ def test_point_without_value_loses_one_minute_of_a_sum() -> None:
     assert read(timestamp=None) == ([], {"malformed": 1})
     assert read(jobId="other") == (others, {"unlisted": 1})
     assert read(timestamp=(MIDNIGHT + 540) * 1000) == (others, {"duplicate": 1})
+
+
+def test_quotas_of_other_regions_and_lives_have_no_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud, noon = Cloud(), MIDNIGHT + DAY // 2
+    cloud.quotas = [{"QuotaId": "q1", "QuotaName": "one", "GmtCreatedTime": "2026-01-02T12:00:00Z"}]
+    cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions="regionId,quotaName")]
+    given = [(noon - 60, 10, "cn-hangzhou"), (noon + 60, 50, "cn-hangzhou"), (noon + 120, 90, "cn-beijing")]
+    points = [{"timestamp": at * 1000, "Average": n, "quotaName": "one", "regionId": region} for at, n, region in given]
+    answer = {"Code": "200", "Success": True, "Datapoints": json.dumps(points)}
+    cloud.operations["DescribeMetricList"] = lambda query: answer
+    monkeypatch.setattr(registry, "Transport", partial(Transport, send=httpx.MockTransport(cloud)))
+    flags = Flags(provider="p", wanted=Range(MIDNIGHT, MIDNIGHT + DAY), out=tmp_path)
+    config = loaded(written(tmp_path, MONITORED))
+    outcome, _ = run_stepped(
+        lambda: backfill(flags, config, registry.installed_platforms(), say=print), start=MIDNIGHT + 2 * DAY
+    )
+    (path,) = outcome.files
+    shown = [found[1:] for found in samples(path) if found[0] == "trainfleet_pool_cpu_utilization_ratio"]
+    assert shown == [({"provider": "p", "pool_id": "q1"}, "0.5", noon + 60)]
+    assert json.loads(cloud.called("DescribeMetricList")[0]["Dimensions"]) == [{"quotaName": "one"}]
 
 
 # ModelArts: rows and arrays.

@@ -117,16 +117,3 @@ def test_groups_of_instances_add_up() -> None:
     assert (found.nodes, found.cpu_cores) == (5, 204)
     assert found.accelerators == (Accelerators("gpu", "A100", 16),)
     assert found.resource_type == "ml.p4d.24xlarge,ml.c5.xlarge"
-
-
-@pytest.mark.parametrize(
-    ("reason", "shown"),
-    [
-        ("ClientError: no data at s3://secret", "ClientError"),
-        ("a sentence: of words", ""),
-        ("CapacityError", "CapacityError"),
-    ],
-)
-def test_only_the_code_of_a_failure_is_shown(reason: str, shown: str) -> None:
-    found = _job(job("a", "Failed", "Failed", FailureReason=reason))
-    assert found.reason == shown

@@ -31,7 +31,7 @@ from trainfleet_exporter.providers.alibaba_pai.client import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
-from trainfleet_exporter.providers.alibaba_pai.pools import list_quotas, quota
+from trainfleet_exporter.providers.alibaba_pai.pools import Quota, list_quotas, quota
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import utc_time, whole
@@ -64,10 +64,7 @@ class PaiPast(Past):
         self._api = Api(config, context, cloudmonitor=True)
         self._clock = context.clock
         self._workspaces: Sequence[str] = ()
-        self._quotas: dict[str, str] = {}
-        """Names by id."""
-        self._models: dict[str, str] = {}
-        """Accelerator models by quota."""
+        self._quotas: Mapping[str, Quota] = {}
         self._sizes: Mapping[str, jobs.Size] = {}
         self._feeds: list[Feed] = []
 
@@ -85,13 +82,12 @@ class PaiPast(Past):
     async def learn(self, deadline: float) -> None:
         configured = self._config.workspaces
         if configured == "all":
-            rows = (await jobs.list_workspaces(self._api, deadline=deadline)).rows
-            configured = tuple(key for key, row in rows.items() if jobs.workspace(row) is not None)
+            workspaces = (await jobs.list_workspaces(self._api, deadline=deadline)).rows
+            configured = tuple(key for key, row in workspaces.items() if jobs.workspace(row) is not None)
         self._workspaces = sorted(configured)
         try:
-            for quota_id, row in (await list_quotas(self._api, deadline=deadline)).rows.items():
-                known = quota(row)
-                self._quotas[quota_id], self._models[quota_id] = known.name, known.model
+            rows = (await list_quotas(self._api, deadline=deadline)).rows
+            self._quotas = {quota_id: quota(row) for quota_id, row in rows.items()}
         except CloudError as error:
             _may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
         try:
@@ -135,8 +131,9 @@ class PaiPast(Past):
             query = {"EndTime": iso_time(self._clock.now()), **query}
         listing = await jobs.list_jobs(self._api, workspace_id, query, deadline=deadline)
         self.dropped["malformed"] += listing.malformed
+        models = {key: each.model for key, each in self._quotas.items()}
         for row in listing.rows.values():
-            if (life := job_life(row, workspace_id, self._models, self._sizes, self._metrics.job_labels)) is not None:
+            if (life := job_life(row, workspace_id, models, self._sizes, self._metrics.job_labels)) is not None:
                 yield life
 
     def details(self, lives: Iterable[Life]) -> Iterator[PastCall[Life]]:
@@ -178,7 +175,8 @@ class PaiPast(Past):
 
         def owners(metric: PastMetric) -> Iterator[tuple[str, int, Range]]:
             if metric.level == "pool":
-                yield from ((quota_id, 1, day) for quota_id in sorted(self._quotas))
+                lives_of = [(key, day.clip(each.created, day.end)) for key, each in self._quotas.items()]
+                yield from ((quota_id, 1, runs) for quota_id, runs in lives_of if not runs.empty)
                 return
             for life in lives:
                 runs = life.runs(day)
@@ -196,8 +194,9 @@ class PaiPast(Past):
             "StartTime": str(asked.span.start * 1000 - 1),
             "EndTime": str(asked.span.end * 1000 - 1),
         }
-        owner = usage.quota_of(self._quotas, self._config.region) if feed.level == "pool" else usage.job_of
-        named = usage.dimensions(feed, asked.within, self._quotas)
+        names = {key: each.name for key, each in self._quotas.items()}
+        owner = usage.quota_of(names, self._config.region) if feed.level == "pool" else usage.job_of
+        named = usage.dimensions(feed, asked.within, names)
         async for found in usage.read_points(self._api, feed, owner, times, named, deadline=deadline):
             yield found
             del found
