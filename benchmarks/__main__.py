@@ -1,7 +1,6 @@
 """`make bench`: measure everything in docs/evidence/benchmarks.md. Each section is written as soon as it is ready.
 
-It needs an idle machine. The page says which goals are kept; none of them makes the command fail. The exit code is 1 if
-a part could not be measured to its end.
+It needs an idle machine. The page says which goals are kept; none of them makes the command fail.
 """
 
 from __future__ import annotations
@@ -9,22 +8,18 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import detection, polls, report, rig, scrapes
 from benchmarks.report import Section
 
-_PARTS: dict[str, Callable[[bool, Path | None], Iterator[Section]]] = {
-    "scrapes": scrapes.run,
-    "polls": polls.run,
-}
-"""By name, functions that yield their section, again when it has more figures. They know `short` and `old`."""
+_PARTS: dict[str, Callable[[bool, Path | None], Section]] = {"scrapes": scrapes.run, "polls": polls.run}
+"""By name, functions that measure a section. They know `short` and `old`."""
 
 
 def main() -> int:
-    """Run the chosen parts; return the exit code."""
+    """Run the chosen parts, or the detection; return the exit code."""
     if sys.argv[1:2] == ["detection"]:  # it measures rules, not speed
         return detection.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -40,27 +35,13 @@ def main() -> int:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends all child processes
     is_written = asked.write or not (asked.names or asked.short)
-    if is_written and not asked.names:
-        report.begin()
-    old = asked.old.resolve() if asked.old else None
-    return max(_run(name, asked.short, old, is_written=is_written) for name in asked.names or _PARTS)
-
-
-def _run(name: str, short: bool, old: Path | None, *, is_written: bool) -> int:
-    """Run one part; return 1 if it fails. A failed part keeps what it measured."""
-    rig.progress(f"{name} begins")
-    section, code = Section(name, ()), 0
-    try:
-        for section in _PARTS[name](short, old):
-            if is_written:
-                report.write(section)
-    except Exception as error:  # noqa: BLE001 - the other parts must run
-        traceback.print_exc()
-        section.failure, code = repr(error), 1
+    for name in asked.names or _PARTS:
+        rig.progress(f"{name} begins")
+        section = _PARTS[name](asked.short, asked.old.resolve() if asked.old else None)
         if is_written:
             report.write(section)
-    print(f"\n## {section.title}\n\n{section}", flush=True)
-    return code
+        print(f"\n## {section.title}\n\n{section}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -22,52 +22,30 @@ _SHOWN = 60
 """Kinds of differing lines that are listed."""
 
 
-class Difference:
-    """The differences of two folders of pages, compared by name."""
-
-    def __init__(self, old: Path, new: Path) -> None:
-        before, after = ({path.name for path in folder.glob("*m*s.*")} for folder in (old, new))
-        self.missing = sorted(before ^ after)
-        """Names of pages that only one folder has."""
-        self.pages = sorted(before & after)
-        self.unequal: list[str] = []
-        """Pages with other lines."""
-        self.moved: list[str] = []
-        """Pages that have the same lines in another order."""
-        self.lines: Counter[str] = Counter()
-        """Differing lines on all pages, by sign (- old, + new), family and provider."""
-        self.examples: dict[str, str] = {}
-        """The first page and line for each of `lines`."""
-        for name in self.pages:
-            self._compare(name, _lines(old / name), _lines(new / name))
-
-    def _compare(self, name: str, before: list[str], after: list[str]) -> None:
-        before = [other if _same_time(one, other) else one for one, other in zip(before, after, strict=False)] + (
-            before[len(after) :]
-        )
-        if before == after:
-            return
-        counts = Counter(after)
-        counts.subtract(before)
-        (self.unequal if any(counts.values()) else self.moved).append(name)
-        for line, count in counts.items():
+def difference(old: Path, new: Path) -> str:
+    """Return what differs between two folders of pages; empty if nothing does."""
+    before, after = ({path.name for path in folder.glob("*m*s.*")} for folder in (old, new))
+    found = [f"only in one folder: {name}" for name in sorted(before ^ after)]
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for name in sorted(before & after):
+        lines, others = _lines(old / name), _lines(new / name)
+        lines = [b if _same_time(a, b) else a for a, b in zip(lines, others, strict=False)] + lines[len(others) :]
+        if lines == others:
+            continue
+        differing = Counter(others)
+        differing.subtract(lines)
+        found.append(f"{name} differs" if any(differing.values()) else f"{name} differs in the order of its lines")
+        for line, count in differing.items():
             if count:
-                found = _NAME.match(line)
-                place = " ".join(filter(None, found.groups())) if found else line[:60]
-                key = f"{'+' if count > 0 else '-'} {place}"
-                self.lines[key] += abs(count)
-                self.examples.setdefault(key, f"{name}: {line}")
-
-    def __str__(self) -> str:
-        found = [
-            f"{len(self.pages)} pages; {len(self.unequal)} pages differ",
-            f"{len(self.moved)} more differ in the order of their lines only",
-            f"{len(self.missing)} pages are in one folder only",
-        ]
-        if first := (self.unequal or self.moved)[:8]:
-            found.append(f"first pages that differ: {', '.join(first)}")
-        found += [f"  {count:6,} × {key}: {self.examples[key]}" for key, count in self.lines.most_common(_SHOWN)]
-        return "\n".join(found)
+                place = _NAME.match(line)
+                key = " ".join(("+" if count > 0 else "-", *filter(None, place.groups() if place else (line[:60],))))
+                counts[key] += abs(count)
+                examples.setdefault(key, f"{name}: {line}")
+    if not before & after:
+        return "no page is in both folders"
+    head = [f"{len(found)} of {len(before | after)} pages differ, first:", *found[:8]] if found else []
+    return "\n".join([*head, *(f"  {each:6,} × {key}: {examples[key]}" for key, each in counts.most_common(_SHOWN))])
 
 
 def _lines(path: Path) -> list[str]:
@@ -86,9 +64,9 @@ def main() -> int:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     asked = parser.parse_args()
-    found = Difference(asked.old, asked.new)
-    print(found)
-    return int(bool(found.unequal or found.missing or found.moved or not found.pages))
+    found = difference(asked.old, asked.new)
+    print(found or "all pages are equal")
+    return int(bool(found))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,8 +49,8 @@ _Costs = dict[tuple[_Kind, int], list[list[float]]]
 """By kind and size, the CPU seconds of each round: of this checkout, and of the older one if there is one."""
 
 
-def run(short: bool, old: Path | None) -> Iterator[Section]:
-    """Yield the section after each round."""
+def run(short: bool, old: Path | None) -> Section:
+    """Measure all kinds of polls."""
     sizes = _SHORT_SIZES if short else _SIZES
     costs: _Costs = {each: [] for each in itertools.product(_KINDS, sizes)}
     with ExitStack() as stack:
@@ -66,7 +66,7 @@ def run(short: bool, old: Path | None) -> Iterator[Section]:
                 repeated = min(_REPEATED, max(sizes) // size)
                 polls = [_poll(groups[size], kind, first=turn + number) for number in range(repeated)]
                 found.append([statistics.fmean(each) for each in zip(*polls, strict=True)])
-            yield _section(costs, sizes)
+    return _section(costs, sizes)
 
 
 def _poll(group: Sequence[DrivenExporter], kind: _Kind, *, first: int) -> list[float]:

@@ -63,16 +63,13 @@ class Section:
     method: Sequence[str]
     tables: dict[str, Table] = field(default_factory=dict)
     goals: list[Goal] = field(default_factory=list)
-    failure: str = ""
-    """Why it was not measured to its end."""
 
     def __str__(self) -> str:
         """Return the section as Markdown, without its heading."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        failed = f" **Not measured to its end: {self.failure}.**" if self.failure else ""
-        yield _item(f"Measured on {datetime.now(UTC):%Y-%m-%d}.{failed}")
+        yield _item(f"Measured on {datetime.now(UTC):%Y-%m-%d}.")
         yield from map(_item, self.method)
         for title, table in self.tables.items():
             yield from ("", f"### {title}", "", *_grid(table.columns, table.rows))
@@ -81,18 +78,10 @@ class Section:
             yield from ("", *_grid(("goal", "measured", "result"), rows))
 
 
-def begin() -> None:
-    """Write a page without sections."""
-    _write({})
-
-
 def write(section: Section) -> None:
     """Replace one section of the page, or append it."""
-    kept = {found[1]: found[0].rstrip("\n") for found in _SECTION.finditer(DOCUMENT.read_text(encoding="utf-8"))}
-    _write(kept | {section.title: f"## {section.title}\n\n{section}".rstrip("\n")})
-
-
-def _write(sections: dict[str, str]) -> None:
+    sections = {found[1]: found[0].rstrip("\n") for found in _SECTION.finditer(DOCUMENT.read_text(encoding="utf-8"))}
+    sections[section.title] = f"## {section.title}\n\n{section}".rstrip("\n")
     head = _HEAD.format(machine=_item(f"Machine: {machine()}."), versions=_item(f"Versions: {versions()}."))
     DOCUMENT.write_text("\n".join([head, *(f"{text}\n" for text in sections.values())]), encoding="utf-8")
 

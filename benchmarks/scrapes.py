@@ -75,17 +75,14 @@ class _Found:
         return f"{self.page.series():,} series"
 
 
-def run(short: bool, old: Path | None) -> Iterator[Section]:
-    """Yield the section with the sizes that are measured so far."""
-    found: list[_Found] = []
-    for size in _SHORT_SIZES if short else _SIZES:
-        for newest in _measure(size, {OURS: rig.ROOT, **({BEFORE: old} if old else {})}):
-            yield _section([*found, newest], [OURS, *([BEFORE] if old else [])])
-        found.append(newest)
+def run(short: bool, old: Path | None) -> Section:
+    """Measure every size."""
+    checkouts = {OURS: rig.ROOT, **({BEFORE: old} if old else {})}
+    return _section([_measure(size, checkouts) for size in (_SHORT_SIZES if short else _SIZES)], list(checkouts))
 
 
-def _measure(size: _Size, checkouts: dict[str, Path]) -> Iterator[_Found]:
-    """Yield what is measured, idle and then also while polling."""
+def _measure(size: _Size, checkouts: dict[str, Path]) -> _Found:
+    """Measure one size, idle and while polling."""
     with rig.exporters(size.jobs, _PODS, list(checkouts.values())) as running:
         exporters = dict(zip(checkouts, running, strict=True))
         for exporter in running:
@@ -97,7 +94,6 @@ def _measure(size: _Size, checkouts: dict[str, Path]) -> Iterator[_Found]:
             for encoding in _ENCODINGS:
                 _scrape_in_turn(found, servers, size, encoding)
             found.memory |= {name: rig.resident(server.pids) for name, server in servers.items()}
-        yield found
         rig.progress(f"{found.series()}: while polling")
         with _on_the_other_core(running[0]):
             for turn in range(size.windows):
@@ -108,7 +104,7 @@ def _measure(size: _Size, checkouts: dict[str, Path]) -> Iterator[_Found]:
                     exporter.command("off")
         for name, exporter in exporters.items():
             found.memory[f"{name}, after polls"] = rig.resident([exporter.pid])
-        yield found
+        return found
 
 
 def _scrape_in_turn(found: _Found, servers: dict[str, peers.Peer], size: _Size, encoding: str) -> None:

@@ -128,7 +128,7 @@ def _endpoints(config: type[ProviderConfig], endpoints: type[Section]) -> str:
 def _collectors(collectors: type[Section]) -> str:
     known = {name: type(field.default) for name, field in collectors.model_fields.items()}
     names = ", ".join(map(code, known))
-    text = f"{names} have `enabled` and `interval`, whose defaults are in [collectors.md](collectors.md)."
+    text = f"{names} have `enabled` and `interval`: see their [defaults](collectors.md)."
     rows = [
         row
         for name, kind in known.items()
