@@ -69,6 +69,8 @@ class EachJob(PerObjectCollector):
         self._fleet, self._read, self._max_jobs, self._calls = fleet, read, max_jobs, calls
         self._need, self._data, self._sources, self._waits = need, data, sources, waits
         self._beyond = 0
+        self._lives: dict[str, float | None] = {}
+        """When the jobs of this cycle were created: an id that is used again waits for the next cycle."""
 
     async def begin(self, poll: Poll) -> None:
         """Wait for the live jobs, and for the bulk source."""
@@ -85,25 +87,23 @@ class EachJob(PerObjectCollector):
             log.warning("more jobs than max_jobs; some are not polled", extra=facts)
         if self._sources is not None:
             self._sources.left_out = self._beyond
-        return [job.job_id for job in ordered[: self._max_jobs]]
+        self._lives = {job.job_id: job.created for job in ordered[: self._max_jobs]}
+        return list(self._lives)
 
     def is_current(self, object_id: str) -> bool:
-        """Return whether the job is live, and to be polled."""
+        """Return whether the job still has the same life, and is to be polled."""
         job = self._fleet.live.get(object_id)
-        return job is not None and self._is_wanted(job)
+        return job is not None and len({self._lives.get(object_id), job.created} - {None}) < 2 and self._is_wanted(job)
 
     async def poll(self, part: Part) -> None:
-        """Read one job."""
         await self._read(part)
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call back whenever the live jobs changed, or another source took some over."""
         self._fleet.watchers.append(callback)
         if self._sources is not None:
             self._sources.watch(callback)
 
     def calls(self, object_id: str) -> int:
-        """Return the expected number."""
         return self._calls(object_id)
 
     def _is_wanted(self, job: Job) -> bool:

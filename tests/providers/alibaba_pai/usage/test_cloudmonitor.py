@@ -409,10 +409,13 @@ def test_an_id_used_again_has_no_older_usage(run: Run, source: str) -> None:
         cloud.points["JOB_CPU_UTIL"], values[0]["Time"] = [point("a", 40, age=0)], int(START * 1000)
         await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.4
-        # Made again between two polls: what is shown of the first life goes with it.
+        # Made again between two polls: what is shown of the first life goes with it, even if usage cannot be read.
         cloud.jobs = [job("a", GmtCreateTime=at(200))]
+        cloud.answer = lambda operation, query: httpx.Response(500) if "Metric" in operation else None
         await asyncio.sleep(240)
         await fleet.exporter.poll_once()
+        for runner in fleet.exporter.runners:
+            runner.expire()
         assert await fleet.lines("job_cpu_utilization_ratio", "pod_cpu_utilization_ratio", "job_usage_info") == []
 
     run(cloud, steps, usage(source=source))
