@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import pytest
 
 from tests.providers.alibaba_pai import cloud as pai
 from tests.providers.huawei_modelarts import cloud as modelarts
-from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 
 
@@ -89,24 +88,23 @@ def world(request: pytest.FixtureRequest) -> World:
     return found
 
 
-Run = Callable[..., None]
+FleetOf = Callable[..., AbstractAsyncContextManager[tuple[Held, Fleet]]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, world: World) -> Run:
-    """Run a check with the fleet of a cloud in stepped time."""
+def fleet_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, world: World
+) -> FleetOf:
+    """Open a fleet of a cloud."""
 
-    def run_check(check: Callable[[Held, Fleet], Awaitable[None]], change: tuple[str, str] = ("", "")) -> None:
-        async def main() -> None:
-            held = Held(world)
-            config = world.config.replace(*change) if change[0] else world.config
-            async with Fleet(held, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await check(held, fleet)
+    @asynccontextmanager
+    async def opened(change: tuple[str, str] = ("", "")) -> AsyncIterator[tuple[Held, Fleet]]:
+        held = Held(world)
+        config = world.config.replace(*change) if change[0] else world.config
+        async with Fleet(held, tmp_path, monkeypatch, caplog, config=config) as fleet:
+            yield held, fleet
 
-        with caplog.at_level(logging.INFO):
-            run_stepped(main)
-
-    return run_check
+    return opened
 
 
 async def _took(poll: Awaitable[object]) -> float:
@@ -116,17 +114,15 @@ async def _took(poll: Awaitable[object]) -> float:
     return loop.time() - start
 
 
-def test_a_slow_first_list_of_jobs_is_waited_for(run: Run) -> None:
-    async def check(held: Held, fleet: Fleet) -> None:
+async def test_a_slow_first_list_of_jobs_is_waited_for(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (held, fleet):
         held.takes = 0.4
         assert await fleet.exporter.poll_once()
         assert await fleet.value(PLACE) == 3
 
-    run(check)
 
-
-def test_places_are_back_with_the_jobs(run: Run) -> None:
-    async def check(held: Held, fleet: Fleet) -> None:
+async def test_places_are_back_with_the_jobs(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (held, fleet):
         held.fails = True
         assert not await fleet.exporter.poll_once()
         assert await fleet.value(PLACE) is None
@@ -135,11 +131,9 @@ def test_places_are_back_with_the_jobs(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert await fleet.value(PLACE) == 3
 
-    run(check)
 
-
-def test_a_list_that_hangs_takes_no_queue_along(run: Run) -> None:
-    async def check(held: Held, fleet: Fleet) -> None:
+async def test_a_list_that_hangs_takes_no_queue_along(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (held, fleet):
         held.takes = 1000.0
         polls = [asyncio.create_task(fleet.runner(name).tick()) for name in ("workspaces", "jobs", "pools")]
         assert await _took(fleet.runner("pool_workloads").tick()) < 20.0  # of 50
@@ -149,16 +143,15 @@ def test_a_list_that_hangs_takes_no_queue_along(run: Run) -> None:
         assert await fleet.value(PLACE) is None
         await asyncio.gather(*polls)
 
-    run(check)
 
-
-def test_without_jobs_the_queue_does_not_wait(run: Run) -> None:
-    async def check(held: Held, fleet: Fleet) -> None:
+async def test_without_jobs_the_queue_does_not_wait(fleet_of: FleetOf) -> None:
+    async with fleet_of(("collectors: {", "collectors: {jobs: {enabled: false}, job_counts: {enabled: false}, ")) as (
+        held,
+        fleet,
+    ):
         polls = [asyncio.create_task(fleet.runner(name).tick()) for name in ("workspaces", "pools")]
         assert await _took(fleet.runner("pool_workloads").tick()) < 1.0
         assert len(await fleet.lines("pool_workloads")) > 0
         assert await fleet.value(PLACE) is None
         assert not held.asked
         await asyncio.gather(*polls)
-
-    run(check, ("collectors: {", "collectors: {jobs: {enabled: false}, job_counts: {enabled: false}, "))

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from tests.support.clock import START
+from tests.support.fleet import Fleet
 from trainfleet_exporter.transport.json_fields import iso_time, utc_time
 
 CONFIG = """
@@ -24,7 +25,7 @@ providers:
 
 RUNNING = 'jobs{workspace_id="1",status="running",platform_status="Running"}'
 
-Run = Callable[..., None]
+FleetOf = Callable[..., Fleet]
 """Runs a test's steps on a fleet (see conftest.run)."""
 Answer = Callable[[str, dict[str, str]], httpx.Response | None]
 Row = dict[str, Any]

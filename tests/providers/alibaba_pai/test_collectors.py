@@ -7,47 +7,40 @@ from pathlib import Path
 
 import httpx
 
-from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, job
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, FleetOf, job
 from tests.providers.alibaba_pai.worlds import rich_cloud
-from tests.support.fleet import Fleet
 from tests.support.golden import check_golden_samples
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_golden_exposition_of_a_whole_poll(run: Run) -> None:
+async def test_golden_exposition_of_a_whole_poll(fleet_of: FleetOf) -> None:
     config = CONFIG.replace("providers:", "global: {metrics: {job_labels: [team, cost-center]}}\nproviders:")
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(rich_cloud(), config) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.exporter.poll_once()  # by now jobs know their pools' accelerator models
         check_golden_samples(GOLDEN / "whole_poll.txt", await fleet.lines(""))
 
-    run(rich_cloud(), steps, config)
 
-
-def test_configured_workspaces_are_polled_without_a_list(run: Run) -> None:
+async def test_configured_workspaces_are_polled_without_a_list(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "Workspaces" in name else None
     config = CONFIG.replace("    limits", '    workspaces: ["1"]\n    limits')
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, config) as fleet:
         assert not await fleet.exporter.poll_once()
         assert await fleet.value(RUNNING) == 1
         assert fleet.own("collector_success", collector="jobs") == 1
         assert fleet.own("collector_success", collector="workspaces") == 0
 
-    run(cloud, steps, config)
 
-
-def test_unlisted_configured_workspace_fails_by_name(run: Run) -> None:
+async def test_unlisted_configured_workspace_fails_by_name(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     config = CONFIG.replace("    limits", '    workspaces: ["1", "“2”"]\n    limits')
+    async with fleet_of(cloud, config) as fleet:
 
-    async def steps(fleet: Fleet) -> None:
         def logged() -> int:
             return sum("the cloud does not list this workspace" in line and "part=“2”" in line for line in fleet.log)
 
@@ -76,29 +69,23 @@ def test_unlisted_configured_workspace_fails_by_name(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert logged() == 2
 
-    run(cloud, steps, config)
 
-
-def test_an_idle_pool_keeps_the_name_of_its_accelerators(run: Run) -> None:
+async def test_an_idle_pool_keeps_the_name_of_its_accelerators(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     details = {"ActualMinQuota": {"GPU": "144"}, "AllocatedQuota": {"GPU": "0"}}
     cloud.quotas = [{"QuotaId": "q", "GPUType": "GU8T", "QuotaDetails": details}]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         labels = 'pool_id="q",accelerator="gpu",accelerator_model="GU8T"'
         assert await fleet.value(f"pool_allocated_accelerators{{{labels}}}") == 0
         assert await fleet.value(f"pool_capacity_accelerators{{{labels}}}") == 144
 
-    run(cloud, steps)
 
-
-def test_missing_right_to_list_machine_types_loses_only_them(run: Run) -> None:
+async def test_missing_right_to_list_machine_types_loses_only_them(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
     cloud.answer = lambda name, _: httpx.Response(403, json={"Code": "NoPermission"}) if "Ecs" in name else None
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("job_info")) == 1
         assert await fleet.lines("job_requested_acc") == []
@@ -106,15 +93,13 @@ def test_missing_right_to_list_machine_types_loses_only_them(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert len(cloud.called("ListEcsSpecs")) == 1  # not at every poll
 
-    run(cloud, steps)
 
-
-def test_unusable_rare_readings_are_logged_once(run: Run) -> None:
+async def test_unusable_rare_readings_are_logged_once(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", JobSpecs=[{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}])]
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}, {"no": "name"}]
+    async with fleet_of(cloud) as fleet:
 
-    async def steps(fleet: Fleet) -> None:
         def logged(words: str) -> int:
             return sum(words in line for line in fleet.log)
 
@@ -130,8 +115,6 @@ def test_unusable_rare_readings_are_logged_once(run: Run) -> None:
         cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
         assert await fleet.exporter.poll_once()
         assert (logged("dropped unusable"), logged("no more unusable")) == (1, 1)
-
-    run(cloud, steps)
 
 
 def test_each_operation_names_the_right_that_it_needs() -> None:

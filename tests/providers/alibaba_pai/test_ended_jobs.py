@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, FleetOf, at, job
 from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 
-Steps = Callable[[Cloud, Fleet], Awaitable[None]]
 SUCCEEDED = 'jobs_finished_total{workspace_id="1",status="succeeded"}'
 REFUSED = httpx.Response(400, json={"Code": "InvalidParameter", "Message": "TimeRangeField is not supported"})
 BROKEN = httpx.Response(500, json={"Code": "InternalError", "Message": "sorry"})
 DENIED = httpx.Response(403, json={"Code": "NoPermission", "Message": "paidlc:GetJob is missing"})
 
 
+OfTwo = Callable[[], AbstractAsyncContextManager[tuple[Cloud, Fleet]]]
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[Steps], None]:
-    """Run a test's steps on a fleet of two jobs, of which the first has just been seen to run."""
+def of_two(fleet_of: FleetOf) -> OfTwo:
+    """Open a fleet of two jobs, of which the first has just been seen to run."""
 
-    def run_steps(steps: Steps) -> None:
-        async def main() -> None:
-            cloud = Cloud()
-            cloud.jobs = [job("a"), job("b")]
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=CONFIG) as fleet:
-                assert await fleet.exporter.poll_once()
-                cloud.calls.clear()
-                await steps(cloud, fleet)
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[Cloud, Fleet]]:
+        cloud = Cloud()
+        cloud.jobs = [job("a"), job("b")]
+        async with fleet_of(cloud) as fleet:
+            assert await fleet.exporter.poll_once()
+            cloud.calls.clear()
+            yield cloud, fleet
 
-        with caplog.at_level(logging.INFO):
-            run_stepped(main)
-
-    return run_steps
+    return opened
 
 
 async def shown(fleet: Fleet, job_id: str) -> str | None:
@@ -58,8 +57,8 @@ def end(cloud: Cloud, number: int, moment: float = 30) -> None:
     cloud.jobs[number] |= {"Status": "Succeeded", "GmtFinishTime": at(moment)}
 
 
-def test_a_refused_time_range_loses_no_job(run: Callable[[Steps], None]) -> None:
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_refused_time_range_loses_no_job(of_two: OfTwo) -> None:
+    async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
         end(cloud, 0)
         cloud.jobs.append(job("c"))
@@ -80,11 +79,9 @@ def test_a_refused_time_range_loses_no_job(run: Callable[[Steps], None]) -> None
         assert await fleet.value(SUCCEEDED) == 1
         assert fleet.log[-1].endswith("reasons=client")
 
-    run(steps)
 
-
-def test_many_ends_behind_a_refusal_are_listed_by_id(run: Callable[[Steps], None]) -> None:
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+async def test_many_ends_behind_a_refusal_are_listed_by_id(of_two: OfTwo) -> None:
+    async with of_two() as (cloud, fleet):
         cloud.jobs += [job(f"more-{number}") for number in range(60)]
         await poll_jobs(fleet)
         cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
@@ -95,12 +92,10 @@ def test_many_ends_behind_a_refusal_are_listed_by_id(run: Callable[[Steps], None
         assert await fleet.value(SUCCEEDED) == 61
         assert fleet.own("collector_success", collector="jobs") == 1
 
-    run(steps)
-
 
 @pytest.mark.parametrize("answer", [BROKEN, DENIED, httpx.Response(200, json={"TotalCount": 3})])
-def test_a_failing_query_for_ends_fails_alone(run: Callable[[Steps], None], answer: httpx.Response) -> None:
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_failing_query_for_ends_fails_alone(of_two: OfTwo, answer: httpx.Response) -> None:
+    async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: answer if "TimeRangeField" in query else None
         end(cloud, 0)
         cloud.jobs += [job("c"), job("short", "Succeeded", GmtFinishTime=at(40))]
@@ -119,12 +114,11 @@ def test_a_failing_query_for_ends_fails_alone(run: Callable[[Steps], None], answ
         assert fleet.own("collector_success", collector="jobs") == 1
         assert fleet.own("collector_parts_failed", collector="jobs") == 0
 
-    run(steps)
-
 
 @pytest.mark.parametrize("answer", [REFUSED, BROKEN, DENIED])
-def test_a_failing_look_up_is_made_again_and_loses_itself(run: Callable[[Steps], None], answer: httpx.Response) -> None:
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_failing_look_up_is_made_again_and_loses_itself(of_two: OfTwo, answer: httpx.Response) -> None:
+    async with of_two() as (cloud, fleet):
+
         def refuse(operation: str, query: dict[str, str]) -> httpx.Response | None:
             return answer if "TimeRangeField" in query or query["path"].endswith("/a") else None
 
@@ -147,11 +141,9 @@ def test_a_failing_look_up_is_made_again_and_loses_itself(run: Callable[[Steps],
         assert await fleet.value(SUCCEEDED) == 2
         assert fleet.own("collector_success", collector="jobs") == 1
 
-    run(steps)
 
-
-def test_a_look_up_that_always_fails_ends_with_the_retention(run: Callable[[Steps], None]) -> None:
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_look_up_that_always_fails_ends_with_the_retention(of_two: OfTwo) -> None:
+    async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: DENIED if operation == "GetJob" else None
         del cloud.jobs[0]
         for _ in range(55):
@@ -165,8 +157,6 @@ def test_a_look_up_that_always_fails_ends_with_the_retention(run: Callable[[Step
         await poll_jobs(fleet)
         assert len(cloud.called("GetJob")) == asked
         assert fleet.own("collector_success", collector="jobs") == 1
-
-    run(steps)
 
 
 @pytest.mark.parametrize("workspaces", [6, 20])
@@ -198,10 +188,10 @@ def test_hanging_ends_take_no_live_job_of_any_workspace(
     run_stepped(main)
 
 
-def test_a_job_that_ends_between_the_lists_is_shown_once(run: Callable[[Steps], None]) -> None:
+async def test_a_job_that_ends_between_the_lists_is_shown_once(of_two: OfTwo) -> None:
     """It is in the list of live jobs, and then in that of finished ones."""
+    async with of_two() as (cloud, fleet):
 
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
         def answer(operation: str, query: dict[str, str]) -> None:
             if "TimeRangeField" in query:
                 end(cloud, 0, 60)
@@ -213,15 +203,11 @@ def test_a_job_that_ends_between_the_lists_is_shown_once(run: Callable[[Steps], 
         assert await fleet.value(RUNNING) == 1
         assert await fleet.value(SUCCEEDED) == 1
 
-    run(steps)
 
-
-def test_an_ended_job_is_shown_until_its_end_is_known(
-    run: Callable[[Steps], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_ended_job_is_shown_until_its_end_is_known(of_two: OfTwo, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = Cloud.__call__
+    async with of_two() as (cloud, fleet):
 
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
         async def answer(self: Cloud, request: httpx.Request) -> httpx.Response:
             if "TimeRangeField" in request.url.params:
                 await asyncio.sleep(5)
@@ -241,13 +227,10 @@ def test_an_ended_job_is_shown_until_its_end_is_known(
         assert await fleet.value(RUNNING) == 2
         assert await fleet.value(SUCCEEDED) == 1
 
-    run(steps)
 
-
-def test_ends_of_a_gap_that_nothing_saw_are_counted(run: Callable[[Steps], None]) -> None:
+async def test_ends_of_a_gap_that_nothing_saw_are_counted(of_two: OfTwo) -> None:
     """Jobs that began and ended while the list of ended jobs failed for half an hour."""
-
-    async def steps(cloud: Cloud, fleet: Fleet) -> None:
+    async with of_two() as (cloud, fleet):
         cloud.answer = lambda operation, query: BROKEN if "TimeRangeField" in query else None
         for _ in range(30):
             await poll_jobs(fleet)
@@ -255,5 +238,3 @@ def test_ends_of_a_gap_that_nothing_saw_are_counted(run: Callable[[Steps], None]
         cloud.answer = lambda operation, query: None
         await poll_jobs(fleet)
         assert await fleet.value(SUCCEEDED) == 1
-
-    run(steps)

@@ -7,17 +7,15 @@ from collections import Counter
 
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, Run, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, FleetOf, at, job
 from tests.support.clock import START
-from tests.support.fleet import Fleet
 from tests.support.hang import at_most
 
 
-def test_how_a_job_ends_is_learned_by_its_finish_time(run: Run) -> None:
+async def test_how_a_job_ends_is_learned_by_its_finish_time(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 0
         await asyncio.sleep(60)
@@ -37,15 +35,12 @@ def test_how_a_job_ends_is_learned_by_its_finish_time(run: Run) -> None:
         assert await fleet.lines('job_status{provider="p",job_id="a"') == []
         assert await fleet.value('jobs_finished_total{workspace_id="1",status="failed"}') == 1
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("count", [3, 120])
-def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(run: Run, count: int) -> None:
+async def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(fleet_of: FleetOf, count: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(count)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         before = len(cloud.calls)
         for row in cloud.jobs:  # ended, and the list by finish time does not know it
@@ -58,10 +53,8 @@ def test_unlisted_jobs_are_looked_up_and_dropped_if_unknown(run: Run, count: int
         assert await fleet.value('jobs_finished_total{workspace_id="1",status="succeeded"}') == count - 1
         assert await fleet.lines(f'job_info{{provider="p",job_id="{gone["JobId"]}"') == []
 
-    run(cloud, steps)
 
-
-def test_job_that_changes_during_a_sweep_has_its_latest_state(run: Run) -> None:
+async def test_job_that_changes_during_a_sweep_has_its_latest_state(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Queuing")]
 
@@ -70,20 +63,16 @@ def test_job_that_changes_during_a_sweep_has_its_latest_state(run: Run) -> None:
             cloud.jobs[0]["Status"] = "Running"
 
     cloud.answer = move
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines('job_status{provider="p",job_id="a"')) == 1
         assert await fleet.value(RUNNING) == 1
         assert await fleet.value('jobs{workspace_id="1",status="queued",platform_status="Queuing"}') == 0
 
-    run(cloud, steps)
 
-
-def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(run: Run) -> None:
+async def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for name in ("workspaces", "jobs"):
             await fleet.runner(name).tick()
         asked = [query.get("Status", "-") for query in cloud.called("ListJobs")]
@@ -93,32 +82,25 @@ def test_live_statuses_are_swept_in_the_order_of_a_jobs_life(run: Run) -> None:
         ]
         assert cloud.called("ListJobs")[-1]["TimeRangeField"] == "GmtFinishTime"
 
-    run(cloud, steps)
 
-
-def test_every_status_that_the_platform_knows_has_a_series(run: Run) -> None:
-    async def steps(fleet: Fleet) -> None:
+async def test_every_status_that_the_platform_knows_has_a_series(fleet_of: FleetOf) -> None:
+    async with fleet_of(Cloud()) as fleet:
         await fleet.exporter.poll_once()
         words = {line.split('platform_status="')[1].split('"')[0] for line in await fleet.lines("jobs{")}
         assert len(words) == 15  # thirteen that are documented now, two that were
         assert all(line.endswith(" 0") for line in await fleet.lines("jobs{"))
 
-    run(Cloud(), steps)
 
-
-def test_finished_jobs_are_counted_within_the_window(run: Run) -> None:
+async def test_finished_jobs_are_counted_within_the_window(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     day = 86400
     cloud.jobs = [
         job(f"j{n}", "Succeeded", GmtCreateTime=at(-n * day), GmtFinishTime=at(-n * day)) for n in range(1, 60)
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('jobs{workspace_id="1",status="succeeded",platform_status="Succeeded"}') == 30
         assert await fleet.lines("job_info") == []  # all ended before the retention of an hour
-
-    run(cloud, steps)
 
 
 FILTERS = """    jobs:
@@ -132,7 +114,7 @@ BACKTRACKING = """    jobs:
 """
 
 
-def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
+async def test_filters_hide_jobs_and_not_counts(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [
         job("a", DisplayName="train-1", UserId="u1"),
@@ -140,49 +122,39 @@ def test_filters_hide_jobs_and_not_counts(run: Run) -> None:
         job("c", DisplayName="my-train-3", UserId="u1"),
         job("d", DisplayName="train-4", UserId="u2", JobType="TFJob"),
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, CONFIG.replace("    limits", FILTERS + "    limits")) as fleet:
         assert await fleet.exporter.poll_once()
         assert [line.split('job_id="')[1][0] for line in await fleet.lines("job_info")] == ["a"]
         assert await fleet.value(RUNNING) == 4
         assert [query["path"] for query in cloud.called("GetJob")] == ["/api/v1/jobs/a"]
 
-    run(cloud, steps, CONFIG.replace("    limits", FILTERS + "    limits"))
 
-
-def test_pattern_that_backtracks_does_not_stop_the_process(run: Run) -> None:
+async def test_pattern_that_backtracks_does_not_stop_the_process(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", DisplayName="a" * 34 + "_"), job("b", DisplayName="train-1"), job("c", DisplayName="\ud800")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, CONFIG.replace("    limits", BACKTRACKING + "    limits")) as fleet:
         with at_most(seconds=20):
             assert await fleet.exporter.poll_once()
         assert [line.split('job_id="')[1][0] for line in await fleet.lines("job_info")] == ["b"]
 
-    run(cloud, steps, CONFIG.replace("    limits", BACKTRACKING + "    limits"))
 
-
-def test_pods_stop_at_max_jobs_those_that_hold_resources_first(run: Run) -> None:
+async def test_pods_stop_at_max_jobs_those_that_hold_resources_first(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [
         job("old", GmtCreateTime=at(-900)),
         job("wait", "Queuing", GmtCreateTime=at(-10)),
         job("new", GmtCreateTime=at(-100)),
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, CONFIG.replace("{usage:", "{pods: {max_jobs: 2}, usage:")) as fleet:
         await fleet.exporter.poll_once()
         assert [query["path"][-3:] for query in cloud.called("GetJob")] == ["new", "old"]
         assert any("data=pods jobs_left_out=1" in line for line in fleet.log)
 
-    run(cloud, steps, CONFIG.replace("{usage:", "{pods: {max_jobs: 2}, usage:"))
 
-
-def test_unknown_state_is_not_looked_up_forever(run: Run) -> None:
+async def test_unknown_state_is_not_looked_up_forever(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         fleet.schedule.start()
         await asyncio.sleep(30)
         cloud.jobs[0]["Status"] = "SubmitFailed"
@@ -193,5 +165,3 @@ def test_unknown_state_is_not_looked_up_forever(run: Run) -> None:
         before = len(cloud.called("GetJob"))
         await asyncio.sleep(600)
         assert len(cloud.called("GetJob")) == before
-
-    run(cloud, steps)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Row, Run, job
-from tests.support.fleet import Fleet
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, FleetOf, Row, job
 from tests.support.golden import check_golden_samples
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -78,20 +77,17 @@ def _world() -> Cloud:
     return cloud
 
 
-def test_golden_exposition_of_queues_workloads_and_nodes(run: Run) -> None:
-    async def steps(fleet: Fleet) -> None:
+async def test_golden_exposition_of_queues_workloads_and_nodes(fleet_of: FleetOf) -> None:
+    async with fleet_of(_world()) as fleet:
         assert await fleet.exporter.poll_once()
         shown = await fleet.lines("pool_workloads", "pool_queued", "job_queue_position", "node_")
         check_golden_samples(GOLDEN / "pools.txt", shown)
 
-    run(_world(), steps)
 
-
-def test_calls_are_one_for_the_queue_and_one_for_each_type(run: Run) -> None:
+async def test_calls_are_one_for_the_queue_and_one_for_each_type(fleet_of: FleetOf) -> None:
     cloud = _world()
     cloud.queues["q2"] = [_waiting(f"w{n}", n, quota="q2") for n in range(250)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         called = Counter(query["path"].split("/")[-2] for query in cloud.called("ListQuotaWorkloads"))
         assert called == {"q1": 1 + 2, "q2": 3 + 2}
@@ -106,24 +102,19 @@ def test_calls_are_one_for_the_queue_and_one_for_each_type(run: Run) -> None:
         }
         assert await fleet.value('pool_queued_accelerators{pool_id="q2",accelerator="gpu"}') == 2000
 
-    run(cloud, steps)
 
-
-def test_a_queue_that_does_not_say_what_it_wants_has_no_sum(run: Run) -> None:
+async def test_a_queue_that_does_not_say_what_it_wants_has_no_sum(fleet_of: FleetOf) -> None:
     cloud = _world()
     cloud.queues["q1"].append(_waiting("c", 4, Resource=None))
     cloud.queues["q2"].append(_waiting("d", 4, Resource={"GPU": "many"}))
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.lines("pool_queued_accelerators") == []
         labels = 'workload_type="dlc",status="queued",platform_status="Enqueued"'
         assert await fleet.value(f'pool_workloads{{pool_id="q1",{labels}}}') == 3
 
-    run(cloud, steps)
 
-
-def test_queue_positions_only_in_a_jobs_own_queue(run: Run) -> None:
+async def test_queue_positions_only_in_a_jobs_own_queue(fleet_of: FleetOf) -> None:
     cloud = _world()
     cloud.queues["q1"] += [
         _waiting("gone", 5),
@@ -132,8 +123,9 @@ def test_queue_positions_only_in_a_jobs_own_queue(run: Run) -> None:
         _waiting("running", 7, Status="Dequeued"),
     ]
     cloud.jobs += [job("left out", "Queuing"), job("running", "EnvPreparing")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(
+        cloud, POOLS.replace("    limits", "    jobs: {exclude: {name: [name-left out]}}\n    limits")
+    ) as fleet:
         assert await fleet.exporter.poll_once()
         before = fleet.own("dropped_readings_total", collector="pool_workloads", reason="unlisted")
         await fleet.runner("pool_workloads").tick()  # by now the jobs are known for certain
@@ -144,16 +136,13 @@ def test_queue_positions_only_in_a_jobs_own_queue(run: Run) -> None:
         after = fleet.own("dropped_readings_total", collector="pool_workloads", reason="unlisted")
         assert (after or 0) - (before or 0) == 1  # the one that is gone; the one that the config leaves out is listed
 
-    run(cloud, steps, POOLS.replace("    limits", "    jobs: {exclude: {name: [name-left out]}}\n    limits"))
 
-
-def test_unknown_workload_type_is_counted_in_its_queue(run: Run) -> None:
+async def test_unknown_workload_type_is_counted_in_its_queue(fleet_of: FleetOf) -> None:
     cloud = _world()
     del cloud.quotas[1]
     cloud.quotas[0]["QuotaConfig"] = None
     cloud.queues["q1"] = [_waiting("r", 1, WorkloadType="Ray")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         labels = {
             'workload_type="dlc",status="queued",platform_status="Enqueued"': 0,
@@ -164,24 +153,17 @@ def test_unknown_workload_type_is_counted_in_its_queue(run: Run) -> None:
         for text, value in labels.items():
             assert await fleet.value(f'pool_workloads{{pool_id="q1",{text}}}') == value
 
-    run(cloud, steps)
 
-
-def test_an_account_without_quotas_is_no_failure(run: Run) -> None:
-    async def steps(fleet: Fleet) -> None:
+async def test_an_account_without_quotas_is_no_failure(fleet_of: FleetOf) -> None:
+    async with fleet_of(Cloud()) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.lines("pool_", "node_") == []
 
-    run(Cloud(), steps)
 
-
-def test_nodes_are_polled_only_where_they_are_switched_on(run: Run) -> None:
+async def test_nodes_are_polled_only_where_they_are_switched_on(fleet_of: FleetOf) -> None:
     cloud = _world()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, POOLS.replace(", nodes: {enabled: true}", "")) as fleet:
         fleet.schedule.start()
         await asyncio.sleep(120)
         assert cloud.called("ListNodes") == []
         assert len(await fleet.lines("pool_workloads")) == 8
-
-    run(cloud, steps, POOLS.replace(", nodes: {enabled: true}", ""))

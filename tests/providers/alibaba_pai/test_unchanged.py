@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job
-from tests.support.fleet import Fleet
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, FleetOf, at, job
 
 MACHINE = [{"Type": "Worker", "PodCount": 1, "EcsSpec": "ecs.gn6"}]
 MONITORED = CONFIG.replace(
@@ -14,12 +13,11 @@ MONITORED = CONFIG.replace(
 )
 
 
-def test_a_quota_that_changed_changes_its_jobs(run: Run) -> None:
+async def test_a_quota_that_changed_changes_its_jobs(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", RequestGPU="8"), job("b", ResourceId="", JobSpecs=MACHINE), job("c", ResourceId="other")]
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12, "Gpu": 1, "GpuType": "T4"}]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for model in ("GU8T", "GU9"):
             details = {"ActualMinQuota": {"GPU": "144"}}
             cloud.quotas = [{"QuotaId": "quota1", "GPUType": model, "QuotaDetails": details}]
@@ -30,15 +28,12 @@ def test_a_quota_that_changed_changes_its_jobs(run: Run) -> None:
             labels = 'accelerator="gpu",accelerator_model="T4"'
             assert await fleet.value(f'job_requested_accelerators{{job_id="b",{labels}}}') == 1
 
-    run(cloud, steps)
 
-
-def test_a_machine_type_that_changed_changes_its_jobs(run: Run) -> None:
+async def test_a_machine_type_that_changed_changes_its_jobs(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b", ResourceId="", JobSpecs=MACHINE)]
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": "twelve"}]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_requested_cpu_cores{job_id="b"}') is None
         cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
@@ -46,30 +41,24 @@ def test_a_machine_type_that_changed_changes_its_jobs(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_requested_cpu_cores{job_id="b"}') == 12
 
-    run(cloud, steps)
 
-
-def test_empty_list_of_machine_types_replaces_none(run: Run) -> None:
+async def test_empty_list_of_machine_types_replaces_none(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", JobSpecs=MACHINE)]
     cloud.ecs_specs = [{"InstanceType": "ecs.gn6", "Cpu": 12}]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for _ in range(2):
             await fleet.exporter.poll_once()
             assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 12
             cloud.ecs_specs = []
             await asyncio.sleep(6 * 3600 + 1)
 
-    run(cloud, steps)
 
-
-def test_pods_that_cannot_be_used_are_counted_at_every_poll(run: Run) -> None:
+async def test_pods_that_cannot_be_used_are_counted_at_every_poll(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
     pods = {"Pods": [{"PodId": "p", "Type": "Worker", "Status": "Running"}]}
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         polls = 0
         for lost in ({}, {"PodId": "q", "GmtCreateTime": "soon"}):
             spoilt = {"Pods": [{"PodId": "p", "Type": "Worker", "Status": "Failed"}, lost]}
@@ -80,10 +69,8 @@ def test_pods_that_cannot_be_used_are_counted_at_every_poll(run: Run) -> None:
                 assert fleet.own("dropped_readings_total", collector="pods", reason="malformed") == polls
         assert len(await fleet.lines("pod_info")) == 3
 
-    run(cloud, steps)
 
-
-def test_only_codes_become_reasons_and_causes(run: Run) -> None:
+async def test_only_codes_become_reasons_and_causes(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", ReasonCode="see data/alice/run.log"), job("b", ReasonCode="data/bob/run.log")]
     error = {"ErrorCode": "GPULost", "Node": "n1", "TriggerRestart": True}
@@ -92,8 +79,7 @@ def test_only_codes_become_reasons_and_causes(run: Run) -> None:
     restarts.append(record | {"OccurTime": at(30), "DetailErrorInfoList": [error]})
     history = [{"Status": "Running", "StartTime": at(-500)}]
     cloud.details["a"] = cloud.jobs[0] | {"RestartRecord": restarts, "StatusHistory": history}
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         await asyncio.sleep(60)
         for _ in range(2):
@@ -104,5 +90,3 @@ def test_only_codes_become_reasons_and_causes(run: Run) -> None:
         assert causes == {"", "NodeNotReady", "GPULost"}
         # A job without a pool runs on a node, too.
         assert await fleet.value('node_faults_total{pool_id="",node_name="n1",cause="accelerator"}') == 1
-
-    run(cloud, steps)

@@ -12,6 +12,7 @@ import httpx
 
 from tests.providers.aws_sagemaker.models import answer_faults, request_faults
 from tests.support.clock import START
+from tests.support.fleet import Fleet
 
 CONFIG = """
 providers:
@@ -26,7 +27,7 @@ RUNNING = 'jobs{workspace_id="default",status="running",platform_status="Trainin
 _ARN = "arn:aws:sagemaker:us-east-1:123456789012:"
 _SERVICES = {"SageMaker": "sagemaker", "GraniteServiceVersion20100801": "cloudwatch"}
 Row = dict[str, Any]
-Run = Callable[..., None]
+FleetOf = Callable[..., Fleet]
 """Runs a test's steps on a fleet (see conftest.run)."""
 
 

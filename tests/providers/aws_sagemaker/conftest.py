@@ -1,28 +1,22 @@
-"""Runs on stepped time, on a scripted SageMaker."""
+"""Fleets on a scripted SageMaker."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Run
-from tests.support.clock import run_stepped
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf
 from tests.support.fleet import Fleet
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
-    """Run a test's steps on a fleet with the given config, in stepped time."""
+def fleet_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> FleetOf:
+    """Make a fleet on a cloud, with the given config."""
     caplog.set_level(logging.INFO)
 
-    def run_steps(cloud: Cloud, steps: Callable[[Fleet], Awaitable[None]], config: str = CONFIG) -> None:
-        async def main() -> None:
-            async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-                await steps(fleet)
+    def make(cloud: Cloud, config: str = CONFIG) -> Fleet:
+        return Fleet(cloud, tmp_path, monkeypatch, caplog, config=config)
 
-        run_stepped(main)
-
-    return run_steps
+    return make

@@ -8,16 +8,14 @@ from collections import Counter
 import httpx
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, RUNNING, Cloud, Row, Run, failed, job
+from tests.providers.aws_sagemaker.cloud import CONFIG, RUNNING, Cloud, FleetOf, Row, failed, job
 from tests.support.clock import START
-from tests.support.fleet import Fleet
 
 
-def test_live_jobs_come_from_searches_of_100(run: Run) -> None:
+async def test_live_jobs_come_from_searches_of_100(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(250)] + [job("s", "Stopping", "Stopping")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         assert await fleet.value(RUNNING) == 250
         assert await fleet.value('job_status{job_id="s",status="stopping"}') == 1
@@ -32,14 +30,11 @@ def test_live_jobs_come_from_searches_of_100(run: Run) -> None:
         # Three pages of live ones, one of warm pools at first, and one of what ended.
         assert Counter(name for name, _ in cloud.calls) == {"Search": 5}
 
-    run(cloud, steps)
 
-
-def test_how_a_job_ends_is_learned_by_its_last_change(run: Run) -> None:
+async def test_how_a_job_ends_is_learned_by_its_last_change(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         await asyncio.sleep(60)
         ended = {"TrainingEndTime": START + 30, "LastModifiedTime": START + 30}
@@ -56,8 +51,6 @@ def test_how_a_job_ends_is_learned_by_its_last_change(run: Run) -> None:
         await fleet.runner("jobs").tick()
         assert await fleet.lines('job_status{provider="p",job_id="a"') == []
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
@@ -69,12 +62,13 @@ def test_how_a_job_ends_is_learned_by_its_last_change(run: Run) -> None:
         (httpx.Response(200, text="<html>"), "bad_answer"),
     ],
 )
-def test_unlisted_job_is_looked_up_until_its_end_is_known(run: Run, answer: httpx.Response, reason: str) -> None:
+async def test_unlisted_job_is_looked_up_until_its_end_is_known(
+    fleet_of: FleetOf, answer: httpx.Response, reason: str
+) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
     finished = 'jobs_finished_total{workspace_id="default",status="failed"}'
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         cloud.jobs[0] |= {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "LastModifiedTime": START - 9e5}
         cloud.answer = lambda operation, asked: answer if operation == "DescribeTrainingJob" else None
@@ -92,16 +86,13 @@ def test_unlisted_job_is_looked_up_until_its_end_is_known(run: Run, answer: http
         assert await fleet.value(finished) == 1
         assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
 
-    run(cloud, steps)
 
-
-def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
+async def test_job_with_a_warm_pool_holds_its_accelerators(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": "Available"}, LastModifiedTime=START)]
     cloud.jobs[0]["Tags"] = [{"Key": "team", "Value": "llm"}]
     cloud.is_of_models = False  # their patterns of tags are those of Java
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, "global: {metrics: {job_labels: [team]}}\n" + CONFIG) as fleet:
         for _ in range(3):
             await fleet.runner("jobs").tick()
             await asyncio.sleep(1000)
@@ -115,14 +106,11 @@ def test_job_with_a_warm_pool_holds_its_accelerators(run: Run) -> None:
         assert await fleet.value('job_holds_resources{job_id="a"}') == 0
         assert await fleet.value('job_requested_nodes{job_id="a"}') is None
 
-    run(cloud, steps, "global: {metrics: {job_labels: [team]}}\n" + CONFIG)
 
-
-def test_finished_jobs_are_counted_by_three_calls(run: Run) -> None:
+async def test_finished_jobs_are_counted_by_three_calls(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}", "Completed", "Completed") for number in range(7)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("job_counts").tick()
         series = 'jobs{workspace_id="default",status="succeeded",platform_status="Completed"}'
         assert await fleet.value(series) == 7
@@ -133,11 +121,9 @@ def test_finished_jobs_are_counted_by_three_calls(run: Run) -> None:
         assert await fleet.lines("jobs{") == []
         assert fleet.own("dropped_readings_total", collector="job_counts", reason="no_data") == 3
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("status", [400, 403])
-def test_denied_search_fails_by_its_permission(run: Run, status: int) -> None:
+async def test_denied_search_fails_by_its_permission(fleet_of: FleetOf, status: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b", "Completed", "Completed", LastModifiedTime=START)]
 
@@ -145,7 +131,7 @@ def test_denied_search_fails_by_its_permission(run: Run, status: int) -> None:
         message = "User: me is not authorized to perform: sagemaker:Search on resource: *"
         return failed("AccessDeniedException", message, status) if operation == "Search" else None
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         jobs, counts = fleet.runner("jobs"), fleet.runner("job_counts")
         await jobs.tick()
         await counts.tick()
@@ -161,14 +147,11 @@ def test_denied_search_fails_by_its_permission(run: Run, status: int) -> None:
         lines = [line for line in fleet.log if "poll failed" in line]
         assert [("Search" in line, "sagemaker:Search" in line) for line in lines] == [(True, True)] * 2
 
-    run(cloud, steps)
 
-
-def test_denied_search_for_ended_jobs_keeps_live_jobs(run: Run) -> None:
+async def test_denied_search_for_ended_jobs_keeps_live_jobs(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(40)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         cloud.jobs[0] |= {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "LastModifiedTime": START - 9e5}
 
@@ -182,5 +165,3 @@ def test_denied_search_for_ended_jobs_keeps_live_jobs(run: Run) -> None:
         assert fleet.own("collector_success", collector="jobs") == 0
         assert await fleet.value(RUNNING) == 39
         assert await fleet.value('jobs_finished_total{workspace_id="default",status="failed"}') == 1  # by its name
-
-    run(cloud, steps)

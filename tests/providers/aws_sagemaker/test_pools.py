@@ -9,10 +9,9 @@ import httpx
 import pytest
 from msgspec import convert
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, plan_arn
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf, Row, failed, plan_arn
 from tests.providers.aws_sagemaker.models import enumeration
 from tests.support.clock import START
-from tests.support.fleet import Fleet
 from trainfleet_exporter.providers.aws_sagemaker import pools
 
 
@@ -59,10 +58,9 @@ def _cloud() -> Cloud:
     return cloud
 
 
-def test_groups_and_plans_are_pools(run: Run) -> None:
+async def test_groups_and_plans_are_pools(fleet_of: FleetOf) -> None:
     cloud = _cloud()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
         assert fleet.own("collector_success", collector="pools") == 1
         infos = await fleet.lines("pool_info")
@@ -83,13 +81,10 @@ def test_groups_and_plans_are_pools(run: Run) -> None:
         names = Counter(name for name, _ in cloud.calls)
         assert names == {"ListTrainingPlans": 1, "ListClusters": 1, "DescribeCluster": 1, "ListClusterNodes": 1}
 
-    run(cloud, steps)
 
-
-def test_nodes_have_their_health(run: Run) -> None:
+async def test_nodes_have_their_health(fleet_of: FleetOf) -> None:
     cloud = _cloud()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
         await fleet.runner("nodes").tick()
         assert await fleet.value('node_status{pool_id="hyper/workers",node_name="i-8",status="abnormal"}') == 1
@@ -100,8 +95,6 @@ def test_nodes_have_their_health(run: Run) -> None:
         assert len(await fleet.lines("node_capacity_accelerators")) == 4
         ends = await fleet.lines("node_expiry_timestamp_seconds")
         assert [float(line.rpartition(" ")[2]) for line in ends] == [START + 86400] * 4
-
-    run(cloud, steps)
 
 
 @pytest.mark.parametrize(
@@ -114,21 +107,18 @@ def test_nodes_have_their_health(run: Run) -> None:
     ],
 )
 @pytest.mark.parametrize("refused", ["ListClusters", "ListTrainingPlans"])
-def test_what_a_region_does_not_serve_fails_nothing(
-    run: Run, refused: str, answer: httpx.Response, success: int
+async def test_what_a_region_does_not_serve_fails_nothing(
+    fleet_of: FleetOf, refused: str, answer: httpx.Response, success: int
 ) -> None:
     cloud = _cloud()
     cloud.answer = lambda operation, asked: answer if operation == refused else None
     others = 'pool_id="plan-a"' if refused == "ListClusters" else 'pool_id="hyper/'
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
         assert fleet.own("collector_success", collector="pools") == success
         infos = await fleet.lines("pool_info")
         assert infos
         assert all(others in line for line in infos)
-
-    run(cloud, steps)
 
 
 @pytest.mark.parametrize("status", enumeration("TrainingPlanStatus"))
@@ -138,33 +128,27 @@ def test_only_an_active_plan_has_capacity(status: str) -> None:
     assert bool(found[1].capacity_accelerators) == (status == "Active")
 
 
-def test_a_group_finds_its_plan_by_arn(run: Run) -> None:
+async def test_a_group_finds_its_plan_by_arn(fleet_of: FleetOf) -> None:
     cloud = _cloud()
     cloud.plans[0] |= {"TrainingPlanArn": plan_arn("0a1b2c"), "TrainingPlanName": "nightly"}
     groups = [_group("mine", TrainingPlanArn=plan_arn("0a1b2c")), _group("other", TrainingPlanArn=plan_arn("nightly"))]
     cloud.clusters = {"hyper": (groups, [])}
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
         (mine,) = await fleet.lines('pool_info{provider="p",pool_id="hyper/mine"')
         (other,) = await fleet.lines('pool_info{provider="p",pool_id="hyper/other"')
         assert 'parent_pool_id="nightly"' in mine
         assert 'parent_pool_id=""' in other
 
-    run(cloud, steps)
 
-
-def test_only_the_configured_clusters_are_read(run: Run) -> None:
+async def test_only_the_configured_clusters_are_read(fleet_of: FleetOf) -> None:
     cloud = _cloud()
     cloud.clusters["other"] = ([_group("x")], [])
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, CONFIG + "    clusters: [hyper]\n") as fleet:
         await fleet.runner("pools").tick()
         assert await fleet.lines('pool_info{provider="p",pool_id="other') == []
         assert cloud.called("ListClusters") == []
         assert [asked["ClusterName"] for asked in cloud.called("DescribeCluster")] == ["hyper"]
-
-    run(cloud, steps, CONFIG + "    clusters: [hyper]\n")
 
 
 def test_every_status_of_the_models_has_a_word() -> None:

@@ -15,8 +15,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from tests.providers.aws_sagemaker.cloud import RUNNING, Cloud, Run, failed, job
-from tests.support.fleet import Fleet
+from tests.providers.aws_sagemaker.cloud import RUNNING, Cloud, FleetOf, failed, job
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.providers.aws_sagemaker.api import judge, sign
 from trainfleet_exporter.providers.keys import Keys
@@ -93,7 +92,7 @@ def test_errors_of_sts_are_xml() -> None:
 @pytest.mark.parametrize(
     ("hours", "code"), [(-3, "RequestTimeTooSkewed"), (2, "InvalidSignatureException"), (2, "RequestExpired")]
 )
-def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) -> None:
+async def test_a_clock_that_is_off_corrects_itself(fleet_of: FleetOf, code: str, hours: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     dates: list[str] = []
@@ -109,7 +108,7 @@ def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) ->
         answer.headers["date"] = date
         return answer
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(by_clock) as fleet:
         await fleet.runner("jobs").tick()
         assert fleet.own("collector_success", collector="jobs") == 1
         assert await fleet.value(RUNNING) == 1
@@ -118,10 +117,8 @@ def test_a_clock_that_is_off_corrects_itself(run: Run, code: str, hours: int) ->
         assert len(dates) == 1 + 3 + 1  # one was refused
         assert sum("clock of this machine is off" in line for line in fleet.log) == 1
 
-    run(by_clock, steps)
 
-
-def test_wrong_date_of_accepted_calls_moves_no_clock(run: Run) -> None:
+async def test_wrong_date_of_accepted_calls_moves_no_clock(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
 
@@ -130,9 +127,7 @@ def test_wrong_date_of_accepted_calls_moves_no_clock(run: Run) -> None:
         answer.headers["date"] = format_datetime(datetime.fromtimestamp(time.time() + 7200, UTC), usegmt=True)
         return answer
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(dated) as fleet:
         await fleet.runner("jobs").tick()
         assert await fleet.value(RUNNING) == 1
         assert not [line for line in fleet.log if "clock of this machine" in line]
-
-    run(dated, steps)

@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, job
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf, Row, failed, job
 from tests.support.clock import START
 from tests.support.fleet import Fleet
 
@@ -21,17 +21,16 @@ async def _poll(fleet: Fleet) -> None:
     await fleet.runner("usage").tick()
 
 
-def test_percent_of_all_parts_becomes_the_ratio_of_one(run: Run) -> None:
+async def test_percent_of_all_parts_becomes_the_ratio_of_one(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]  # two hosts of 192 vCPUs and 8 GPUs
-    for host, gpu in (("a/algo-1", 400.0), ("a/algo-2", 800.0)):
+    for host, busy in (("a/algo-1", 400.0), ("a/algo-2", 800.0)):
         _point(cloud, host, "GPUUtilization", 100.0, age=300)
-        _point(cloud, host, "GPUUtilization", gpu)
+        _point(cloud, host, "GPUUtilization", busy)
         _point(cloud, host, "GPUMemoryUtilization", 640.0)
         _point(cloud, host, "CPUUtilization", 4800.0)
         _point(cloud, host, "MemoryUtilization", 12.5)
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         assert fleet.own("collector_success", collector="usage") == 1
         gpu = 'accelerator="gpu"'
@@ -44,10 +43,8 @@ def test_percent_of_all_parts_becomes_the_ratio_of_one(run: Run) -> None:
         assert await fleet.value('job_usage_info{job_id="a",source="cloudwatch"}') == 1
         assert await fleet.value('job_usage_timestamp_seconds{job_id="a"}') == START - 60
 
-    run(cloud, steps)
 
-
-def test_what_an_instance_does_not_have_is_not_asked_for(run: Run) -> None:
+async def test_what_an_instance_does_not_have_is_not_asked_for(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     types = {"cpu": "ml.m5.large", "npu": "ml.trn1.32xlarge", "new": "ml.z99.odd"}
     cloud.jobs = [job(name, ResourceConfig={"InstanceType": kind, "InstanceCount": 1}) for name, kind in types.items()]
@@ -64,8 +61,7 @@ def test_what_an_instance_does_not_have_is_not_asked_for(run: Run) -> None:
         return None
 
     cloud.answer = unchecked
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         asked = {
             (query["MetricStat"]["Metric"]["Dimensions"][0]["Value"], query["MetricStat"]["Metric"]["MetricName"])
@@ -80,39 +76,31 @@ def test_what_an_instance_does_not_have_is_not_asked_for(run: Run) -> None:
         (npu,) = await fleet.lines('job_requested_accelerators{provider="p",job_id="npu"')
         assert npu.endswith('accelerator="npu",accelerator_model="Trainium"} 16')
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize(("jobs", "calls"), [(0, 0), (10, 1), (63, 2), (1000, 16)])
-def test_calls_are_the_metrics_divided_by_500(run: Run, jobs: int, calls: int) -> None:
+async def test_calls_are_the_metrics_divided_by_500(fleet_of: FleetOf, jobs: int, calls: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{number}") for number in range(jobs)]  # of two hosts, with four metrics each
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         made = cloud.called("GetMetricData")
         assert len(made) == calls
         assert sum(len(call["MetricDataQueries"]) for call in made) == jobs * 8
 
-    run(cloud, steps)
 
-
-def test_denied_families_cost_nothing(run: Run) -> None:
+async def test_denied_families_cost_nothing(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     deny = "global: {metrics: {deny: ['trainfleet_*_cpu_*', 'trainfleet_*_memory_utilization_ratio']}}\n"
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, deny + CONFIG) as fleet:
         await _poll(fleet)
         (call,) = cloud.called("GetMetricData")
         assert {query["MetricStat"]["Metric"]["MetricName"] for query in call["MetricDataQueries"]} == {
             "GPUUtilization"
         }
 
-    run(cloud, steps, deny + CONFIG)
 
-
-def test_a_metric_fails_alone_and_keeps_its_last_good_values(run: Run) -> None:
+async def test_a_metric_fails_alone_and_keeps_its_last_good_values(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [
         job(f"j{number}", ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 10})
@@ -127,7 +115,7 @@ def test_a_metric_fails_alone_and_keeps_its_last_good_values(run: Run) -> None:
         names = [query["MetricStat"]["Metric"]["MetricName"] for query in asked.get("MetricDataQueries", [])]
         return failed("InternalServiceFault", status=500) if "CPUUtilization" in names else None
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         assert await fleet.value('job_memory_utilization_ratio{job_id="j0"}') == 0.5
         cloud.answer = refuse
@@ -139,11 +127,9 @@ def test_a_metric_fails_alone_and_keeps_its_last_good_values(run: Run) -> None:
         assert await fleet.value('job_memory_utilization_ratio{job_id="j0"}') == 0.75
         assert await fleet.value('job_cpu_utilization_ratio{job_id="j0"}') == pytest.approx(50 / 192 / 100)
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("status", ["InternalError", "Forbidden", "PartialData", "missing"])
-def test_a_result_without_its_points_fails_its_metric(run: Run, status: str) -> None:
+async def test_a_result_without_its_points_fails_its_metric(fleet_of: FleetOf, status: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     for host in ("a/algo-1", "a/algo-2"):
@@ -161,7 +147,7 @@ def test_a_result_without_its_points_fails_its_metric(run: Run, status: str) -> 
         found["MetricDataResults"] = [row for row in found["MetricDataResults"] if row["StatusCode"] != "missing"]
         return httpx.Response(200, json=found)
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         cloud.answer = spoil
         cloud.points = {key: [(time + 60, 90.0)] for key, ((time, _),) in cloud.points.items()}
@@ -172,11 +158,9 @@ def test_a_result_without_its_points_fails_its_metric(run: Run, status: str) -> 
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == pytest.approx(90 / 192 / 100)
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("first", ["PartialData", "InternalError"])
-def test_a_result_that_a_later_page_completes_is_read_on(run: Run, first: str) -> None:
+async def test_a_result_that_a_later_page_completes_is_read_on(fleet_of: FleetOf, first: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1})]
 
@@ -190,17 +174,14 @@ def test_a_result_that_a_later_page_completes_is_read_on(run: Run, first: str) -
         return httpx.Response(200, json={"MetricDataResults": rows} | ({} if last else {"NextToken": "2"}))
 
     cloud.answer = paged
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         assert fleet.own("collector_success", collector="usage") == 1
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.5
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("bad", [None, "odd", {"Id": 7, "StatusCode": "Complete"}])
-def test_an_unreadable_result_is_counted_and_lost_alone(run: Run, bad: object) -> None:
+async def test_an_unreadable_result_is_counted_and_lost_alone(fleet_of: FleetOf, bad: object) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
     for host in ("a/algo-1", "a/algo-2", "b/algo-1", "b/algo-2"):
@@ -214,8 +195,7 @@ def test_an_unreadable_result_is_counted_and_lost_alone(run: Run, bad: object) -
         return httpx.Response(200, json=found)
 
     cloud.answer = spoil
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         assert fleet.own("collector_success", collector="usage") == 1
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
@@ -223,22 +203,17 @@ def test_an_unreadable_result_is_counted_and_lost_alone(run: Run, bad: object) -
         assert len(await fleet.lines("pod_memory_utilization_ratio")) == 3
         assert await fleet.value('job_memory_utilization_ratio{job_id="b"}') == 0.5
 
-    run(cloud, steps)
 
-
-def test_jobs_without_gpus_lack_no_data_of_gpus(run: Run) -> None:
+async def test_jobs_without_gpus_lack_no_data_of_gpus(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1})]
     _point(cloud, "a/algo-1", "MemoryUtilization", 50.0)
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1  # of CPUs
 
-    run(cloud, steps)
 
-
-def test_readings_that_cannot_be_true_are_dropped(run: Run) -> None:
+async def test_readings_that_cannot_be_true_are_dropped(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     _point(cloud, "a/algo-1", "GPUUtilization", 1000.0)  # of 800
@@ -254,11 +229,9 @@ def test_readings_that_cannot_be_true_are_dropped(run: Run) -> None:
 
     cloud.answer = precede
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         (shown,) = await fleet.lines("pod_accelerator_utilization_ratio")
         assert shown.endswith('pod_id="algo-2",accelerator="gpu"} 0.5')
         assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 1
         assert await fleet.lines("pod_memory_utilization_ratio") == []
-
-    run(cloud, steps)

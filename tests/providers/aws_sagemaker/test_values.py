@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, Row, Run, failed, job, plan_arn, stage
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf, Row, failed, job, plan_arn, stage
 from tests.support.clock import START
 from tests.support.fleet import Fleet
 
@@ -28,14 +28,13 @@ def _phases(lines: list[str]) -> dict[str, float]:
     return {line.split('phase="')[1].split('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
-def test_a_name_that_is_used_again_is_a_new_job(run: Run, tmp_path: Path) -> None:
+async def test_a_name_that_is_used_again_is_a_new_job(fleet_of: FleetOf, tmp_path: Path) -> None:
     cloud, ledger = Cloud(), tmp_path / "ledger.jsonl"
     stages = [stage("Starting", 10, 20), stage("Pending", 20, 50), stage("Training", 50, 70)]
     stages += [stage("Interrupted", 70, 90), stage("Starting", 90, 100), stage("Training", 100, None)]
     born = {"CreationTime": START + 10, "TrainingStartTime": START + 50}
     cloud.jobs = [job("nightly", SecondaryStatusTransitions=stages) | born]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, f"global: {{ledger_file: {ledger}}}\n{CONFIG}") as fleet:
         jobs, usage = fleet.runner("jobs"), fleet.runner("usage")
         first, cloud.jobs = cloud.jobs, []
         await jobs.tick()
@@ -73,20 +72,17 @@ def test_a_name_that_is_used_again_is_a_new_job(run: Run, tmp_path: Path) -> Non
         _end(cloud.jobs[0], 300)
         await jobs.tick()
         assert await fleet.value(_SUCCEEDED) == 2
-
-    run(cloud, steps, f"global: {{ledger_file: {ledger}}}\n{CONFIG}")
     ended = [json.loads(line) for line in ledger.read_text().splitlines()]
     assert [(line["faults"], line["recoveries"]) for line in ended] == [({"preempted": 1}, 1), ({}, 0)]
     # A launch holds nothing, although it is preparation.
     assert [(line["held_seconds"], line["lost_seconds"]) for line in ended] == [(80.0, 0.0), (75.0, 0.0)]
 
 
-def test_a_name_used_again_between_two_polls_is_a_new_job(run: Run) -> None:
+async def test_a_name_used_again_between_two_polls_is_a_new_job(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     interrupted = [stage("Training", 10, 20), stage("Interrupted", 20, 30), stage("Training", 30, None)]
     cloud.jobs = [job("a", CreationTime=START + 1, SecondaryStatusTransitions=interrupted)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await asyncio.sleep(50)
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_recoveries_total{job_id="a",strategy="restart",result="success"}') == 1
@@ -103,17 +99,16 @@ def test_a_name_used_again_between_two_polls_is_a_new_job(run: Run) -> None:
             await fleet.runner("jobs").tick()
             assert await fleet.value(_SUCCEEDED) == ended
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize(("status", "holds"), [("Available", 1), ("InUse", 1), ("Reused", None), ("Terminated", None)])
-def test_a_warm_pool_from_before_the_exporter_is_held(run: Run, status: str, holds: float | None) -> None:
+async def test_a_warm_pool_from_before_the_exporter_is_held(
+    fleet_of: FleetOf, status: str, holds: float | None
+) -> None:
     cloud = Cloud()
     hours = 5.9 * 3600
     cloud.jobs = [job("a", "Completed", "Completed", WarmPoolStatus={"Status": status}, CreationTime=START - 9e5)]
     cloud.jobs[0] |= {"TrainingEndTime": START - hours, "LastModifiedTime": START - hours}
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         kind = 'accelerator="gpu",accelerator_model="H100"'
         assert await fleet.value('job_holds_resources{job_id="a"}') == holds
@@ -126,10 +121,8 @@ def test_a_warm_pool_from_before_the_exporter_is_held(run: Run, status: str, hol
         assert await fleet.value(_SUCCEEDED) == 0
         assert cloud.called("GetMetricData") == []
 
-    run(cloud, steps)
 
-
-def test_a_spot_job_that_waits_again_holds_nothing(run: Run) -> None:
+async def test_a_spot_job_that_waits_again_holds_nothing(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     stages = [stage("Starting", -600, -500), stage("Training", -500, 10), stage("Interrupted", 10, None)]
     cloud.jobs = [job("a", "Interrupted", SecondaryStatusTransitions=stages, EnableManagedSpotTraining=True)]
@@ -144,7 +137,7 @@ def test_a_spot_job_that_waits_again_holds_nothing(run: Run) -> None:
         started = await fleet.value('job_started_timestamp_seconds{job_id="a"}')
         return await fleet.value('job_holds_resources{job_id="a"}'), started, phases
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await asyncio.sleep(30)
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_status{job_id="a",status="restarting"}') == 1
@@ -161,8 +154,6 @@ def test_a_spot_job_that_waits_again_holds_nothing(run: Run) -> None:
         (info,) = await fleet.lines("job_info")
         assert 'resource_type="ml.p5.48xlarge",payment_type="Spot"' in info
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize(
     ("word", "status", "phase", "holds"),
@@ -174,11 +165,10 @@ def test_a_spot_job_that_waits_again_holds_nothing(run: Run) -> None:
         ("Downloading", "starting", "preparing", 1),
     ],
 )
-def test_words_of_a_job_in_progress(run: Run, word: str, status: str, phase: str, holds: float) -> None:
+async def test_words_of_a_job_in_progress(fleet_of: FleetOf, word: str, status: str, phase: str, holds: float) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", word, SecondaryStatusTransitions=[stage("Starting", -9, -5), stage(word, -5, None)])]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         await asyncio.sleep(60)
         await fleet.runner("jobs").tick()
@@ -187,26 +177,20 @@ def test_words_of_a_job_in_progress(run: Run, word: str, status: str, phase: str
         assert await fleet.value('job_holds_resources{job_id="a"}') == holds
         assert _phases(await fleet.lines("job_phase_seconds")) == Counter({phase: 65.0}) + Counter({"preparing": 4.0})
 
-    run(cloud, steps)
 
-
-def test_a_job_holds_its_instances_when_its_last_stage_is_unreadable(run: Run) -> None:
+async def test_a_job_holds_its_instances_when_its_last_stage_is_unreadable(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.is_of_models = False
     stages = [stage("Starting", -9, -5), {"Status": "Restarting"}]
     cloud.jobs = [job("a", "Restarting", SecondaryStatusTransitions=stages, TrainingStartTime=START - 5)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_holds_resources{job_id="a"}') == 1
 
-    run(cloud, steps)
 
-
-def test_a_job_that_never_waited_is_observed_with_0(run: Run) -> None:
+async def test_a_job_that_never_waited_is_observed_with_0(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         stages = [stage("Starting", 5, 20), stage("Training", 20, None)]
         cloud.jobs = [job("a", SecondaryStatusTransitions=stages, CreationTime=START + 5)]
@@ -216,14 +200,12 @@ def test_a_job_that_never_waited_is_observed_with_0(run: Run) -> None:
         assert await fleet.value('job_queue_wait_seconds_sum{pool_id=""}') == 0
         assert await fleet.value('job_startup_seconds_sum{pool_id=""}') == 15
 
-    run(cloud, steps)
-
 
 def _group(name: str, **fields: object) -> Row:
     return {"InstanceGroupName": name, "CurrentCount": 4, "Status": "InService", **fields}
 
 
-def test_capacity_of_flexible_and_restricted_groups(run: Run) -> None:
+async def test_capacity_of_flexible_and_restricted_groups(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.is_of_models = False  # a cluster may have restricted groups alone, which the models do not know
     details = [
@@ -235,8 +217,7 @@ def test_capacity_of_flexible_and_restricted_groups(run: Run) -> None:
         "restricted": ([], []),
     }
     cloud.restricted = {"restricted": [_group("nova", InstanceType="ml.p5.48xlarge", TargetCount=4)]}
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
         assert fleet.own("collector_success", collector="pools") == 1
         capacity = {
@@ -247,14 +228,12 @@ def test_capacity_of_flexible_and_restricted_groups(run: Run) -> None:
         assert await fleet.value('pool_capacity_cpu_cores{pool_id="flexible/mixed"}') == 3 * 192 + 96 + 2 * 4
         assert fleet.own("dropped_readings_total", collector="pools", reason="no_data") == 0
 
-    run(cloud, steps)
-
 
 def _plan(**fields: object) -> Row:
     return {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", **fields}
 
 
-def test_a_plan_with_several_instance_types_has_capacity(run: Run) -> None:
+async def test_a_plan_with_several_instance_types_has_capacity(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     parts = [("ml.p5.48xlarge", 3, "Active"), ("ml.trn2.48xlarge", 2, "Active"), ("ml.p5e.48xlarge", 4, "Scheduled")]
     summaries = [
@@ -267,25 +246,21 @@ def test_a_plan_with_several_instance_types_has_capacity(run: Run) -> None:
         for kind, count, status in parts
     ]
     cloud.plans = [_plan(TotalInstanceCount=9, InUseInstanceCount=1, ReservedCapacitySummaries=summaries)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
         capacity = [line.partition(",accelerator=")[2] for line in await fleet.lines("pool_capacity_accelerators")]
         assert capacity == ['"gpu",accelerator_model="H100"} 24', '"npu",accelerator_model="Trainium2"} 32']
         assert await fleet.value('pool_capacity_cpu_cores{pool_id="p"}') == 5 * 192
         assert await fleet.lines("pool_allocated_accelerators") == []  # of which type the one is, nothing says
 
-    run(cloud, steps)
 
-
-def test_nodes_keep_their_end_while_plans_fail(run: Run) -> None:
+async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
     group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
     cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
     cloud.plans = [_plan(EndTime=START + 86400)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for minute in range(8):
             fleet.runner("pools").expire()
             await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
@@ -298,13 +273,11 @@ def test_nodes_keep_their_end_while_plans_fail(run: Run) -> None:
         await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
         assert await fleet.lines("node_expiry_timestamp_seconds") == []
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize(
     ("chosen", "pool", "payment"), [("ml.p4d.24xlarge", "p", "TrainingPlan"), ("ml.p5.48xlarge", "", "OnDemand")]
 )
-def test_the_plan_of_the_chosen_type_is_the_pool(run: Run, chosen: str, pool: str, payment: str) -> None:
+async def test_the_plan_of_the_chosen_type_is_the_pool(fleet_of: FleetOf, chosen: str, pool: str, payment: str) -> None:
     cloud = Cloud()
     cloud.is_of_models = False
     wanted = [
@@ -313,32 +286,26 @@ def test_the_plan_of_the_chosen_type_is_the_pool(run: Run, chosen: str, pool: st
     ]
     config = {"InstancePreferences": wanted, "SelectedInstanceType": chosen, "SelectedInstanceCount": 2}
     cloud.jobs = [job("a", ResourceConfig={**config, "VolumeSizeInGB": 30})]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         (info,) = await fleet.lines("job_info")
         assert f'pool_id="{pool}"' in info
         assert f'resource_type="{chosen}",payment_type="{payment}"' in info
 
-    run(cloud, steps)
 
-
-def test_a_stage_ends_when_it_says_so(run: Run) -> None:
+async def test_a_stage_ends_when_it_says_so(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     undated = {"Status": "Uploading", "EndTime": START - 50}
     stages = [stage("Starting", -600, -500), stage("Training", -500, -90), undated, stage("Restarting", -50, None)]
     cloud.jobs = [job("a", "Restarting", SecondaryStatusTransitions=stages)]
     cloud.is_of_models = False
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.runner("jobs").tick()
         expected = {"preparing": 100, "running": 410, "recovering": 50}
         assert _phases(await fleet.lines("job_phase_seconds")) == expected
 
-    run(cloud, steps)
 
-
-def test_unknown_instance_types_are_counted_and_logged_once(run: Run) -> None:
+async def test_unknown_instance_types_are_counted_and_logged_once(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.is_of_models = False
     cloud.jobs = [job(name, ResourceConfig={"InstanceType": "ml.z9.big", "InstanceCount": 1}) for name in "ab"]
@@ -346,8 +313,7 @@ def test_unknown_instance_types_are_counted_and_logged_once(run: Run) -> None:
     cloud.clusters = {
         "c": ([_group("g", InstanceType="ml.z9.big")], [node | {"InstanceStatus": {"Status": "Running"}}])
     }
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for _ in range(2):
             assert await fleet.exporter.poll_once()
         for name, count in (("jobs", 4), ("pools", 2), ("nodes", 2)):
@@ -356,34 +322,28 @@ def test_unknown_instance_types_are_counted_and_logged_once(run: Run) -> None:
         (line,) = [line for line in fleet.log if "unknown instance type" in line]
         assert "ml.z9.big" in line
 
-    run(cloud, steps)
 
-
-def test_what_has_no_accelerators_has_no_series_of_them(run: Run) -> None:
+async def test_what_has_no_accelerators_has_no_series_of_them(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("cpu", ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 2})]
     cloud.clusters = {
         "c": ([_group("head", InstanceType="ml.m5.large"), _group("gpu", InstanceType="ml.g5.xlarge")], [])
     }
     cloud.clusters["c"][0][1]["CurrentCount"] = 0
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.lines("job_requested_accelerators") == []
         assert await fleet.value('job_requested_cpu_cores{job_id="cpu"}') == 4
         (capacity,) = await fleet.lines("pool_capacity_accelerators")
         assert capacity.endswith('pool_id="c/gpu",accelerator="gpu",accelerator_model="A10G"} 0')
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("word", ["Deleting", "Hibernating"])
-def test_a_job_with_an_unknown_status_has_its_series(run: Run, word: str) -> None:
+async def test_a_job_with_an_unknown_status_has_its_series(fleet_of: FleetOf, word: str) -> None:
     cloud = Cloud()
     cloud.is_of_models = False
     cloud.jobs = [job("a", "Stopped", word, LastModifiedTime=START - 9e5), job("b")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for _ in range(3):
             await fleet.runner("jobs").tick()
             assert await fleet.value('job_status{job_id="a",status="unknown"}') == 1
@@ -399,10 +359,8 @@ def test_a_job_with_an_unknown_status_has_its_series(run: Run, word: str) -> Non
         gone = await fleet.value(series)
         assert gone == (0 if word == "Deleting" else None)
 
-    run(cloud, steps)
 
-
-def test_nodes_have_their_expiry_at_the_first_poll(run: Run) -> None:
+async def test_nodes_have_their_expiry_at_the_first_poll(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START}
     nodes = [node | {"InstanceId": f"i-{number}", "InstanceStatus": {"Status": "Running"}} for number in range(3)]
@@ -411,15 +369,12 @@ def test_nodes_have_their_expiry_at_the_first_poll(run: Run) -> None:
     cloud.plans = [
         {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", "EndTime": START + 86400}
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 27
 
-    run(cloud, steps)
 
-
-def test_a_hanging_cluster_takes_no_nodes_along(run: Run) -> None:
+async def test_a_hanging_cluster_takes_no_nodes_along(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
     cloud.clusters = {
@@ -431,23 +386,20 @@ def test_a_hanging_cluster_takes_no_nodes_along(run: Run) -> None:
             await asyncio.sleep(600)
         return cloud(request)  # type: ignore[arg-type]
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(hanging) as fleet:
         await asyncio.gather(fleet.runner("pools").tick(), fleet.runner("nodes").tick())
         assert fleet.own("collector_success", collector="pools") == 0
         assert fleet.own("collector_success", collector="nodes") == 1
         assert len(await fleet.lines("node_info")) == 1
 
-    run(hanging, steps)
-
 
 @pytest.mark.parametrize("old", [0, 5_000])
-def test_old_jobs_cost_no_calls(run: Run, old: int) -> None:
+async def test_old_jobs_cost_no_calls(fleet_of: FleetOf, old: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"live{number}") for number in range(150)]
     ended = {"TrainingEndTime": START - 9e5, "LastModifiedTime": START - 9e5, "CreationTime": START - 1e6}
     cloud.jobs += [job(f"old{number}", "Completed", "Completed", **ended) for number in range(old)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         for number in range(3):
             cloud.calls.clear()
             assert await fleet.exporter.poll_once()
@@ -456,5 +408,3 @@ def test_old_jobs_cost_no_calls(run: Run, old: int) -> None:
             assert Counter(name for name, _ in cloud.calls) == expected
             await asyncio.sleep(60)
         assert len(await fleet.lines("job_info")) == 150
-
-    run(cloud, steps)

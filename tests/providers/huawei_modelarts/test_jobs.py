@@ -10,16 +10,14 @@ import httpx
 import pytest
 
 from tests.providers.huawei_modelarts.cloud import Cloud, job, ms
-from tests.providers.huawei_modelarts.usage.usage_rig import Run
-from tests.support.fleet import Fleet
+from tests.providers.huawei_modelarts.usage.usage_rig import FleetOf
 
 POOL = {"pool_id": "pool-1"}
 
 
-def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(run: Run) -> None:
+async def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(fleet_of: FleetOf) -> None:
     """Rows that name no workspace come in both lists, and both lists are gone through at the same time."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.workspaces.append({"id": "1", "name": "second"})
         cloud.jobs = [job(f"job-{number}") for number in range(120)]
         for row in cloud.jobs:
@@ -31,11 +29,9 @@ def test_a_job_that_two_workspaces_list_at_once_is_shown_by_one(run: Run) -> Non
             assert sorted(shown) == sorted({row["metadata"]["id"] for row in cloud.jobs})
             assert fleet.own("dropped_readings_total", collector="jobs", reason="duplicate") == 120 * polls
 
-    run(check)
-
 
 @pytest.mark.parametrize("status", [400, 403, 500])
-def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(run: Run, status: int) -> None:
+async def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(fleet_of: FleetOf, status: int) -> None:
     """What became of jobs that are not live any more is asked by their ids; live jobs do not depend on the answer."""
     refused = httpx.Response(status, json={"error_code": "ModelArts.0104", "error_msg": "unknown filter"})
 
@@ -45,7 +41,7 @@ def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(run: Run, status: int
         filters = json.loads(request.content)["filters"]
         return refused if any(one["key"] == "id" and "job-0" in one["value"] for one in filters) else None
 
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job(f"job-{number}") for number in range(12)]
         await fleet.runner("workspaces").tick()
         await fleet.runner("jobs").tick()
@@ -72,10 +68,10 @@ def test_a_failing_look_up_of_ended_jobs_loses_no_live_job(run: Run, status: int
         assert await fleet.value('job_status{job_id="job-0",status="succeeded"}') == 1
         assert fleet.own("collector_success", collector="jobs") == 1
 
-    run(check)
 
-
-def test_hanging_look_ups_take_no_live_job_of_any_workspace(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_look_ups_take_no_live_job_of_any_workspace(
+    fleet_of: FleetOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = [str(number) for number in range(20)]
     quick = Cloud.__call__
 
@@ -91,7 +87,7 @@ def test_hanging_look_ups_take_no_live_job_of_any_workspace(run: Run, monkeypatc
                 await asyncio.sleep(1000)
         return await quick(self, request)
 
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.workspaces = [{"id": one, "name": one} for one in ids]
         cloud.jobs = [of(one, "old-" + one) for one in ids]
         await fleet.runner("workspaces").tick()
@@ -105,17 +101,14 @@ def test_hanging_look_ups_take_no_live_job_of_any_workspace(run: Run, monkeypatc
             assert sorted(shown) == sorted(f"{poll}-{one}" for one in ids)
             assert fleet.own("collector_success", collector="jobs") == 0
 
-    run(check)
 
-
-def test_an_id_that_is_used_again_is_a_new_job(run: Run) -> None:
+async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
     """Nothing of the earlier job is shown with it: no fault, no restart, no end."""
     hang = {"recover_start_at": ms(-200) // 1000, "fault_scenario": "job_hanged", "recover_result": "success"}
     first = {"start_at": ms(-300) // 1000, "end_at": ms(-200) // 1000, "recover_records": [hang]}
     faults = 'job_faults_total{job_id="a",cause="hang",platform_cause="job_hanged"}'
     waited = 'job_queue_wait_seconds_count{pool_id="pool-1"}'
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         await fleet.runner("workspaces").tick()
         cloud.jobs = [job("a", "Pending", resource=POOL, start_time=0)]
         await fleet.runner("jobs").tick()
@@ -148,8 +141,6 @@ def test_an_id_that_is_used_again_is_a_new_job(run: Run) -> None:
         await fleet.runner("jobs").tick()
         assert await fleet.value('job_status{job_id="a",status="running"}') is None
 
-    run(check)
-
 
 @pytest.mark.parametrize(
     ("strategy", "queued", "recovering"),
@@ -160,13 +151,15 @@ def test_an_id_that_is_used_again_is_a_new_job(run: Run) -> None:
         ("proc_restart", 10, 30),
     ],
 )
-def test_wait_of_a_reschedule_stays_queued(run: Run, strategy: str, queued: int, recovering: int) -> None:
+async def test_wait_of_a_reschedule_stays_queued(
+    fleet_of: FleetOf, strategy: str, queued: int, recovering: int
+) -> None:
     """The record of the recovery ends with the next run. Other tasks keep their nodes if only some are replaced."""
 
     def at(offset: float) -> int:
         return ms(offset) // 1000
 
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         attempt = {"recover_start_at": at(-500), "recover": strategy, "fault_scenario": "node_fault"}
         first = {"start_at": at(-590), "end_at": at(-500), "end_recover": strategy, "recover_records": [attempt]}
         attempt |= {"recover_end_at": at(-470), "recover_result": "success"}
@@ -175,11 +168,9 @@ def test_wait_of_a_reschedule_stays_queued(run: Run, strategy: str, queued: int,
         assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == queued
         assert (await fleet.value('job_phase_seconds{job_id="a",phase="recovering"}') or 0) == recovering
 
-    run(check)
 
-
-def test_a_job_in_a_new_phase_is_unknown_and_has_series(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_job_in_a_new_phase_is_unknown_and_has_series(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         await fleet.runner("workspaces").tick()
         cloud.jobs = [job("a")]
         await fleet.runner("jobs").tick()
@@ -189,11 +180,9 @@ def test_a_job_in_a_new_phase_is_unknown_and_has_series(run: Run) -> None:
         assert await fleet.value('job_platform_status{job_id="a",platform_status="Suspended"}') == 1
         assert await fleet.value('job_holds_resources{job_id="a"}') is None
 
-    run(check)
 
-
-def test_calls_do_not_grow_with_jobs_that_ended(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_calls_do_not_grow_with_jobs_that_ended(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.slow = 0
         cloud.jobs = [job(f"job-{number}") for number in range(10)]
         await fleet.exporter.poll_once()
@@ -204,5 +193,3 @@ def test_calls_do_not_grow_with_jobs_that_ended(run: Run) -> None:
             before = len(cloud.calls)
             cloud.jobs += [job(f"old-{number}", "Completed") for number in range(5000)]
         assert most[0] == most[1]
-
-    run(check)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, Row
-from tests.providers.huawei_modelarts.usage.usage_rig import Run
-from tests.support.fleet import Fleet
+from tests.providers.huawei_modelarts.cloud import CONFIG, Row
+from tests.providers.huawei_modelarts.usage.usage_rig import FleetOf
 
 ON = CONFIG + "    collectors: {maintenance: {enabled: true}}\n"
 FAMILY = "node_maintenance_timestamp_seconds"
@@ -27,8 +26,8 @@ def event(event_id: str, state: str, **fields: object) -> Row:
     }
 
 
-def test_work_that_has_not_ended_is_shown(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_work_that_has_not_ended_is_shown(fleet_of: FleetOf) -> None:
+    async with fleet_of(ON) as (cloud, fleet):
         cloud.events["0"] = [
             event("planned", "scheduled"),
             event("asks", "inquiring", notBefore=None),
@@ -49,11 +48,9 @@ def test_work_that_has_not_ended_is_shown(run: Run) -> None:
         ]
         assert fleet.own("dropped_readings_total", collector="maintenance", reason="malformed") == 1
 
-    run(check, ON)
 
-
-def test_an_event_of_two_workspaces_is_shown_once(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_an_event_of_two_workspaces_is_shown_once(fleet_of: FleetOf) -> None:
+    async with fleet_of(ON) as (cloud, fleet):
         cloud.workspaces = [{"id": "0", "name": "default"}, {"id": "w", "name": "team"}]
         cloud.events = {"0": [event("one", "scheduled")], "w": [event("one", "scheduled"), event("two", "scheduled")]}
         assert await fleet.exporter.poll_once()
@@ -64,12 +61,10 @@ def test_an_event_of_two_workspaces_is_shown_once(run: Run) -> None:
             assert await fleet.exporter.poll_once()
         assert len(await fleet.lines(FAMILY)) == 2
 
-    run(check, ON)
-
 
 @pytest.mark.parametrize(("events", "calls"), [(0, 1), (100, 1), (101, 2)])
-def test_calls_are_one_for_each_hundred_events(run: Run, events: int, calls: int) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_calls_are_one_for_each_hundred_events(fleet_of: FleetOf, events: int, calls: int) -> None:
+    async with fleet_of(ON) as (cloud, fleet):
         cloud.events["0"] = [event(f"event-{number}", "scheduled") for number in range(events)]
         assert await fleet.exporter.poll_once()
         asked = cloud.called("/scheduled-events")
@@ -77,23 +72,17 @@ def test_calls_are_one_for_each_hundred_events(run: Run, events: int, calls: int
         assert {(about["workspaceId"], about["limit"]) for about in asked} == {("0", "100")}
         assert len(await fleet.lines(FAMILY)) == events
 
-    run(check, ON)
 
-
-def test_a_refusal_fails_this_collector_only(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_refusal_fails_this_collector_only(fleet_of: FleetOf) -> None:
+    async with fleet_of(ON) as (cloud, fleet):
         refusal = httpx.Response(403, json={"error_code": "ModelArts.0108", "error_msg": "not authorized"})
         cloud.answer = lambda path, request: refusal if path.endswith("/scheduled-events") else None
         assert not await fleet.exporter.poll_once()
         assert fleet.own("collector_success", collector="maintenance") == 0
         assert fleet.own("collector_success", collector="pools") == 1
 
-    run(check, ON)
 
-
-def test_maintenance_is_off_unless_it_is_switched_on(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_maintenance_is_off_unless_it_is_switched_on(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         assert await fleet.exporter.poll_once()
         assert cloud.called("/scheduled-events") == []
-
-    run(check)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, Row, job, ms
-from tests.providers.huawei_modelarts.usage.usage_rig import Check, Run
+from tests.providers.huawei_modelarts.usage.usage_rig import FleetOf
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
 
@@ -21,17 +23,16 @@ COUNTS: Row = {"statistics": {"items": [{"type": "train", "status": {"Queue": 3,
 
 
 @pytest.fixture
-def run(run: Run) -> Run:
+def fleet_of(fleet_of: FleetOf) -> FleetOf:
     """As everywhere, on a project with a pool."""
 
-    def run_check(check: Check, config: str = CONFIG) -> None:
-        async def with_pool(cloud: Cloud, fleet: Fleet) -> None:
+    @asynccontextmanager
+    async def with_pool(config: str = CONFIG) -> AsyncIterator[tuple[Cloud, Fleet]]:
+        async with fleet_of(config) as (cloud, fleet):
             cloud.pools = [POOL]
-            await check(cloud, fleet)
+            yield cloud, fleet
 
-        run(with_pool, config)
-
-    return run_check
+    return with_pool
 
 
 def metric(name: str, *points: tuple[float, object], unit: str = "Percent") -> Row:
@@ -56,8 +57,8 @@ def queued(job_id: str, position: object, **asked: object) -> Row:
     }
 
 
-def test_usage_of_a_pool(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_usage_of_a_pool(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.monitor["pool-1"] = [
             metric("cpuUsage", (-120, 40), (-60, "50")),
             metric("memUsedRate", (-120, 30), (-60, -1)),
@@ -75,11 +76,9 @@ def test_usage_of_a_pool(run: Run) -> None:
         ]
         assert await fleet.value('pool_disk_available_bytes{pool_id="pool-1"}') == 834379.2 * 2**20
 
-    run(check)
 
-
-def test_readings_of_a_pool_go_when_they_are_too_old(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_readings_of_a_pool_go_when_they_are_too_old(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.monitor["pool-1"] = [metric("cpuUsage", (-60, 40)), metric("memUsedRate", (-800, 30))]
         fleet.schedule.start()
         await asyncio.sleep(10)
@@ -91,13 +90,10 @@ def test_readings_of_a_pool_go_when_they_are_too_old(run: Run) -> None:
         await asyncio.sleep(20)  # the next poll finds it too old from the start
         assert fleet.own("dropped_readings_total", collector="pool_usage", reason="stale") == 1
 
-    run(check)
 
-
-def test_readings_of_a_pool_stay_while_polls_are_stretched(run: Run) -> None:
+async def test_readings_of_a_pool_stay_while_polls_are_stretched(fleet_of: FleetOf) -> None:
     """They are as old as the interval that there is by then allows, not as the one that they were published in."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.monitor["pool-1"] = [metric("cpuUsage", (-60, 40))]
         await fleet.exporter.poll_once()
         runner = fleet.runner("pool_usage")
@@ -109,18 +105,14 @@ def test_readings_of_a_pool_stay_while_polls_are_stretched(run: Run) -> None:
         runner.expire()
         assert await fleet.lines("pool_cpu_utilization") == []
 
-    run(check)
-
 
 @pytest.mark.long
-def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(run: Run) -> None:
+async def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(fleet_of: FleetOf) -> None:
     """700 pools at 5 calls a second: no poll of 50 s comes to more than some 260."""
     config = CONFIG.replace("requests_per_second: 1000, concurrency: 8", "requests_per_second: 5, concurrency: 4")
     only = "    collectors: {jobs: {enabled: false}, job_counts: {enabled: false}, usage: {enabled: false}}\n"
     cut_off = 0
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
-        nonlocal cut_off
+    async with fleet_of(config + only) as (cloud, fleet):
         cloud.pools = [{**POOL, "metadata": {"name": f"pool-{number}"}} for number in range(700)]
         cloud.monitor = {f"pool-{number}": [metric("cpuUsage", (-60, 40))] for number in range(700)}
         for collector in ("workspaces", "pools"):
@@ -138,11 +130,9 @@ def test_more_pools_than_fit_into_a_poll_are_all_read_in_turn(run: Run) -> None:
         assert min(read.values()) >= 2
         assert max(read.values()) <= 3  # no pool is read twice while another waits
 
-    run(check, config + only)
 
-
-def test_a_pool_with_a_queue(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_pool_with_a_queue(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         capacity = {"value": {"cpu": 8, "nvidia.com/gpu": 8}}
         cloud.runtime = [{"metadata": {"name": "pool-1"}, "table": {"capacity": capacity}}]
         cloud.jobs = [job(name, "Pending", resource={"pool_id": "pool-1"}) for name in ("a", "b", "c")]
@@ -173,11 +163,9 @@ def test_a_pool_with_a_queue(run: Run) -> None:
             'trainfleet_pool_queued_accelerators{provider="p",pool_id="pool-1",accelerator="gpu"} 0',
         ]
 
-    run(check)
 
-
-def test_a_queue_that_cannot_be_read_leaves_the_counts(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_queue_that_cannot_be_read_leaves_the_counts(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.workloads["pool-1"] = COUNTS
         refusal = httpx.Response(403, json={"error_code": "ModelArts.0108", "error_msg": "not yours"})
         cloud.answer = lambda path, request: (
@@ -188,16 +176,14 @@ def test_a_queue_that_cannot_be_read_leaves_the_counts(run: Run) -> None:
         assert await fleet.value(counts) == 3
         assert fleet.own("collector_parts_failed", collector="pool_workloads") == 1
 
-    run(check)
 
-
-def test_workloads_that_start_or_stop_hold_accelerators(run: Run) -> None:
+async def test_workloads_that_start_or_stop_hold_accelerators(fleet_of: FleetOf) -> None:
     def held(uid: str, status: str, cards: object, user: str = "bo", **more: str) -> Row:
         asked = {"cpu": "1 Cores", "nvidia.com/gpu": cards}
         row = {"uid": uid, "type": "train", "status": status, "userName": user, "hostIps": "10.0.0.1", **more}
         return {**row, "resourceRequirement": asked}
 
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(CONFIG + "    collectors: {pool_users: {enabled: true}}\n") as (cloud, fleet):
         cloud.queued["pool-1"] = [
             *(held(f"waits {status}", status, "64", hostIps="") for status in ("Queue", "Pending", "Creating")),
             *(held(f"ended {status}", status, "64") for status in ("Completed", "Failed", "Abnormal", "Terminated")),
@@ -219,12 +205,10 @@ def test_workloads_that_start_or_stop_hold_accelerators(run: Run) -> None:
             '"bo",workload_type="training",accelerator="gpu"} 7',
         ]
 
-    run(check, CONFIG + "    collectors: {pool_users: {enabled: true}}\n")
-
 
 @pytest.mark.parametrize("rows", [0, 499, 500, 501])
-def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_queue_without_total_ends_at_a_partial_page(fleet_of: FleetOf, rows: int) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.workloads["pool-1"] = COUNTS
         every = [queued(f"job-{number}", number + 1, **{"nvidia.com_gpu": "1"}) for number in range(rows)]
 
@@ -239,11 +223,9 @@ def test_queue_without_total_ends_at_a_partial_page(run: Run, rows: int) -> None
         queue = 'pool_queued_accelerators{pool_id="pool-1",accelerator="gpu"}'
         assert await fleet.value(queue) == (rows or None)
 
-    run(check)
 
-
-def test_the_quota_of_jobs(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_the_quota_of_jobs(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.workspaces += [{"id": "w" * 32, "name": "team"}]
         cloud.workloads["pool-1"] = {"statistics": {"items": []}}
         assert await fleet.exporter.poll_once()
@@ -259,21 +241,17 @@ def test_the_quota_of_jobs(run: Run) -> None:
         assert not await fleet.exporter.poll_once()
         assert await fleet.lines("provider_job_quota") == ['trainfleet_provider_job_quota_used{provider="p"} 4']
 
-    run(check)
 
-
-def test_pools_that_are_gone_fail_nothing(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_pools_that_are_gone_fail_nothing(fleet_of: FleetOf) -> None:
+    async with fleet_of(NODES) as (cloud, fleet):
         gone = httpx.Response(404, json={"error_code": "ModelArts.50015001", "error_msg": "Pool not found"})
         cloud.answer = lambda path, request: gone if "/pools/pool-1/" in path else None
         assert await fleet.exporter.poll_once()
         assert await fleet.lines("pool_cpu", "node") == []
 
-    run(check, NODES)
 
-
-def test_golden_page_of_nodes(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_golden_page_of_nodes(fleet_of: FleetOf) -> None:
+    async with fleet_of(NODES) as (cloud, fleet):
         status = {
             "phase": "Abnormal",
             "privateIp": "192.168.0.11",
@@ -286,13 +264,11 @@ def test_golden_page_of_nodes(run: Run) -> None:
         assert await fleet.exporter.poll_once()
         check_golden(GOLDEN / "nodes.txt", "\n".join(await fleet.lines("node_")) + "\n")
 
-    run(check, NODES)
 
-
-def test_nodes_of_tasks_are_those_of_its_pool(run: Run) -> None:
+async def test_nodes_of_tasks_are_those_of_its_pool(fleet_of: FleetOf) -> None:
     """Nodes of two pools may have one address."""
+    async with fleet_of(NODES) as (cloud, fleet):
 
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
         def node(name: str, address: str) -> Row:
             return {"metadata": {"name": name}, "status": {"phase": "Available", "privateIp": address}}
 
@@ -326,11 +302,9 @@ def test_nodes_of_tasks_are_those_of_its_pool(run: Run) -> None:
         await fleet.runner("nodes").tick()
         assert await shown() == elsewhere
 
-    run(check, NODES)
 
-
-def test_nodes_of_tasks_go_when_the_search_fails_for_long(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_nodes_of_tasks_go_when_the_search_fails_for_long(fleet_of: FleetOf) -> None:
+    async with fleet_of(NODES) as (cloud, fleet):
         cloud.nodes["pool-1"] = [{"metadata": {"name": "n"}, "status": {"privateIp": "10.0.0.1"}}]
         cloud.jobs = [job("a", resource={"pool_id": "pool-1"})]
         cloud.places["a"] = [{"task": "worker-0", "host_ip": "10.0.0.1"}]
@@ -345,8 +319,6 @@ def test_nodes_of_tasks_go_when_the_search_fails_for_long(run: Run) -> None:
         await asyncio.sleep(900)
         assert 'node_name=""' in (await fleet.lines("pod_info"))[0]
 
-    run(check, NODES)
-
 
 @pytest.mark.parametrize(
     ("positions", "shown"),
@@ -357,8 +329,8 @@ def test_nodes_of_tasks_go_when_the_search_fails_for_long(run: Run) -> None:
         ([-1, -1, -1], []),
     ],
 )
-def test_places_in_a_queue(run: Run, positions: list[object], shown: list[int]) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_places_in_a_queue(fleet_of: FleetOf, positions: list[object], shown: list[int]) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job(f"job-{number}", "Pending", resource={"pool_id": "pool-1"}) for number in range(3)]
         cloud.workloads["pool-1"] = COUNTS
         cloud.queued["pool-1"] = [queued(f"job-{number}", position) for number, position in enumerate(positions)]
@@ -366,11 +338,9 @@ def test_places_in_a_queue(run: Run, positions: list[object], shown: list[int]) 
         found = [int(line.rpartition(" ")[2]) for line in await fleet.lines("job_queue_position")]
         assert found == shown
 
-    run(check)
 
-
-def test_unreadable_amount_leaves_no_sum_of_its_kind(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_unreadable_amount_leaves_no_sum_of_its_kind(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         has = {"value": {"nvidia.com/gpu": 8, "huawei.com/ascend-1980": 8}}
         cloud.runtime = [{"metadata": {"name": "pool-1"}, "table": {"capacity": has}}]
         cloud.workloads["pool-1"] = COUNTS
@@ -384,8 +354,6 @@ def test_unreadable_amount_leaves_no_sum_of_its_kind(run: Run) -> None:
         await fleet.exporter.poll_once()
         assert await fleet.lines("pool_queued_accelerators") == []
 
-    run(check)
-
 
 @pytest.mark.parametrize(
     ("item", "dropped"),
@@ -397,8 +365,8 @@ def test_unreadable_amount_leaves_no_sum_of_its_kind(run: Run) -> None:
         (metric("cpuUsage", (-901, 5)), "stale"),
     ],
 )
-def test_readings_of_the_monitor_that_are_not_shown(run: Run, item: Row, dropped: str) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_readings_of_the_monitor_that_are_not_shown(fleet_of: FleetOf, item: Row, dropped: str) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.monitor["pool-1"] = [item, *(metric(name, (0, 50)) for name in ("gpuUtil", "npuUtil", "npuMemUsage"))]
         await fleet.exporter.poll_once()
         assert len(await fleet.lines("pool_accelerator")) == 3
@@ -407,21 +375,17 @@ def test_readings_of_the_monitor_that_are_not_shown(run: Run, item: Row, dropped
             expected = 1 if reason == dropped else 0
             assert fleet.own("dropped_readings_total", collector="pool_usage", reason=reason) == expected
 
-    run(check)
 
-
-def test_conditions_of_nodes_that_are_no_lists_are_unknown(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_conditions_of_nodes_that_are_no_lists_are_unknown(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         nodes = {"available": {"count": 3}, "abnormal": [{"count": "x"}], "creating": 3, "deleting": [{"count": 2}]}
         cloud.pools = [{**POOL, "status": {"phase": "Running", "resources": nodes}}]
         await fleet.exporter.poll_once()
         assert [line.partition("status=")[2] for line in await fleet.lines("pool_nodes")] == ['"deleting"} 2']
 
-    run(check)
 
-
-def test_counts_of_workloads_that_cannot_be_read_are_no_zeros(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_counts_of_workloads_that_cannot_be_read_are_no_zeros(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         row = 'pool_workloads{{pool_id="pool-1",workload_type="{}",status="{}",platform_status="{}"}}'
         train = {"type": "train", "status": {"Queue": True, "Running": "x", "Failed": 2}}
         cloud.workloads["pool-1"] = {"statistics": {"items": [train]}}
@@ -434,13 +398,10 @@ def test_counts_of_workloads_that_cannot_be_read_are_no_zeros(run: Run) -> None:
         assert await fleet.value(row.format("train", "starting", "Pending")) == 0
         assert await fleet.value(row.format("infer", "queued", "Queue")) is None
 
-    run(check)
 
-
-def test_a_malformed_row_does_not_drop_a_known_pool(run: Run) -> None:
+async def test_a_malformed_row_does_not_drop_a_known_pool(fleet_of: FleetOf) -> None:
     """The row may be that of the pool: what it uses is asked for until a complete list lacks it."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         await fleet.exporter.poll_once()
         malformed: list[Row] = [{"metadata": {}}]
         for rows, asked in ((malformed, 2), (malformed[:0], 2)):
@@ -448,5 +409,3 @@ def test_a_malformed_row_does_not_drop_a_known_pool(run: Run) -> None:
             await fleet.runner("pools").tick()
             await fleet.runner("pool_usage").tick()
             assert len(cloud.called("/pool-1/monitor")) == asked
-
-    run(check)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud
-from tests.providers.huawei_modelarts.usage.usage_rig import Run
-from tests.support.fleet import Fleet
+from tests.providers.huawei_modelarts.cloud import CONFIG
+from tests.providers.huawei_modelarts.usage.usage_rig import FleetOf
 
 MINUTES = 30 * 24 * 60
 V1 = CONFIG + "    collectors: {jobs_v1: {enabled: true, interval: 60s}}\n"
 
 
-def test_a_month_of_eight_cards_is_read(run: Run) -> None:
+async def test_a_month_of_eight_cards_is_read(fleet_of: FleetOf) -> None:
     metrics: list[dict[str, Any]] = [{"metric": f"gpuUtil{card}", "value": ["22.15"] * MINUTES} for card in range(16)]
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(V1) as (cloud, fleet):
         cloud.v1_jobs = [{"job_id": 1, "version_id": 2, "status": 8}]
         cloud.v1_versions = {"1": [{"version_id": 2, "status": 8, "gpu_num": 8, "system_metric_list": metrics}]}
         cloud.v1_files = {"1/2": ["pod"]}
         cloud.v1_metrics = {("pod", "each"): metrics}
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("device_utilization_ratio")) == 16
-
-    run(check, V1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, job
-from tests.providers.huawei_modelarts.usage.usage_rig import Run
+from tests.providers.huawei_modelarts.cloud import CONFIG, job
+from tests.providers.huawei_modelarts.usage.usage_rig import FleetOf
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
 from tests.support.vendor_pages import cases
@@ -44,14 +44,12 @@ async def _check(fleet: Fleet, golden: str, *families: str) -> None:
 @pytest.mark.parametrize(
     "page", cases("huawei-modelarts-v2-task-metrics.txt", TASK_METRICS, "Status code: 200\nok\n", "Status Codes")
 )
-def test_v2_task_metrics_page(run: Run, page: dict[str, Any]) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_v2_task_metrics_page(fleet_of: FleetOf, page: dict[str, Any]) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs, cloud.metrics = [job(JOB)], {(JOB, "worker-0"): page}
         await _check(
             fleet, "page_v2_task_metrics.txt", "job_usage", "job_cpu", "job_mem", "job_acc", "pod_cpu", "pod_mem"
         )
-
-    run(check)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +61,20 @@ def test_v2_task_metrics_page(run: Run, page: dict[str, Any]) -> None:
         "Status code: 400",
     ),
 )
-def test_pool_workload_statistics_page(run: Run, page: dict[str, Any]) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_pool_workload_statistics_page(fleet_of: FleetOf, page: dict[str, Any]) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.pools, cloud.workloads = [{"metadata": {"name": "pool-a"}}], {"pool-a": page}
         await _check(fleet, "page_pool_workload_statistics.txt", "pool_workloads")
-
-    run(check)
 
 
 @pytest.mark.parametrize(
     "page",
     cases("huawei-modelarts-v1-pod-metric-statistic.zh.txt", POD_METRICS_V1, "成功响应示例\n\n    ```\n", "```"),
 )
-def test_v1_pod_metric_statistic_page(run: Run, page: dict[str, Any]) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_v1_pod_metric_statistic_page(fleet_of: FleetOf, page: dict[str, Any]) -> None:
+    async with fleet_of(V1) as (cloud, fleet):
         cloud.v1_jobs = [{"job_id": 10, "version_id": 10, "status": 8}]
         cloud.v1_versions = {"10": [{"version_id": 10, "status": 8}]}
         cloud.v1_files = {"10/10": ["pod1"]}
         cloud.v1_metrics = {("pod1", of): page["metrics"] for of in ("all", "each")}
         await _check(fleet, "page_v1_pod_metric_statistic.txt", "job_usage", "job_acc", "pod_acc", "device")
-
-    run(check, V1)

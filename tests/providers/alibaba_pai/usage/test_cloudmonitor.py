@@ -11,10 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import Cloud, Run, at, job, metric, point
+from tests.providers.alibaba_pai.cloud import Cloud, FleetOf, at, job, metric, point
 from tests.providers.alibaba_pai.worlds import CPU, DAY, MONITORED, asked, monitored_world, refresh, usage
 from tests.support.clock import START
-from tests.support.fleet import Fleet
 from tests.support.golden import check_golden_samples
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -26,25 +25,21 @@ def config() -> str:
     return MONITORED
 
 
-def test_golden_page_of_all_cloudmonitor_metrics(run: Run) -> None:
+async def test_golden_page_of_all_cloudmonitor_metrics(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         suffixes = ("utilization", "usage", "bytes_per_second", "capacity", "power")
         shown = [line for line in await fleet.lines("") if any(suffix in line.split("{")[0] for suffix in suffixes)]
         check_golden_samples(GOLDEN / "cloudmonitor.txt", shown)
         assert not [name for name in ("CARD_GPU_SM_UTIL", "QUOTA_CPU_REQUEST") if asked(cloud)[name]]
 
-    run(cloud, steps)
 
-
-def test_without_a_catalogue_no_units_are_made_up(run: Run) -> None:
+async def test_without_a_catalogue_no_units_are_made_up(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     denied = httpx.Response(403, json={"Code": "NoPermission", "Message": "cms:DescribeMetricMetaList"})
     cloud.answer = lambda name, _: denied if name == "DescribeMetricMetaList" else None
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert not await fleet.exporter.poll_once()
         assert await fleet.lines("job_cpu", "job_usage", "pool_cpu") == []
         assert asked(cloud) == {}
@@ -56,10 +51,8 @@ def test_without_a_catalogue_no_units_are_made_up(run: Run) -> None:
         assert len(await fleet.lines("job_cpu_utilization_ratio")) == 2
         assert fleet.own("collector_parts_failed", collector="usage") == 0
 
-    run(cloud, steps)
 
-
-def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
+async def test_old_catalogue_is_used_until_a_newer_one_is_read(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     refresh(cloud)
     fresh = cloud.answer
@@ -68,7 +61,7 @@ def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
         fresh(operation, query)
         return httpx.Response(403, json={"Code": "NoPermission"}) if operation == "DescribeMetricMetaList" else None
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         cloud.answer = refuse
         await asyncio.sleep(DAY)
@@ -80,17 +73,14 @@ def test_old_catalogue_is_used_until_a_newer_one_is_read(run: Run) -> None:
             assert errors == (2 if polls < 5 else 4)  # for two namespaces, and again after ten minutes
             await asyncio.sleep(120)
 
-    run(cloud, steps)
 
-
-def test_points_are_dropped_when_they_are_too_old(run: Run) -> None:
+async def test_points_are_dropped_when_they_are_too_old(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(job_id, GmtCreateTime=at(-3600)) for job_id in ("old", "new", "ahead")]
     cloud.catalogue = [CPU]
     ages = {"old": 901, "new": 800, "ahead": -901}
     cloud.points["JOB_CPU_UTIL"] = [point(job_id, 50, age=age) for job_id, age in ages.items()]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         fleet.schedule.start()
         await asyncio.sleep(10)
         (line,) = await fleet.lines("job_cpu_utilization_ratio")
@@ -102,52 +92,43 @@ def test_points_are_dropped_when_they_are_too_old(run: Run) -> None:
         await asyncio.sleep(4)  # 901 s old, between two polls
         assert await fleet.lines("job_cpu_utilization_ratio", "job_usage") == []
 
-    run(cloud, steps)
 
-
-def test_slow_polls_let_readings_grow_older(run: Run) -> None:
+async def test_slow_polls_let_readings_grow_older(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", GmtCreateTime=at(-3600))]
     cloud.catalogue = [CPU]
     cloud.points["JOB_CPU_UTIL"] = [point("a", 50, age=1700)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(interval="15m")) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.5
 
-    run(cloud, steps, usage(interval="15m"))
 
-
-def test_unlisted_jobs_and_jobs_of_other_sources_are_not_shown(run: Run) -> None:
+async def test_unlisted_jobs_and_jobs_of_other_sources_are_not_shown(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("quota"), job("post", ResourceId="", ResourceType="ECS"), job("wait", "Queuing")]
     cloud.catalogue = [CPU]
     cloud.points["JOB_CPU_UTIL"] = [point(name, 50) for name in ("quota", "post", "wait", "ended", "of another region")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(source="auto")) as fleet:
         await fleet.exporter.poll_once()
         assert len(await fleet.lines("job_cpu_utilization_ratio")) == 1
         assert await fleet.value('job_cpu_utilization_ratio{job_id="quota"}') == 0.5
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
 
-    run(cloud, steps, usage(source="auto"))
 
-
-def test_a_job_that_the_config_leaves_out_is_listed_all_the_same(run: Run) -> None:
+async def test_a_job_that_the_config_leaves_out_is_listed_all_the_same(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
     cloud.catalogue = [CPU]
     cloud.points["JOB_CPU_UTIL"] = [point("a", 50), point("b", 50)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(
+        cloud, MONITORED.replace("    limits", "    jobs: {exclude: {name: [name-b]}}\n    limits")
+    ) as fleet:
         await fleet.exporter.poll_once()
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 2
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 0
 
-    run(cloud, steps, MONITORED.replace("    limits", "    jobs: {exclude: {name: [name-b]}}\n    limits"))
 
-
-def test_strange_points_lose_only_themselves(run: Run) -> None:
+async def test_strange_points_lose_only_themselves(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(name) for name in "abcdef"]
     cloud.catalogue = [metric("JOB_MEMORY_UTIL", "%")]
@@ -162,8 +143,7 @@ def test_strange_points_lose_only_themselves(run: Run) -> None:
         "text",
         None,
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("job_memory_utilization_ratio")) == 2
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.6
@@ -171,13 +151,11 @@ def test_strange_points_lose_only_themselves(run: Run) -> None:
         reasons = {reason: fleet.own("dropped_readings_total", collector="usage", reason=reason) for reason in REASONS}
         assert reasons == {"duplicate": 1, "out_of_range": 1, "malformed": 5, "stale": 0, "unlisted": 0, "no_data": 0}
 
-    run(cloud, steps)
-
 
 REASONS = ("duplicate", "out_of_range", "malformed", "stale", "unlisted", "no_data")
 
 
-def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
+async def test_pod_metric_feeds_the_job_without_a_job_metric(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(name) for name in "abce"]
     cloud.catalogue = [metric("POD_CPU_UTIL", "%"), metric("POD_DISK_READ_RATE", "KB/s")]
@@ -198,8 +176,7 @@ def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
         point("e", 1),
         {**point("of another region", 1, pod="d-0"), "timestamp": None},
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert asked(cloud) == {"POD_CPU_UTIL": 1, "POD_DISK_READ_RATE": 1}
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.6
@@ -213,11 +190,9 @@ def test_pod_metric_feeds_the_job_without_a_job_metric(run: Run) -> None:
         assert newest[0] == newest[1] is not None  # of all metrics
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 3
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("key", ["gpuId", "gpu", "card", "deviceIndex", "npu_id"])
-def test_cards_are_identified_by_the_catalogues_names(run: Run, key: str) -> None:
+async def test_cards_are_identified_by_the_catalogues_names(fleet_of: FleetOf, key: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     dimensions = f"userId,regionId,workspaceId,jobId,pod,nodeName,nodeGpuType,{key}"
@@ -226,8 +201,7 @@ def test_cards_are_identified_by_the_catalogues_names(run: Run, key: str) -> Non
     cloud.points["CARD_GPU_DUTY_CYCLE"] = [
         {**point("a", None), **further, key: card, "Value": 50} for card in ("0", 1, "")
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         for card in (0, 1):
             labels = f'job_id="a",pod_id="a-0",device="{card}",accelerator="gpu"'
@@ -235,16 +209,13 @@ def test_cards_are_identified_by_the_catalogues_names(run: Run, key: str) -> Non
         assert len(await fleet.lines("device_")) == 2
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
 
-    run(cloud, steps)
 
-
-def test_unknown_unit_is_not_guessed_and_logged_once(run: Run) -> None:
+async def test_unknown_unit_is_not_guessed_and_logged_once(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     for row in cloud.catalogue:
         if row["MetricName"] == "JOB_NETWORK_RECEVICE_RATE":
             row["Unit"] = "Count"
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 1
         await asyncio.sleep(DAY)  # the catalogue is read again
@@ -256,10 +227,8 @@ def test_unknown_unit_is_not_guessed_and_logged_once(run: Run) -> None:
         assert "reading=job_network_receive_bytes_per_second source=CloudMonitor" in line
         assert line.endswith("its unit 'Count' is not known for it")
 
-    run(cloud, steps)
 
-
-def test_the_config_names_metrics_units_and_statistics(run: Run) -> None:
+async def test_the_config_names_metrics_units_and_statistics(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [CPU, metric("JOB_NETWORK_RECEVICE_RATE", "Count"), metric("CARD_GPU_POWER_USAGE", "W")]
@@ -271,8 +240,7 @@ def test_the_config_names_metrics_units_and_statistics(run: Run) -> None:
         "job_accelerator_power_watts: {name: CARD_GPU_POWER_USAGE}, pod_cpu_usage_cores: {name: POD_CORES}, "
         "pod_accelerator_power_watts: {name: JOB_CPU_UTIL}}"
     )
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(metrics=metrics)) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.8
         assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 3072
@@ -287,10 +255,8 @@ def test_the_config_names_metrics_units_and_statistics(run: Run) -> None:
         assert "reading=pod_accelerator_power_watts source=CloudMonitor source_metric=JOB_CPU_UTIL " in too_coarse
         assert too_coarse.endswith("cause=its dimensions do not match the family")
 
-    run(cloud, steps, usage(metrics=metrics))
 
-
-def test_a_catalogue_that_changes_never_shows_a_family_twice(run: Run) -> None:
+async def test_a_catalogue_that_changes_never_shows_a_family_twice(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [metric("POD_CPU_UTIL", "%")]
@@ -302,7 +268,7 @@ def test_a_catalogue_that_changes_never_shows_a_family_twice(run: Run) -> None:
         fresh(operation, query)
         return httpx.Response(500, json={}) if query.get("MetricName") == "POD_CPU_UTIL" else None
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.4
         cloud.catalogue.append(CPU)
@@ -314,10 +280,8 @@ def test_a_catalogue_that_changes_never_shows_a_family_twice(run: Run) -> None:
         await fleet.runner("usage").tick()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.45
 
-    run(cloud, steps)
 
-
-def test_pools_come_by_id_or_by_a_name_that_only_one_has(run: Run) -> None:
+async def test_pools_come_by_id_or_by_a_name_that_only_one_has(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     names = {"q1": "one", "q2": "two", "q3": "twin", "q4": "twin"}
     cloud.quotas = [{"QuotaId": quota_id, "QuotaName": name} for quota_id, name in names.items()]
@@ -326,8 +290,7 @@ def test_pools_come_by_id_or_by_a_name_that_only_one_has(run: Run) -> None:
         {"timestamp": int((START - 60) * 1000), "Average": 50, **dimensions}
         for dimensions in ({"quotaId": "q1"}, {"quotaName": "two"}, {"quotaName": "twin"}, {"quotaId": "elsewhere"})
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("pool_cpu_utilization_ratio")) == 2
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="q1"}') == 0.5
@@ -335,10 +298,8 @@ def test_pools_come_by_id_or_by_a_name_that_only_one_has(run: Run) -> None:
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
         assert await fleet.lines("job_usage_info") == []
 
-    run(cloud, steps)
 
-
-def test_quotas_of_other_regions_have_the_same_names(run: Run) -> None:
+async def test_quotas_of_other_regions_have_the_same_names(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.quotas = [{"QuotaId": "q1", "QuotaName": "one"}]
     cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions="regionId,quotaName")]
@@ -346,19 +307,16 @@ def test_quotas_of_other_regions_have_the_same_names(run: Run) -> None:
         {"timestamp": int((START - age) * 1000), "Average": 50 + age, "quotaName": "one", "regionId": region}
         for region, age in (("cn-hangzhou", 20), ("cn-beijing", 10))
     ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="q1"}') == 0.7
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
-
-    run(cloud, steps)
 
 
 @pytest.mark.parametrize(
     ("listed", "named"), [("userId,quotaId", {"quotaId": "q1"}), ("quotaName,regionId", {"quotaName": "one"})]
 )
-def test_quotas_are_named_as_the_catalogue_does(run: Run, listed: str, named: dict[str, str]) -> None:
+async def test_quotas_are_named_as_the_catalogue_does(fleet_of: FleetOf, listed: str, named: dict[str, str]) -> None:
     cloud = Cloud()
     cloud.quotas = [{"QuotaId": "q1", "QuotaName": "one"}]
     cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions=listed)]
@@ -369,8 +327,7 @@ def test_quotas_are_named_as_the_catalogue_does(run: Run, listed: str, named: di
         return httpx.Response(400, json={"Code": "MissingDimensions"}) if is_refused else None
 
     cloud.answer = refuse
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="q1"}') == 0.5
         assert [json.loads(query.get("Dimensions", "0")) for query in cloud.called("DescribeMetricLast")] == [
@@ -378,32 +335,26 @@ def test_quotas_are_named_as_the_catalogue_does(run: Run, listed: str, named: di
             [named],
         ]
 
-    run(cloud, steps)
 
-
-def test_jobs_without_gpus_have_no_calls_for_them(run: Run) -> None:
+async def test_jobs_without_gpus_have_no_calls_for_them(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", RequestGPU="0")]
     cloud.catalogue = [CPU, metric("JOB_GPU_ACCELERATOR_DUTTY_UTIL", "%")]
     cloud.points["JOB_CPU_UTIL"] = [point("a", 40)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert asked(cloud) == {"JOB_CPU_UTIL": 1}
         assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 0
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("source", ["cloudmonitor", "job_metrics"])
-def test_an_id_used_again_has_no_older_usage(run: Run, source: str) -> None:
+async def test_an_id_used_again_has_no_older_usage(fleet_of: FleetOf, source: str) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", GmtCreateTime=at(-30))]
     cloud.catalogue, cloud.points["JOB_CPU_UTIL"] = [CPU], [point("a", 40)]
     values = [{"Time": int((START - 60) * 1000), "Value": 40}]
     cloud.metrics["a", "CpuCoreUsage"] = [{"PodId": "a-0", "Metrics": values}]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(source=source)) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.lines("job_cpu_utilization_ratio", "pod_cpu_utilization_ratio", "job_usage_info") == []
         cloud.points["JOB_CPU_UTIL"], values[0]["Time"] = [point("a", 40, age=0)], int(START * 1000)
@@ -418,27 +369,22 @@ def test_an_id_used_again_has_no_older_usage(run: Run, source: str) -> None:
             runner.expire()
         assert await fleet.lines("job_cpu_utilization_ratio", "pod_cpu_utilization_ratio", "job_usage_info") == []
 
-    run(cloud, steps, usage(source=source))
 
-
-def test_new_quota_of_an_old_name_has_no_older_usage(run: Run) -> None:
+async def test_new_quota_of_an_old_name_has_no_older_usage(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.quotas = [{"QuotaId": "new", "QuotaName": "one", "GmtCreatedTime": at(-30)}]
     cloud.catalogue = [metric("QUOTA_CPU_UTIL", "%", Dimensions="quotaName")]
     point = {"timestamp": int((START - 60) * 1000), "Average": 50, "quotaName": "one"}
     cloud.points["QUOTA_CPU_UTIL"] = [point]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="new"}') is None
         point["timestamp"] = int(START * 1000)
         assert await fleet.exporter.poll_once()
         assert await fleet.value('pool_cpu_utilization_ratio{pool_id="new"}') == 0.5
 
-    run(cloud, steps)
 
-
-def test_each_job_has_one_source_in_a_mixed_world(run: Run) -> None:
+async def test_each_job_has_one_source_in_a_mixed_world(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     kinds: list[dict[str, Any]] = [
         {},  # on a quota
@@ -456,8 +402,7 @@ def test_each_job_has_one_source_in_a_mixed_world(run: Run) -> None:
         value = {"Time": int((START - 60) * 1000), "Value": 50}
         cloud.metrics[(job_id, "CpuCoreUsage")] = [{"PodId": pod, "Metrics": [value]}]
     post_paid = {f"j{n}" for n in range(1, 20, 5)}
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(source="auto")) as fleet:
         for _ in range(3):
             assert await fleet.exporter.poll_once()
             for prefix in ("job_usage_info", "job_cpu_utilization_ratio", "pod_cpu_utilization_ratio"):
@@ -470,10 +415,8 @@ def test_each_job_has_one_source_in_a_mixed_world(run: Run) -> None:
                 row["ResourceId"] = "quota1"
         assert {query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics")} == post_paid
 
-    run(cloud, steps, usage(source="auto"))
 
-
-def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:
+async def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
     cloud.catalogue = [CPU]
@@ -488,7 +431,7 @@ def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:
             await answered.wait()
         return answer
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(slow) as fleet:
         await fleet.exporter.poll_once()
         cloud.jobs[0] |= {"Status": "Succeeded", "GmtFinishTime": at(0)}
         answered.clear()
@@ -501,5 +444,3 @@ def test_a_job_that_ends_while_its_usage_is_read_is_not_shown(run: Run) -> None:
         assert 'job_id="b"' in line
         (line,) = await fleet.lines("job_usage_info")
         assert 'job_id="b"' in line
-
-    run(slow, steps)

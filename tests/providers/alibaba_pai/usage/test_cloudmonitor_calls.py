@@ -9,10 +9,9 @@ import time
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import Cloud, Run, at, job, point
+from tests.providers.alibaba_pai.cloud import Cloud, FleetOf, at, job, point
 from tests.providers.alibaba_pai.worlds import CPU, DAY, MONITORED, asked, monitored_world, refresh, usage
 from tests.support.clock import START
-from tests.support.fleet import Fleet
 
 
 @pytest.fixture
@@ -22,13 +21,12 @@ def config() -> str:
 
 
 @pytest.mark.parametrize(("jobs", "calls"), [(10, 1), (1440, 1), (1441, 2), (3000, 3)])
-def test_calls_grow_by_pages_of_points_and_nothing_else(run: Run, jobs: int, calls: int) -> None:
+async def test_calls_grow_by_pages_of_points_and_nothing_else(fleet_of: FleetOf, jobs: int, calls: int) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n}") for n in range(jobs)]
     cloud.catalogue = [CPU]
     cloud.points["JOB_CPU_UTIL"] = [point(f"j{n}", 50) for n in range(jobs)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert asked(cloud) == {"JOB_CPU_UTIL": calls}
         assert len(await fleet.lines("job_cpu_utilization_ratio")) == jobs
@@ -39,26 +37,20 @@ def test_calls_grow_by_pages_of_points_and_nothing_else(run: Run, jobs: int, cal
         assert "Dimensions" not in first
         assert first["host"] == "metrics.cn-hangzhou.aliyuncs.com"
 
-    run(cloud, steps)
 
-
-def test_no_call_is_made_without_a_job_to_measure(run: Run) -> None:
+async def test_no_call_is_made_without_a_job_to_measure(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("wait", "Queuing")]
     cloud.catalogue = [CPU]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert asked(cloud) == {}
 
-    run(cloud, steps)
 
-
-def test_the_catalogue_is_read_once_a_day(run: Run) -> None:
+async def test_the_catalogue_is_read_once_a_day(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     refresh(cloud)
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         for _ in range(2):
             await asyncio.sleep(DAY / 2 - 60)
@@ -69,8 +61,6 @@ def test_the_catalogue_is_read_once_a_day(run: Run) -> None:
         await fleet.runner("usage").tick()
         assert len(cloud.called("DescribeMetricMetaList")) == 4
 
-    run(cloud, steps)
-
 
 def _refuse_without_dimensions(operation: str, query: dict[str, str]) -> httpx.Response | None:
     if operation != "DescribeMetricLast" or "Dimensions" in query:
@@ -78,7 +68,7 @@ def _refuse_without_dimensions(operation: str, query: dict[str, str]) -> httpx.R
     return httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "Dimensions", "RequestId": "r"})
 
 
-def test_required_dimensions_are_sent_for_fifty_jobs_a_call(run: Run) -> None:
+async def test_required_dimensions_are_sent_for_fifty_jobs_a_call(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n:03}") for n in range(120)]
     cloud.catalogue = [CPU]
@@ -91,8 +81,7 @@ def test_required_dimensions_are_sent_for_fifty_jobs_a_call(run: Run) -> None:
         return _refuse_without_dimensions(operation, query)
 
     cloud.answer = answer
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("job_cpu_utilization_ratio")) == 120
         sizes = [len(json.loads(q["Dimensions"])) for q in cloud.called("DescribeMetricLast") if "Dimensions" in q]
@@ -106,26 +95,21 @@ def test_required_dimensions_are_sent_for_fifty_jobs_a_call(run: Run) -> None:
         (line,) = [line for line in fleet.log if "Dimensions" in line]
         assert "namespace=acs_pai_dlc names_per_call=50" in line
 
-    run(cloud, steps)
 
-
-def test_a_metric_that_is_refused_either_way_is_a_failure(run: Run) -> None:
+async def test_a_metric_that_is_refused_either_way_is_a_failure(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [CPU]
     refusal = httpx.Response(400, json={"Code": "ParameterInvalid", "Message": "the metric is gone"})
     cloud.answer = lambda name, _: refusal if name == "DescribeMetricLast" else None
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert not await fleet.exporter.poll_once()
         assert fleet.own("collector_errors_total", collector="usage", reason="client") == 1
         assert not [line for line in fleet.log if "Dimensions" in line]
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("helps", [True, False])
-def test_empty_answer_for_long_running_jobs_is_retried_by_name(run: Run, helps: bool) -> None:
+async def test_empty_answer_for_long_running_jobs_is_retried_by_name(fleet_of: FleetOf, helps: bool) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", GmtCreateTime=at(-660), GmtRunningTime=at(-590))]
     cloud.catalogue = [CPU]
@@ -136,8 +120,7 @@ def test_empty_answer_for_long_running_jobs_is_retried_by_name(run: Run, helps: 
         return httpx.Response(200, json=page) if operation == "DescribeMetricLast" else None
 
     cloud.answer = empty
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert asked(cloud) == {"JOB_CPU_UTIL": 1}  # it may have no readings yet
         assert fleet.own("dropped_readings_total", collector="usage", reason="no_data") == 1
@@ -156,17 +139,14 @@ def test_empty_answer_for_long_running_jobs_is_retried_by_name(run: Run, helps: 
         assert asked(cloud) == {"JOB_CPU_UTIL": 6}
         assert len([line for line in fleet.log if "it returns no points without them" in line]) == helps
 
-    run(cloud, steps)
 
-
-def test_spent_calls_leave_the_service_alone_for_an_hour(run: Run) -> None:
+async def test_spent_calls_leave_the_service_alone_for_an_hour(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [CPU]
     spent = httpx.Response(400, json={"Code": "Throttling.User", "Message": "Request denied: user api quota limit"})
     cloud.answer = lambda name, _: spent if name == "DescribeMetricLast" else None
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         fleet.schedule.start()
         await asyncio.sleep(3500)
         assert asked(cloud) == {"JOB_CPU_UTIL": 1}
@@ -174,14 +154,11 @@ def test_spent_calls_leave_the_service_alone_for_an_hour(run: Run) -> None:
         await asyncio.sleep(240)
         assert asked(cloud) == {"JOB_CPU_UTIL": 2}
 
-    run(cloud, steps)
 
-
-def test_what_is_not_exposed_is_not_paid_for(run: Run) -> None:
+async def test_what_is_not_exposed_is_not_paid_for(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     deny = 'global: {metrics: {deny: ["trainfleet_device_*", trainfleet_pod_cpu_usage_cores, "trainfleet_*_memory_*"]}}'
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage().replace("providers:", f"{deny}\nproviders:")) as fleet:
         assert await fleet.exporter.poll_once()
         asked = {query["MetricName"] for _, query in cloud.calls if "MetricName" in query}
         assert not [name for name in asked if "CARD" in name or "MEMORY" in name]
@@ -189,14 +166,11 @@ def test_what_is_not_exposed_is_not_paid_for(run: Run) -> None:
         assert await fleet.lines("pod_cpu_usage_cores") == []
         assert len(await fleet.lines("job_cpu_usage_cores")) == 1
 
-    run(cloud, steps, usage().replace("providers:", f"{deny}\nproviders:"))
 
-
-def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
+async def test_more_metrics_than_fit_into_a_poll_take_turns(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     refresh(cloud)
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, MONITORED.replace("requests_per_second: 1000", "requests_per_second: 0.3")) as fleet:
         for collector in ("workspaces", "pools", "jobs", "usage"):
             await fleet.runner(collector).tick()
         assert fleet.own("collector_success", collector="usage") == 0
@@ -205,26 +179,21 @@ def test_more_metrics_than_fit_into_a_poll_take_turns(run: Run) -> None:
         await fleet.runner("usage").tick()
         assert len(asked(cloud)) == 21
 
-    run(cloud, steps, MONITORED.replace("requests_per_second: 1000", "requests_per_second: 0.3"))
 
-
-def test_polls_by_job_stop_at_max_jobs_newest_first(run: Run) -> None:
+async def test_polls_by_job_stop_at_max_jobs_newest_first(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n}", GmtCreateTime=at(-1000 - n)) for n in range(5)]
     cloud.catalogue = [CPU]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(source="job_metrics", max_jobs="2")) as fleet:
         await fleet.exporter.poll_once()
         await fleet.exporter.poll_once()
         asked = [query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics")]
         assert asked == ["j0", "j1", "j0", "j1"]
         assert len([line for line in fleet.log if "jobs_left_out=3" in line]) == 1
 
-    run(cloud, steps, usage(source="job_metrics", max_jobs="2"))
-
 
 @pytest.mark.parametrize("config", [MONITORED.replace("concurrency: 8", "concurrency: 1")])
-def test_a_job_that_ends_during_a_poll_fails_no_metric(run: Run) -> None:
+async def test_a_job_that_ends_during_a_poll_fails_no_metric(fleet_of: FleetOf) -> None:
     cloud = monitored_world()
     refresh(cloud)
 
@@ -232,12 +201,10 @@ def test_a_job_that_ends_during_a_poll_fails_no_metric(run: Run) -> None:
         await asyncio.sleep(request.headers["x-acs-action"] == "DescribeMetricLast")
         return cloud(request)
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(slowly) as fleet:
         assert await fleet.exporter.poll_once()
         await asyncio.sleep(120)
         cloud.jobs[1] |= {"Status": "Succeeded", "GmtFinishTime": at(0)}
         await asyncio.gather(fleet.runner("usage").tick(), fleet.runner("jobs").tick())
         assert await fleet.value('job_status{job_id="b",status="succeeded"}') == 1
         assert fleet.own("collector_success", collector="usage") == 1
-
-    run(slowly, steps)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, Run, at, job, metric, point
+from tests.providers.alibaba_pai.cloud import CONFIG, Answer, Cloud, FleetOf, at, job, metric, point
 from tests.support.clock import START
 from tests.support.fleet import Fleet
 
@@ -56,7 +56,7 @@ def by_name(value: float = 50) -> Callable[[dict[str, str]], httpx.Response]:
 
 
 @pytest.mark.long
-def test_short_polls_show_batches_of_jobs_by_metric(run: Run) -> None:
+async def test_short_polls_show_batches_of_jobs_by_metric(fleet_of: FleetOf) -> None:
     """4,000 jobs are 80 calls for each metric; at 5 a second a poll of 50 s has time for three metrics of eight."""
     cloud = Cloud()
     cloud.jobs = [job(f"j{number:04}") for number in range(4000)]
@@ -77,7 +77,8 @@ def test_short_polls_show_batches_of_jobs_by_metric(run: Run) -> None:
         names = (line.partition("{")[0].removeprefix("trainfleet_") for line in await fleet.lines("job_"))
         return Counter(name for name in names if name in families.values())
 
-    async def steps(fleet: Fleet) -> None:
+    config = usage_by("cloudmonitor").replace("{requests_per_second: 1000, concurrency: 8}", "{}")
+    async with fleet_of(cloud, config) as fleet:
         for collector in ("workspaces", "pools", "jobs"):
             await fleet.runner(collector).tick()
         usage = fleet.runner("usage")
@@ -96,11 +97,8 @@ def test_short_polls_show_batches_of_jobs_by_metric(run: Run) -> None:
         assert min(read_at.values()) > time.time() - 4 * CYCLE  # each in turn, not the same ones again and again
         assert fleet.own("collector_success", collector="usage") == 0  # and it is logged that not all fit
 
-    config = usage_by("cloudmonitor").replace("{requests_per_second: 1000, concurrency: 8}", "{}")
-    run(cloud, steps, config)
 
-
-def test_names_that_fail_once_prove_nothing_and_are_tried_again(run: Run) -> None:
+async def test_names_that_fail_once_prove_nothing_and_are_tried_again(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", GmtCreateTime=at(-3600), GmtRunningTime=at(-3600))]
     cloud.catalogue = [CPU]
@@ -112,9 +110,7 @@ def test_names_that_fail_once_prove_nothing_and_are_tried_again(run: Run) -> Non
         return DOWN if down else by_name()(query)
 
     cloud.answer = answering(points)
-
-    async def steps(fleet: Fleet) -> None:
-        nonlocal down
+    async with fleet_of(cloud) as fleet:
         assert not await fleet.exporter.poll_once()
         assert await fleet.lines("job_cpu_utilization_ratio") == []
         assert fleet.own("collector_success", collector="usage") == 0
@@ -128,11 +124,9 @@ def test_names_that_fail_once_prove_nothing_and_are_tried_again(run: Run) -> Non
         await fleet.runner("usage").tick()
         assert len(cloud.called("DescribeMetricLast")) == calls + 1  # by name only, now that this is known to help
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("source", ["cloudmonitor", "job_metrics"])
-def test_readings_stay_while_polls_are_stretched(run: Run, source: str) -> None:
+async def test_readings_stay_while_polls_are_stretched(fleet_of: FleetOf, source: str) -> None:
     """They are as old as the interval that there is by then allows, not as the one that they were published in."""
     cloud = Cloud()
     cloud.jobs = [job("a")]
@@ -140,8 +134,7 @@ def test_readings_stay_while_polls_are_stretched(run: Run, source: str) -> None:
     cloud.points["JOB_CPU_UTIL"] = [point("a", 50)]
     value = {"Time": int((START - 60) * 1000), "Value": 50}
     cloud.metrics[("a", "CpuCoreUsage")] = [{"PodId": "a-worker-0", "Metrics": [value]}]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage_by(source)) as fleet:
         assert await fleet.exporter.poll_once()
         runner = fleet.runner("usage" if source == "cloudmonitor" else source)
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 2
@@ -154,17 +147,14 @@ def test_readings_stay_while_polls_are_stretched(run: Run, source: str) -> None:
         runner.expire()
         assert await fleet.lines("job_cpu_utilization_ratio", "job_usage_info") == []
 
-    run(cloud, steps, usage_by(source))
 
-
-def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> None:
+async def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a"), job("b")]
     cloud.catalogue = [CPU, MEMORY]
     for name in ("JOB_CPU_UTIL", "JOB_MEMORY_UTIL"):
         cloud.points[name] = [point("a", 50), point("b", 50)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         fleet.schedule.start()
         await asyncio.sleep(30)
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_memory_util", "job_usage_info")) == 6
@@ -175,12 +165,10 @@ def test_usage_of_a_job_that_ended_goes_while_cloudmonitor_fails(run: Run) -> No
         assert len(left) == 3
         assert all('job_id="b"' in line for line in left)  # its last good answer is kept for three polls
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("refused", ["DescribeMetricLast", "DescribeMetric"], ids=["points", "everything"])
 @pytest.mark.parametrize("begins", [0, 1], ids=["always", "later"])
-def test_a_refusal_is_a_failure_that_no_other_source_hides(run: Run, refused: str, begins: int) -> None:
+async def test_a_refusal_is_a_failure_that_no_other_source_hides(fleet_of: FleetOf, refused: str, begins: int) -> None:
     """Under `auto` GetJobMetrics serves its own jobs on, and no others: those of CloudMonitor have no usage."""
     cloud = Cloud()
     pay_as_you_go = {"PaymentType": "PostPaid", "ResourceType": "ECS", "ResourceId": ""}
@@ -194,8 +182,7 @@ def test_a_refusal_is_a_failure_that_no_other_source_hides(run: Run, refused: st
         return points_page([point("lingjun", 50, age=START - time.time() + 60)]) if "Last" in operation else None
 
     cloud.answer = answer
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage_by("auto")) as fleet:
         fleet.schedule.start()
         for _ in range(8):
             value = {"Time": int(time.time() * 1000), "Value": 40.0}
@@ -209,10 +196,8 @@ def test_a_refusal_is_a_failure_that_no_other_source_hides(run: Run, refused: st
         assert [line.partition("{")[2] for line in sources] == ['provider="p",job_id="general",source="job_metrics"} 1']
         assert fleet.own("collector_success", collector="job_metrics") == 1
 
-    run(cloud, steps, usage_by("auto"))
 
-
-def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:
+async def test_an_empty_catalogue_does_not_replace_a_good_one(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [CPU]
@@ -229,7 +214,7 @@ def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:
         assert fleet.own("collector_success", collector="usage") == 1
         return len([query for query in cloud.called("DescribeMetricMetaList") if query["Namespace"] == "acs_pai_dlc"])
 
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         cloud.catalogue = []
         await asyncio.sleep(DAY)
@@ -245,11 +230,11 @@ def test_an_empty_catalogue_does_not_replace_a_good_one(run: Run) -> None:
         await asyncio.sleep(DAY / 2)
         assert await tick(fleet) == 4
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize(("empty", "calls", "shown"), [(2, 3, 1), (3, 3, 0)])
-def test_empty_pages_with_a_next_token_are_not_followed_forever(run: Run, empty: int, calls: int, shown: int) -> None:
+async def test_empty_pages_with_a_next_token_are_not_followed_forever(
+    fleet_of: FleetOf, empty: int, calls: int, shown: int
+) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     cloud.catalogue = [CPU]
@@ -259,11 +244,8 @@ def test_empty_pages_with_a_next_token_are_not_followed_forever(run: Run, empty:
         return points_page([], NextToken=str(place + 1)) if place < empty else points_page([point("a", 50)])
 
     cloud.answer = answering(points)
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert len(await fleet.lines("job_cpu_utilization_ratio")) == shown
         assert fleet.own("collector_errors_total", collector="usage", reason="bad_answer") == (None if shown else 1)
         assert len(cloud.called("DescribeMetricLast")) == calls
-
-    run(cloud, steps)

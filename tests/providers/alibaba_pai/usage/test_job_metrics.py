@@ -9,13 +9,12 @@ from collections import Counter
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, Run, at, job
+from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, FleetOf, at, job
 from tests.providers.alibaba_pai.worlds import MS, rich_cloud
 from tests.support.clock import START
-from tests.support.fleet import Fleet
 
 
-def test_usage_asks_only_for_what_can_be_had(run: Run) -> None:
+async def test_usage_asks_only_for_what_can_be_had(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [
         job("post", ResourceId="", ResourceType="ECS", RequestGPU="1"),
@@ -27,21 +26,17 @@ def test_usage_asks_only_for_what_can_be_had(run: Run) -> None:
         cloud.metrics[(job_id, "CpuCoreUsage")] = [
             {"PodId": f"{job_id}-worker-0", "Metrics": [{"Time": int(START * MS), "Value": 10}]}
         ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, CONFIG.replace("source: job_metrics", "source: auto")) as fleet:
         await fleet.exporter.poll_once()
         asked = Counter(query["path"].split("/")[-2] for query in cloud.called("GetJobMetrics"))
         assert asked == {"post": 8, "cpu": 6}
 
-    run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
 
-
-def test_a_job_keeps_the_source_of_its_first_row(run: Run) -> None:
+async def test_a_job_keeps_the_source_of_its_first_row(fleet_of: FleetOf) -> None:
     """A later row may lack what decides, and no job is read from two sources."""
     cloud = Cloud()
     cloud.jobs = [job("a", "Queuing")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, CONFIG.replace("source: job_metrics", "source: auto")) as fleet:
         for collector in ("workspaces", "jobs", "job_metrics"):
             await fleet.runner(collector).tick()
         cloud.jobs = [job("a", ResourceId="", ResourceType="ECS")]
@@ -55,8 +50,6 @@ def test_a_job_keeps_the_source_of_its_first_row(run: Run) -> None:
             await fleet.runner(collector).tick()
         assert cloud.called("GetJobMetrics") != []
 
-    run(cloud, steps, CONFIG.replace("source: job_metrics", "source: auto"))
-
 
 @pytest.mark.parametrize(
     ("source", "metrics", "rate"),
@@ -67,26 +60,26 @@ def test_a_job_keeps_the_source_of_its_first_row(run: Run) -> None:
         ("job_metrics", "{job_network_receive_bytes_per_second: {name: JOB_X, unit: KB/s}}", 1000),
     ],
 )
-def test_the_unit_of_the_config_reaches_get_job_metrics(run: Run, source: str, metrics: str, rate: float) -> None:
+async def test_the_unit_of_the_config_reaches_get_job_metrics(
+    fleet_of: FleetOf, source: str, metrics: str, rate: float
+) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", ResourceId="", ResourceType="ECS")]
     for name in ("CpuCoreUsage", "NetworkInputRate"):
         cloud.metrics["a", name] = [{"PodId": f"a-{n}", "Metrics": [{"Time": START * MS, "Value": 3}]} for n in (0, 1)]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(
+        cloud, CONFIG.replace("{source: job_metrics}", f"{{source: {source}, metrics: {metrics}}}")
+    ) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('pod_network_receive_bytes_per_second{job_id="a",pod_id="a-0"}') == 3 * rate
         assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 6 * rate
         assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-1"}') == 0.03
 
-    run(cloud, steps, CONFIG.replace("{source: job_metrics}", f"{{source: {source}, metrics: {metrics}}}"))
 
-
-def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
+async def test_a_usage_part_with_one_failed_type_is_not_replaced(fleet_of: FleetOf) -> None:
     cloud = rich_cloud()
     memory = 'job_memory_utilization_ratio{job_id="run1"}'
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         before = await fleet.lines("pod_cpu", "pod_memory")
         cloud.metrics[("run1", "CpuCoreUsage")][0]["Metrics"][0]["Value"] = 99.0
@@ -98,13 +91,10 @@ def test_a_usage_part_with_one_failed_type_is_not_replaced(run: Run) -> None:
         assert await fleet.value(memory) is not None
         assert fleet.own("collector_parts_failed", collector="job_metrics") == 1
 
-    run(cloud, steps)
 
-
-def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
+async def test_old_readings_go_even_while_nothing_newer_comes(fleet_of: FleetOf) -> None:
     cloud = rich_cloud()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         fleet.schedule.start()
         await asyncio.sleep(20)
         assert len(await fleet.lines("pod_cpu")) == 2
@@ -113,10 +103,8 @@ def test_old_readings_go_even_while_nothing_newer_comes(run: Run) -> None:
         await asyncio.sleep(3.5)  # what expires is looked for every second
         assert await fleet.lines("pod_cpu") == []
 
-    run(cloud, steps)
 
-
-def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
+async def test_a_pod_that_fell_silent_counts_no_more_for_its_job(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a", GmtCreateTime=at(-3600))]
     points = {"a-worker-0": (30, 80.0), "a-worker-1": (800, 0.0)}
@@ -125,18 +113,15 @@ def test_a_pod_that_fell_silent_counts_no_more_for_its_job(run: Run) -> None:
             {"PodId": pod, "Metrics": [{"Time": int((START - age) * MS), "Value": value}]}
             for pod, (age, value) in points.items()
         ]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.8
         assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 80e6
         assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-worker-1"}') == 0
 
-    run(cloud, steps)
-
 
 @pytest.mark.long
-def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
+async def test_a_long_first_cycle_keeps_what_it_has_read(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     cloud.jobs = [job(f"j{n:03}", RequestGPU="8") for n in range(400)]
     for row in cloud.jobs:
@@ -154,8 +139,7 @@ def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
                 pods[0]["Metrics"][0]["Time"] = int(time.time() * MS)
 
     cloud.answer = dated_now
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, config) as fleet:
         fleet.schedule.start()
         shown = 0
         for _ in range(14):  # 400 jobs × 8 calls at less than 5 a second: some 11 minutes
@@ -167,5 +151,3 @@ def test_a_long_first_cycle_keeps_what_it_has_read(run: Run) -> None:
         interval = fleet.own("collector_interval_seconds", collector="job_metrics")
         assert interval is not None
         assert interval > 600
-
-    run(cloud, steps, config)

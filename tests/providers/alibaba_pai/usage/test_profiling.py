@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.providers.alibaba_pai.cloud import Cloud, Run, job, metric, point
+from tests.providers.alibaba_pai.cloud import Cloud, FleetOf, job, metric, point
 from tests.providers.alibaba_pai.worlds import MONITORED, asked, monitored_world, refresh, usage
 from tests.support.fleet import Fleet
 from tests.support.logs import lines_of
@@ -66,19 +66,16 @@ async def shown(fleet: Fleet) -> list[str]:
     return sorted(name for name in names if name.startswith(FAMILIES))
 
 
-def test_profiling_is_off_by_default(run: Run) -> None:
+async def test_profiling_is_off_by_default(fleet_of: FleetOf) -> None:
     cloud = profiled_world()
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert await shown(fleet) == []
         assert asked(cloud) == {}
 
-    run(cloud, steps)
-
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_one_call_a_named_metric_and_poll(run: Run, profile: str) -> None:
+async def test_one_call_a_named_metric_and_poll(fleet_of: FleetOf, profile: str) -> None:
     assert set(OF) == set(PROFILES)
     cloud = monitored_world()
     known = {row["MetricName"] for row in cloud.catalogue}
@@ -86,13 +83,11 @@ def test_one_call_a_named_metric_and_poll(run: Run, profile: str) -> None:
         if row["MetricName"] not in known:
             cloud.catalogue.append(row)
     usual: Counter[str] = Counter()
-
-    async def without(fleet: Fleet) -> None:
+    async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         usual.update(asked(cloud))
         cloud.calls.clear()
-
-    async def with_it(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(profiling=f"[{profile}]")) as fleet:
         await fleet.exporter.poll_once()
         assert asked(cloud) - usual == Counter(OF[profile])
         assert not usual - asked(cloud)
@@ -100,11 +95,8 @@ def test_one_call_a_named_metric_and_poll(run: Run, profile: str) -> None:
         await fleet.runner("usage").tick()
         assert asked(cloud) - usual - usual == Counter(OF[profile] * 2)
 
-    run(cloud, without)
-    run(cloud, with_it, usage(profiling=f"[{profile}]"))
 
-
-def test_wholes_have_the_mean_of_ratios_and_the_sum_of_rates(run: Run) -> None:
+async def test_wholes_have_the_mean_of_ratios_and_the_sum_of_rates(fleet_of: FleetOf) -> None:
     cloud = profiled_world()
     expected = {
         "sm_utilization_ratio": (0.4, 0.35, 0.525),
@@ -116,8 +108,7 @@ def test_wholes_have_the_mean_of_ratios_and_the_sum_of_rates(run: Run) -> None:
         "pcie_receive_bytes_per_second": (5, 15, 45),
         "pcie_transmit_bytes_per_second": (5e8, 1.5e9, 4.5e9),
     }
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(profiling="[sm, tensor, dram, flops, nvlink, pcie]")) as fleet:
         assert await fleet.exporter.poll_once()
         assert await shown(fleet) == sorted(expected)
         for suffix, (card, pod, whole) in expected.items():
@@ -127,10 +118,8 @@ def test_wholes_have_the_mean_of_ratios_and_the_sum_of_rates(run: Run) -> None:
             assert await fleet.value(f'pod_{suffix}{{{of_pod},accelerator="gpu"}}') == pytest.approx(pod)
             assert await fleet.value(f'job_{suffix}{{job_id="a",accelerator="gpu"}}') == pytest.approx(whole)
 
-    run(cloud, steps, usage(profiling="[sm, tensor, dram, flops, nvlink, pcie]"))
 
-
-def test_only_devices_have_health(run: Run) -> None:
+async def test_only_devices_have_health(fleet_of: FleetOf) -> None:
     cloud = profiled_world()
     for place, value in enumerate((1, 0, 0.5, 2)):
         cloud.points["CARD_GPU_HEALTH"][place]["Value"] = value
@@ -140,8 +129,9 @@ def test_only_devices_have_health(run: Run) -> None:
     ]
     refresh(cloud)
     labels = 'job_id="a",pod_id="a-worker-0",device="{}",accelerator="gpu"'
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(
+        cloud, usage(profiling="[health]", metrics="{device_temperature_celsius: {name: CARD_HEAT}}")
+    ) as fleet:
         assert await fleet.exporter.poll_once()
         assert await shown(fleet) == ["healthy", "temperature_celsius"]
         assert await fleet.value(f"device_healthy{{{labels.format(0)}}}") == 1
@@ -149,15 +139,12 @@ def test_only_devices_have_health(run: Run) -> None:
         assert await fleet.value(f"device_temperature_celsius{{{labels.format(0)}}}") == 61.5
         assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 3
 
-    run(cloud, steps, usage(profiling="[health]", metrics="{device_temperature_celsius: {name: CARD_HEAT}}"))
 
-
-def test_a_sum_that_lacks_a_card_is_absent(run: Run) -> None:
+async def test_a_sum_that_lacks_a_card_is_absent(fleet_of: FleetOf) -> None:
     cloud = profiled_world()
     for name in ("CARD_GPU_TENSORTFLOPS_USED", "CARD_GPU_SM_UTIL"):
         cloud.points[name][0]["Value"] = -1
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(profiling="[sm, flops]")) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.lines("job_tensor_flops_per_second") == []
         assert len(await fleet.lines("pod_tensor_flops_per_second")) == 1
@@ -166,51 +153,44 @@ def test_a_sum_that_lacks_a_card_is_absent(run: Run) -> None:
             (0.3 + 0.8 + 0.6) / 3
         )
 
-    run(cloud, steps, usage(profiling="[sm, flops]"))
 
-
-def test_what_an_account_lacks_is_left_out(run: Run) -> None:
+async def test_what_an_account_lacks_is_left_out(fleet_of: FleetOf) -> None:
     cloud = profiled_world()
     cloud.catalogue = [row for row in cloud.catalogue if row["MetricName"] != "CARD_GPU_NVLINK_TRANSMIT"]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(profiling="[nvlink]")) as fleet:
         assert await fleet.exporter.poll_once()
         assert await shown(fleet) == ["nvlink_receive_bytes_per_second"]
         assert fleet.own("collector_success", collector="usage") == 1
         assert asked(cloud) == Counter(["CARD_GPU_NVLINK_RECEIVE"])
 
-    run(cloud, steps, usage(profiling="[nvlink]"))
 
-
-def test_an_unknown_unit_shows_nothing_unless_the_config_has_it(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_unit_shows_nothing_unless_the_config_has_it(
+    fleet_of: FleetOf, caplog: pytest.LogCaptureFixture
+) -> None:
     cloud = profiled_world()
     for row in cloud.catalogue:
         row["Unit"] = ""
-
-    async def without(fleet: Fleet) -> None:
+    async with fleet_of(cloud, usage(profiling="[flops]")) as fleet:
         assert await fleet.exporter.poll_once()
         assert await shown(fleet) == []
         assert asked(cloud) == {}
         facts = "reading=job_tensor_flops_per_second source=CloudMonitor source_metric=CARD_GPU_TENSORTFLOPS_USED"
         assert any(facts in line for line in lines_of(caplog.records))
-
-    async def with_it(fleet: Fleet) -> None:
+    async with fleet_of(
+        cloud, usage(profiling="[flops]", metrics="{job_tensor_flops_per_second: {unit: GFLOPS}}")
+    ) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.lines("pod_tensor_flops_per_second") == []
         job_line = 'job_tensor_flops_per_second{job_id="a",accelerator="gpu"}'
         assert await fleet.value(job_line) == pytest.approx(132.75e9)
 
-    run(cloud, without, usage(profiling="[flops]"))
-    run(cloud, with_it, usage(profiling="[flops]", metrics="{job_tensor_flops_per_second: {unit: GFLOPS}}"))
 
-
-def test_a_pool_has_what_the_config_names(run: Run) -> None:
+async def test_a_pool_has_what_the_config_names(fleet_of: FleetOf) -> None:
     cloud = profiled_world()
     cloud.catalogue.append(metric("QUOTA_GPU_SM_UTIL", "%"))
     cloud.points["QUOTA_GPU_SM_UTIL"] = [point("", 42.0, quotaId="quota1")]
-
-    async def steps(fleet: Fleet) -> None:
+    async with fleet_of(
+        cloud, usage(profiling="[sm]", metrics="{pool_sm_utilization_ratio: {name: QUOTA_GPU_SM_UTIL}}")
+    ) as fleet:
         assert await fleet.exporter.poll_once()
         assert await fleet.value('pool_sm_utilization_ratio{pool_id="quota1",accelerator="gpu"}') == 0.42
-
-    run(cloud, steps, usage(profiling="[sm]", metrics="{pool_sm_utilization_ratio: {name: QUOTA_GPU_SM_UTIL}}"))

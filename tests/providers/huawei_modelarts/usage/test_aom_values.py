@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.providers.huawei_modelarts.cloud import CONFIG, Cloud, Row, new_answer
-from tests.providers.huawei_modelarts.usage.usage_rig import CPU, MEMORY, NPU, USED, Run, new_job
+from tests.providers.huawei_modelarts.usage.usage_rig import CPU, MEMORY, NPU, USED, FleetOf, new_job
 from tests.support.fleet import Fleet
 from tests.support.golden import check_golden
 from trainfleet_exporter.providers.huawei_modelarts.metrics import READINGS
@@ -56,8 +56,8 @@ async def shown(cloud: Cloud, fleet: Fleet, *families: str) -> dict[str, float]:
     return found
 
 
-def test_a_sum_is_of_the_whole_or_absent(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_sum_is_of_the_whole_or_absent(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", "worker-1"), running("b", "worker-0", "worker-1")]
         used = [("a", "worker-0", 100), ("a", "worker-1", 28), ("b", "worker-0", 64)]
         cloud.aom = {"ma_container_memory_used_megabytes": [of(job, value, pod_name=pod) for job, pod, value in used]}
@@ -70,11 +70,9 @@ def test_a_sum_is_of_the_whole_or_absent(run: Run) -> None:
         }
         assert await shown(cloud, fleet, "job_cpu_u") == {"a": 0.64, "b": 0.64}  # a mean is of what there is
 
-    run(check, alone())
 
-
-def test_missing_cards_spoil_sums_and_no_means(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_missing_cards_spoil_sums_and_no_means(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", "worker-1", cards=4)]
         cells = [("worker-0", 0, 40), ("worker-0", 1, 60), ("worker-1", 0, 80)]
         cloud.aom = {metric: [card("a", *cell) for cell in cells] for metric in (NPU, HELD)}
@@ -91,11 +89,9 @@ def test_missing_cards_spoil_sums_and_no_means(run: Run) -> None:
             "a/worker-1/0": 0.8,
         }
 
-    run(check, alone())
 
-
-def test_roles_with_different_cards_have_sums_together(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_roles_with_different_cards_have_sums_together(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "server-0", "worker-0", cards=12)]
         four = [card("a", "server-0", number, 1) for number in range(4)]
         eight = [card("a", "worker-0", number, 1) for number in range(8)]
@@ -105,11 +101,9 @@ def test_roles_with_different_cards_have_sums_together(run: Run) -> None:
         cloud.aom[WATTS] = four + eight[:6]  # six are half of twelve, and not all of the eight
         assert await shown(cloud, fleet, *power) == {}
 
-    run(check, alone())
 
-
-def test_cards_of_both_kinds_are_one_sum_and_two_ratios(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_cards_of_both_kinds_are_one_sum_and_two_ratios(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         gpu, npu = ({"flavor_info": {kind: {"unit_num": 1, "product_name": kind}}} for kind in ("gpu", "npu"))
         cloud.jobs = [running("a", "worker-0", "server-0")]
         cloud.jobs[0]["tasks"] = [
@@ -120,10 +114,8 @@ def test_cards_of_both_kinds_are_one_sum_and_two_ratios(run: Run) -> None:
         assert await shown(cloud, fleet, "job_accelerator_memory_usage") == {"a": 40 * MIB}
         assert await shown(cloud, fleet, "job_accelerator_u") == {"a": 0.1, "a npu": 0.3}
 
-    run(check, alone())
 
-
-def test_a_pod_is_known_by_the_task_its_label_ends_with(run: Run) -> None:
+async def test_a_pod_is_known_by_the_task_its_label_ends_with(fleet_of: FleetOf) -> None:
     tasks = ("worker-0", "worker-1", "server-worker-0")
     labels = {
         "a": ({"pod_name": "worker-0"}, "worker-0"),
@@ -133,17 +125,14 @@ def test_a_pod_is_known_by_the_task_its_label_ends_with(run: Run) -> None:
         "e": ({"pod_name": "modelarts-job-5f1c-server-worker-0"}, "server-worker-0"),  # the longest name that fits
         "f": ({"pod_name": "something-else"}, "something-else"),
     }
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running(job_id, *tasks) for job_id in labels]
         cloud.aom = {CPU: [of(job_id, 50, **given) for job_id, (given, _) in labels.items()]}
         assert await shown(cloud, fleet, "pod_cpu_u") == {f"{key}/{pod}": 0.5 for key, (_, pod) in labels.items()}
 
-    run(check, alone())
 
-
-def test_without_labels_of_pods_only_jobs_have_values(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_without_labels_of_pods_only_jobs_have_values(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", "worker-1", cards=4), running("one", "worker-0", cards=1)]
         rows = [of("a", 50), of("one", 30)]
         cards = [of("a", 50, npu_id="0"), of("a", 70, npu_id="1")]
@@ -155,13 +144,10 @@ def test_without_labels_of_pods_only_jobs_have_values(run: Run) -> None:
         assert await shown(cloud, fleet, "job_accelerator_u", "device_") == {"a": 0.6}
         assert await shown(cloud, fleet, "job_accelerator_p", "pod_accelerator_p") == {}
 
-    run(check, alone())
 
-
-def test_a_replaced_pod_leaves_no_whole(run: Run) -> None:
+async def test_a_replaced_pod_leaves_no_whole(fleet_of: FleetOf) -> None:
     """It is still reported under its old name for a while: a whole that includes it would be wrong."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", cards=4, node_count=2)]
         pods = [of("a", 10 * number, pod_name=f"pod-{number}") for number in (1, 2, 3)]
         cells = [("old", 0), ("old", 1), ("here", 0), ("new", 0), ("new", 1)]  # of `here` a card is missing
@@ -176,11 +162,9 @@ def test_a_replaced_pod_leaves_no_whole(run: Run) -> None:
         assert await shown(cloud, fleet, "job_cpu_us") == {"a": 30}
         assert await shown(cloud, fleet, "job_accelerator_p") == {"a": 4}
 
-    run(check, alone())
 
-
-def test_what_comes_twice_is_believed_if_it_is_the_same(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_what_comes_twice_is_believed_if_it_is_the_same(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", "worker-1", cards=4)]
         rows = [card("a", f"worker-{pod}", number, 1) for pod in range(2) for number in range(2)]
         power = ("job_accelerator_p", "pod_accelerator_p")
@@ -194,11 +178,9 @@ def test_what_comes_twice_is_believed_if_it_is_the_same(run: Run) -> None:
             assert await shown(cloud, fleet, *power) == expected
             assert fleet.own("dropped_readings_total", collector="usage", reason="duplicate") == dropped
 
-    run(check, alone())
 
-
-def test_health_is_of_cards_only(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_health_is_of_cards_only(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone(", profiling: [health]")) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", cards=4)]
         health = [card("a", "worker-0", number, value) for number, value in enumerate((1, 0, 0.5, 7))]
         heat = [card("a", "worker-0", 0, 61.5), card("a", "worker-0", 1, 201)]
@@ -208,17 +190,14 @@ def test_health_is_of_cards_only(run: Run) -> None:
         assert await shown(cloud, fleet, "device_temperature", "job_temp", "pod_temp") == {"a/worker-0/0": 61.5}
         assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 6
 
-    run(check, alone(", profiling: [health]"))
 
-
-def test_a_query_of_the_config_serves_its_level_and_those_above(run: Run) -> None:
+async def test_a_query_of_the_config_serves_its_level_and_those_above(fleet_of: FleetOf) -> None:
     chosen = {
         "pod_network_receive_bytes_per_second": {"promql": "network", "unit": "KiB/s"},
         "job_cpu_usage_cores": {"promql": "cores", "unit": "mCore"},
         "device_power_watts": {"promql": "power", "unit": "kW"},
     }
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(alone(f", metrics: {json.dumps(chosen)}")) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", "worker-1"), running("b", "worker-0", cards=1)]
         cloud.aom = {USED: [of("a", 4, pod_name="worker-0")], "ma_container_network_rx_bytes": [of("a", 9)]}
         cloud.promql = {
@@ -234,8 +213,6 @@ def test_a_query_of_the_config_serves_its_level_and_those_above(run: Run) -> Non
         assert await shown(cloud, fleet, "job_cpu_us", "pod_cpu_us") == {"a": 1.5, "a/worker-0": 4}
         assert await fleet.value('device_power_watts{job_id="b",pod_id="worker-0",device="7",accelerator="npu"}') == 300
 
-    run(check, alone(f", metrics: {json.dumps(chosen)}"))
-
 
 @pytest.mark.parametrize(
     ("odd", "reason"),
@@ -249,8 +226,8 @@ def test_a_query_of_the_config_serves_its_level_and_those_above(run: Run) -> Non
         *((raw, "malformed") for raw in NO_SAMPLES),
     ],
 )
-def test_an_odd_row_loses_only_itself(run: Run, odd: Any, reason: str) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_an_odd_row_loses_only_itself(fleet_of: FleetOf, odd: Any, reason: str) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0")]
         (good,) = new_answer(of("a", "50", pod_name="worker-0"))
         rows = [good, *(new_answer(odd) if isinstance(odd, tuple) else [odd]), {**good, "extra": 1}]
@@ -263,15 +240,13 @@ def test_an_odd_row_loses_only_itself(run: Run, odd: Any, reason: str) -> None:
         for name in ("no_data", "out_of_range", "malformed", "unlisted", "duplicate"):
             assert fleet.own("dropped_readings_total", collector="usage", reason=name) == dropped.get(name, 0)
 
-    run(check, alone())
-
 
 @pytest.mark.parametrize(
     ("pod", "value", "is_read"),
     [("x\\ud83d", '[NaN,"70"]', True), ("x", f'[{"1" * 5000},"70"]', False), ("x", "[1,NaN]", False)],
 )
-def test_an_answer_that_is_not_quite_json_is_read(run: Run, pod: str, value: str, is_read: bool) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_an_answer_that_is_not_quite_json_is_read(fleet_of: FleetOf, pod: str, value: str, is_read: bool) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0"), running("b", "worker-0")]
         (good,) = new_answer(of("a", "50", pod_name="worker-0"))
         rows = f'{{"metric":{{"service_id":"b","pod_name":"{pod}"}},"value":{value}}},{json.dumps(good)}'
@@ -280,11 +255,9 @@ def test_an_answer_that_is_not_quite_json_is_read(run: Run, pod: str, value: str
         cloud.answer = lambda path, request: httpx.Response(200, content=body) if path.endswith("/query") else None
         assert await shown(cloud, fleet, "job_cpu_ut") == {"a": 0.5} | ({"b": 0.7} if is_read else {})
 
-    run(check, alone())
 
-
-def test_more_samples_than_any_fleet_has_are_refused(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_more_samples_than_any_fleet_has_are_refused(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0")]
         cloud.aom = {USED: []}
         many = {"status": "success", "data": {"resultType": "vector", "result": [0] * 250_001}}
@@ -292,11 +265,9 @@ def test_more_samples_than_any_fleet_has_are_refused(run: Run) -> None:
         assert await shown(cloud, fleet, "job_cpu") == {}
         assert any("over the limit of 250,000 samples" in line for line in fleet.log)
 
-    run(check, alone())
 
-
-def test_golden_page_of_all_metrics(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_golden_page_of_all_metrics(fleet_of: FleetOf) -> None:
+    async with fleet_of(alone()) as (cloud, fleet):
         cloud.jobs = [running("npu", "worker-0", "worker-1", cards=4), running("cpu", "worker-0")]
         cloud.aom = {}
         for place, reading in enumerate(READINGS):
@@ -310,8 +281,6 @@ def test_golden_page_of_all_metrics(run: Run) -> None:
         await shown(cloud, fleet)
         of_usage = [line for line in await fleet.lines("job_", "pod_", "device_") if _is_usage(line)]
         check_golden(GOLDEN / "aom_usage.txt", "\n".join(of_usage) + "\n")
-
-    run(check, alone())
 
 
 def _is_usage(line: str) -> bool:

@@ -16,22 +16,21 @@ from tests.providers.huawei_modelarts.usage.usage_rig import (
     MEMORY,
     NPU,
     USED,
-    Run,
+    FleetOf,
     asked,
     new_job,
     percent,
     series,
     source,
 )
-from tests.support.fleet import Fleet
 
 
 def queries(cloud: Cloud) -> list[str]:
     return [about["query"] for about in cloud.called("/aom/api/v1/query")]
 
 
-def test_calls_do_not_grow_with_jobs(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_calls_do_not_grow_with_jobs(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job(f"job-{number}") for number in range(60)]
         cloud.aom = {
             CPU: [series(row["metadata"]["id"], 50) for row in cloud.jobs],
@@ -54,11 +53,9 @@ def test_calls_do_not_grow_with_jobs(run: Run) -> None:
             {"provider": "p", "api": "aom", "operation": "ListInstantQueryAomPromPost", "outcome": "ok"},
         )
 
-    run(check)
 
-
-def test_names_are_read_daily_and_sooner_if_some_are_missing(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_names_are_read_daily_and_sooner_if_some_are_missing(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job("a")]
         cloud.aom = {CPU: [series("a", 50)]}
         fleet.schedule.start()
@@ -69,11 +66,9 @@ def test_names_are_read_daily_and_sooner_if_some_are_missing(run: Run) -> None:
         assert len(cloud.called("/__name__/values")) == 2
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.2
 
-    run(check)
 
-
-def test_a_sweep_takes_jobs_that_run_and_are_listed(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_sweep_takes_jobs_that_run_and_are_listed(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job("a"), job("stopping", "Terminating")]
         cloud.aom = {CPU: [series("a", 50), series("stopping", 10), series("deleted", 99)]}
         await fleet.exporter.poll_once()
@@ -89,11 +84,9 @@ def test_a_sweep_takes_jobs_that_run_and_are_listed(run: Run) -> None:
         await fleet.runner("usage").tick()
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 5  # it should not by now
 
-    run(check)
 
-
-def test_one_metric_that_fails_takes_no_other_along(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_one_metric_that_fails_takes_no_other_along(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {CPU: [series("a", 50)], MEMORY: [series("a", 50)]}
         fleet.schedule.start()
@@ -110,10 +103,8 @@ def test_one_metric_that_fails_takes_no_other_along(run: Run) -> None:
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') is None
         assert await source(fleet, "a") == "aom"
 
-    run(check)
 
-
-def test_queries_of_the_config_and_another_instance(run: Run) -> None:
+async def test_queries_of_the_config_and_another_instance(fleet_of: FleetOf) -> None:
     promql = 'sum by (service_id, pod_name) (my_rx{kind="eth"})'
     config = CONFIG + (
         "    collectors:\n"
@@ -122,16 +113,13 @@ def test_queries_of_the_config_and_another_instance(run: Run) -> None:
         "        aom_instance: my instance\n"
         f"        metrics: {{pod_network_receive_bytes_per_second: {{promql: '{promql}', unit: KB/s}}}}\n"
     )
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(config) as (cloud, fleet):
         cloud.jobs = [job("a")]
         cloud.promql[promql] = [{"metric": series("a", 0)[0], "value": [0, "7"]}]
         assert await fleet.exporter.poll_once()
         assert await fleet.value('job_network_receive_bytes_per_second{job_id="a"}') == 7000
         paths = {request.url.raw_path.partition(b"?")[0].decode() for request in cloud.requests}
         assert f"/v1/{PROJECT}/my%20instance/aom/api/v1/query" in paths
-
-    run(check, config)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +136,10 @@ def test_queries_of_the_config_and_another_instance(run: Run) -> None:
         (httpx.Response(429, json={"error_code": "APIGW.0308", "error_msg": "slow down"}), "throttled"),
     ],
 )
-def test_an_answer_that_is_no_vector_is_an_error_of_its_kind(run: Run, answer: httpx.Response, reason: str) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_an_answer_that_is_no_vector_is_an_error_of_its_kind(
+    fleet_of: FleetOf, answer: httpx.Response, reason: str
+) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job("a")]
         cloud.aom = {CPU: [series("a", 50)]}
         cloud.answer = lambda path, request: answer if path.endswith("/query") else None
@@ -157,11 +147,9 @@ def test_an_answer_that_is_no_vector_is_an_error_of_its_kind(run: Run, answer: h
         assert fleet.own("collector_errors_total", collector="usage", reason=reason) == 1
         assert await fleet.lines("job_cpu") == []
 
-    run(check)
 
-
-def test_a_region_without_metrics_of_jobs_is_no_error(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_region_without_metrics_of_jobs_is_no_error(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {"ma_node_cpu_util": []}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -171,15 +159,13 @@ def test_a_region_without_metrics_of_jobs_is_no_error(run: Run) -> None:
         reported = "usage comes from task metrics: AOM has no metric of training jobs"
         assert len([line for line in fleet.log if reported in line]) == 1
 
-    run(check)
-
 
 FILTERED = CONFIG + "    jobs: {include: {name: [name-mine]}}\n"
 
 
 @pytest.mark.parametrize("config", [FILTERED, FILTERED + "    collectors: {usage: {source: aom}}\n"])
-def test_nothing_is_asked_while_no_job_runs_that_is_shown(run: Run, config: str) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_nothing_is_asked_while_no_job_runs_that_is_shown(fleet_of: FleetOf, config: str) -> None:
+    async with fleet_of(config) as (cloud, fleet):
         cloud.jobs = [job("another"), job("mine", "Pending")]
         cloud.aom = {CPU: [series("another", 50), series("mine", 40)]}
         assert await fleet.exporter.poll_once()
@@ -198,15 +184,13 @@ def test_nothing_is_asked_while_no_job_runs_that_is_shown(run: Run, config: str)
         assert fleet.own("collector_parts", collector="usage") == 0
         assert cloud.called("/metrics/worker") == []
 
-    run(check, config)
-
 
 def _denying(*globs: str) -> str:
     return f"global: {{metrics: {{deny: {json.dumps(globs)}}}}}\n{CONFIG}"
 
 
-def test_nothing_is_asked_where_no_usage_is_exposed(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_nothing_is_asked_where_no_usage_is_exposed(fleet_of: FleetOf) -> None:
+    async with fleet_of(_denying("trainfleet_job_*", "trainfleet_pod_*", "trainfleet_device_*")) as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600, resource=ASCEND)]
         cloud.aom = {CPU: [series("a", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -216,11 +200,11 @@ def test_nothing_is_asked_where_no_usage_is_exposed(run: Run) -> None:
         assert cloud.called("/metrics/worker") == []
         assert await fleet.lines("job_usage", "job_cpu") == []
 
-    run(check, _denying("trainfleet_job_*", "trainfleet_pod_*", "trainfleet_device_*"))
 
-
-def test_what_is_not_exposed_is_not_asked_for_and_moves_no_job(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_what_is_not_exposed_is_not_asked_for_and_moves_no_job(fleet_of: FleetOf) -> None:
+    async with fleet_of(
+        _denying("trainfleet_*_accelerator_*", "trainfleet_*_memory_*", "trainfleet_pod_*", "trainfleet_dev*")
+    ) as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600, resource=ASCEND)]
         cloud.aom = {CPU: [series("a", 50)], NPU: [series("a", 50, npu_id="0")], MEMORY: [series("a", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -234,11 +218,9 @@ def test_what_is_not_exposed_is_not_asked_for_and_moves_no_job(run: Run) -> None
             "trainfleet_job_cpu_utilization_ratio"
         ]
 
-    run(check, _denying("trainfleet_*_accelerator_*", "trainfleet_*_memory_*", "trainfleet_pod_*", "trainfleet_dev*"))
 
-
-def test_readings_of_a_job_that_ended_go_while_aom_fails(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_readings_of_a_job_that_ended_go_while_aom_fails(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600), new_job("b", 3600)]
         cloud.aom = {CPU: [series("a", 50), series("b", 50)]}
         fleet.schedule.start()
@@ -249,5 +231,3 @@ def test_readings_of_a_job_that_ended_go_while_aom_fails(run: Run) -> None:
         assert (await source(fleet, "a"), await source(fleet, "b")) == (None, "aom")
         (line,) = await fleet.lines("job_cpu_utilization_ratio")
         assert 'job_id="b"' in line
-
-    run(check)

@@ -15,7 +15,7 @@ from tests.providers.huawei_modelarts.usage.usage_rig import (
     MEMORY,
     NPU,
     USED,
-    Run,
+    FleetOf,
     asked,
     new_job,
     percent,
@@ -30,8 +30,8 @@ CAPPED = CONFIG + "    collectors: {usage: {max_jobs: 2}}\n"
 REFUSED = httpx.Response(403, json={"status": "error", "errorType": "forbidden", "error": "aom:metric:list is missing"})
 
 
-def test_a_new_job_is_waited_for_before_it_costs_calls(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_new_job_is_waited_for_before_it_costs_calls(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("old", 3600)]
         cloud.aom = {CPU: [series("old", 50)]}
         cloud.metrics[("public", "worker-0")] = percent(now=30)
@@ -47,13 +47,10 @@ def test_a_new_job_is_waited_for_before_it_costs_calls(run: Run) -> None:
         assert await fleet.value('job_cpu_utilization_ratio{job_id="public"}') == 0.3
         assert (asked(cloud, "young"), asked(cloud, "old")) == (0, 0)
 
-    run(check)
 
-
-def test_the_first_poll_asks_for_what_aom_does_not_have(run: Run) -> None:
+async def test_the_first_poll_asks_for_what_aom_does_not_have(fleet_of: FleetOf) -> None:
     """`once` polls once: jobs that ran long before are not waited for."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("pool", 3600), new_job("public", 3600), new_job("young", 10)]
         cloud.aom = {CPU: [series("pool", 50)]}
         cloud.metrics[("public", "worker-0")] = percent(now=30)
@@ -61,11 +58,9 @@ def test_the_first_poll_asks_for_what_aom_does_not_have(run: Run) -> None:
         assert (await source(fleet, "pool"), await source(fleet, "public")) == ("aom", "task_metrics")
         assert (asked(cloud, "pool"), asked(cloud, "public"), asked(cloud, "young")) == (0, 1, 0)
 
-    run(check)
 
-
-def test_a_job_moves_between_the_sources_and_back(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_job_moves_between_the_sources_and_back(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600), new_job("b", 3600)]
         cloud.aom = {CPU: [series("b", 50)], MEMORY: [series("b", 50)], USED: [series("b", 50)]}
         cloud.metrics = {(job_id, "worker-0"): percent(now=30) for job_id in "ab"}
@@ -86,13 +81,10 @@ def test_a_job_moves_between_the_sources_and_back(run: Run) -> None:
         assert (await source(fleet, "a"), await source(fleet, "b")) == ("aom", "task_metrics")
         assert await fleet.value('job_cpu_utilization_ratio{job_id="b"}') == 0.3
 
-    run(check)
 
-
-def test_late_answer_of_task_metrics_is_not_shown(run: Run) -> None:
+async def test_late_answer_of_task_metrics_is_not_shown(fleet_of: FleetOf) -> None:
     """AOM takes a job over while its task metrics are under way."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {CPU: []}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -119,11 +111,9 @@ def test_late_answer_of_task_metrics_is_not_shown(run: Run) -> None:
         assert await source(fleet, "a") == "aom"
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.7
 
-    run(check)
 
-
-def test_refused_aom_is_logged_once_and_task_metrics_serve(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_refused_aom_is_logged_once_and_task_metrics_serve(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 10)]
         cloud.metrics[("a", "worker-0")] = percent(now=30)
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
@@ -145,8 +135,6 @@ def test_refused_aom_is_logged_once_and_task_metrics_serve(run: Run) -> None:
         assert [line for line in fleet.log if "usage comes from AOM again" in line]
         assert fleet.own("collector_success", collector="usage") == 1
 
-    run(check)
-
 
 def replaced(fleet: Fleet) -> list[str]:
     """What the log says of a change from AOM to task metrics."""
@@ -154,8 +142,8 @@ def replaced(fleet: Fleet) -> list[str]:
 
 
 @pytest.mark.parametrize("refusal", [REFUSED, httpx.Response(404, json={"error_code": "APIGW.0101"})])
-def test_aom_that_begins_to_refuse_fails_until_it_is_replaced(run: Run, refusal: httpx.Response) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_aom_that_begins_to_refuse_fails_until_it_is_replaced(fleet_of: FleetOf, refusal: httpx.Response) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job(name, 3600) for name in ("a", "b")]
         cloud.aom = {CPU: [series("a", 50), series("b", 50)], MEMORY: [series("a", 50), series("b", 50)]}
         cloud.metrics = {(name, "worker-0"): percent(now=30) for name in ("a", "b")}
@@ -191,13 +179,13 @@ def test_aom_that_begins_to_refuse_fails_until_it_is_replaced(run: Run, refusal:
         assert fleet.own("collector_success", collector="usage") == 1
         assert len(replaced(fleet)) == 2
 
-    run(check)
-
 
 @pytest.mark.parametrize("answer", [httpx.Response(403), httpx.Response(204)], ids=["refused", "empty"])
 @pytest.mark.parametrize("quiet", [0, INTERVAL - 10], ids=["always", "later"])
-def test_a_refusal_stays_a_failure_where_no_source_has_usage(run: Run, answer: httpx.Response, quiet: float) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_refusal_stays_a_failure_where_no_source_has_usage(
+    fleet_of: FleetOf, answer: httpx.Response, quiet: float
+) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {CPU: [series("a", 50)]}
         if quiet:
@@ -212,13 +200,10 @@ def test_a_refusal_stays_a_failure_where_no_source_has_usage(run: Run, answer: h
         assert fleet.own("collector_success", collector="usage") == 0
         assert replaced(fleet) == []
 
-    run(check)
 
-
-def test_a_refusal_stays_a_failure_while_jobs_are_left_out(run: Run) -> None:
+async def test_a_refusal_stays_a_failure_while_jobs_are_left_out(fleet_of: FleetOf) -> None:
     """Task metrics are asked for max_jobs jobs only: the others have no usage at all."""
-
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+    async with fleet_of(CAPPED) as (cloud, fleet):
         cloud.jobs = [new_job(name, 3600) for name in ("a", "b", "c")]
         cloud.metrics = {(name, "worker-0"): percent(now=30) for name in ("a", "b", "c")}
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
@@ -229,11 +214,9 @@ def test_a_refusal_stays_a_failure_while_jobs_are_left_out(run: Run) -> None:
         await asyncio.sleep(2 * INTERVAL)
         assert fleet.own("collector_success", collector="usage") == 1
 
-    run(check, CAPPED)
 
-
-def test_a_refusal_is_a_failure_where_nothing_else_is_asked(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_a_refusal_is_a_failure_where_nothing_else_is_asked(fleet_of: FleetOf) -> None:
+    async with fleet_of(ONLY_AOM) as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
         cloud.answer = lambda path, request: REFUSED if "/aom/" in path else None
         assert not await fleet.exporter.poll_once()
@@ -246,11 +229,9 @@ def test_a_refusal_is_a_failure_where_nothing_else_is_asked(run: Run) -> None:
         assert not await fleet.exporter.poll_once()
         assert any("AOM has no metric of training jobs" in line for line in fleet.log)
 
-    run(check, ONLY_AOM)
 
-
-def test_only_task_metrics_ask_nothing_of_aom(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_only_task_metrics_ask_nothing_of_aom(fleet_of: FleetOf) -> None:
+    async with fleet_of(ONLY_TASKS) as (cloud, fleet):
         cloud.jobs = [new_job("a", 10)]
         cloud.aom = {CPU: [series("a", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -260,11 +241,9 @@ def test_only_task_metrics_ask_nothing_of_aom(run: Run) -> None:
         (provider,) = fleet.exporter.providers
         assert provider.endpoints.keys() == {"modelarts", "iam"}
 
-    run(check, ONLY_TASKS)
 
-
-def test_task_metrics_replace_aom_after_its_last_good_answer(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_task_metrics_replace_aom_after_its_last_good_answer(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600)]
         cloud.aom = {CPU: [series("a", 50)], MEMORY: [series("a", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -282,11 +261,9 @@ def test_task_metrics_replace_aom_after_its_last_good_answer(run: Run) -> None:
         assert await source(fleet, "a") == "aom"
         assert fleet.own("collector_success", collector="usage") == 1
 
-    run(check)
 
-
-def test_job_with_accelerators_unknown_to_aom_uses_task_metrics(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_job_with_accelerators_unknown_to_aom_uses_task_metrics(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("npu", 3600, resource=ASCEND), new_job("cpu", 3600)]
         cloud.aom = {CPU: [series("npu", 50), series("cpu", 50)]}
         reported = [{"metric": "npuUtil", "value": [80]}, {"metric": "cpuUsage", "value": [70]}]
@@ -305,11 +282,9 @@ def test_job_with_accelerators_unknown_to_aom_uses_task_metrics(run: Run) -> Non
         device = 'device_utilization_ratio{job_id="npu",pod_id="worker-0",device="0",accelerator="npu"}'
         assert await fleet.value(device) == 0.9
 
-    run(check)
 
-
-def test_jobs_beyond_the_limit_are_skipped_and_logged_once(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_jobs_beyond_the_limit_are_skipped_and_logged_once(fleet_of: FleetOf) -> None:
+    async with fleet_of(CAPPED) as (cloud, fleet):
         cloud.jobs = [new_job(f"job-{number}", 4000 + number) for number in range(4)]
         cloud.aom = {CPU: []}
         cloud.metrics = {(row["metadata"]["id"], "worker-0"): percent(now=30) for row in cloud.jobs}
@@ -319,11 +294,9 @@ def test_jobs_beyond_the_limit_are_skipped_and_logged_once(run: Run) -> None:
         assert sorted(shown) == ["job-0", "job-1"]  # the newest
         assert len([line for line in fleet.log if "data=usage from task metrics jobs_left_out=2" in line]) == 1
 
-    run(check, CAPPED)
 
-
-def test_job_of_a_failing_part_is_released_with_the_part(run: Run) -> None:
-    async def check(cloud: Cloud, fleet: Fleet) -> None:
+async def test_job_of_a_failing_part_is_released_with_the_part(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
         cloud.jobs = [new_job("a", 3600), new_job("b", 3600)]
         cloud.aom = {CPU: [series("b", 50)], MEMORY: [series("a", 50), series("b", 50)]}
         cloud.metrics[("a", "worker-0")] = percent(now=30)
@@ -337,5 +310,3 @@ def test_job_of_a_failing_part_is_released_with_the_part(run: Run) -> None:
         await asyncio.sleep(3 * INTERVAL)
         assert await source(fleet, "a") == "task_metrics"
         assert await source(fleet, "b") == "aom"
-
-    run(check)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from tests.providers.huawei_modelarts.cloud import Cloud, Row, job, ms
 from tests.support.fleet import Fleet
 from trainfleet_exporter.app.exporter import Exporter
 
-Check = Callable[[Cloud, Fleet], Awaitable[None]]
-Run = Callable[..., None]
+FleetOf = Callable[..., AbstractAsyncContextManager[tuple[Cloud, Fleet]]]
 CPU, MEMORY = "ma_container_cpu_util", "ma_container_memory_util"
 NPU, USED = "ma_container_npu_util", "ma_container_cpu_used_core"
 ASCEND = {"main_container_allocated_resources": {"accelerator_num": 1, "accelerator_type": "ascend-snt9b"}}
