@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from tests.polling.rig import Rig, count
-from tests.support.clock import START, run_stepped
+from tests.support.clock import START
 from tests.support.collectors import Bulk, PerObject
 from tests.support.logs import line_of
 from trainfleet_exporter.errors import BadAnswer, NotReady, ServerTrouble
@@ -22,7 +22,7 @@ def _sweep(run: Callable[[Poll], object], interval: float = 60) -> Bulk:
     return Bulk(name="jobs", interval=interval, run=run)  # type: ignore[arg-type]  # tests pass async functions
 
 
-def test_failing_part_is_kept_three_intervals_and_dropped() -> None:
+async def test_failing_part_is_kept_three_intervals_and_dropped() -> None:
     broken: set[str] = set()
 
     async def run(poll: Poll) -> None:
@@ -32,37 +32,34 @@ def test_failing_part_is_kept_three_intervals_and_dropped() -> None:
                     raise ServerTrouble("down", operation="ListJobs", status=500)
                 await part.publish(count(key))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(1)
-        assert await rig.parts() == {"a", "b"}
-        assert rig.own("collector_success") == 1
-        broken.add("b")
-        await asyncio.sleep(60)  # t = 61: the first failure, at t = 60
-        assert await rig.parts() == {"a", "b"}
-        assert rig.own("collector_success") == 0
-        assert rig.own("collector_parts_failed") == 1
-        assert rig.own("collector_errors_total", reason="server") == 1
-        await asyncio.sleep(178)  # t = 239: three intervals are nearly over
-        assert await rig.parts() == {"a", "b"}
-        oldest = rig.own("collector_oldest_part_timestamp_seconds")
-        assert oldest == START  # the old part shows its age
-        await asyncio.sleep(3)  # t = 242
-        assert await rig.parts() == {"a"}
-        assert rig.own("collector_parts") == 1
-        broken.clear()
-        await asyncio.sleep(60)
-        assert await rig.parts() == {"a", "b"}
-        assert rig.own("collector_success") == 1
-        assert rig.own("collector_parts_failed") == 0
-        await schedule.stop()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(1)
+    assert await rig.parts() == {"a", "b"}
+    assert rig.own("collector_success") == 1
+    broken.add("b")
+    await asyncio.sleep(60)  # t = 61: the first failure, at t = 60
+    assert await rig.parts() == {"a", "b"}
+    assert rig.own("collector_success") == 0
+    assert rig.own("collector_parts_failed") == 1
+    assert rig.own("collector_errors_total", reason="server") == 1
+    await asyncio.sleep(178)  # t = 239: three intervals are nearly over
+    assert await rig.parts() == {"a", "b"}
+    oldest = rig.own("collector_oldest_part_timestamp_seconds")
+    assert oldest == START  # the old part shows its age
+    await asyncio.sleep(3)  # t = 242
+    assert await rig.parts() == {"a"}
+    assert rig.own("collector_parts") == 1
+    broken.clear()
+    await asyncio.sleep(60)
+    assert await rig.parts() == {"a", "b"}
+    assert rig.own("collector_success") == 1
+    assert rig.own("collector_parts_failed") == 0
+    await schedule.stop()
 
 
-def test_without_keeping_a_failed_part_goes_at_once() -> None:
+async def test_without_keeping_a_failed_part_goes_at_once() -> None:
     broken: set[str] = set()
 
     async def run(poll: Poll) -> None:
@@ -71,35 +68,29 @@ def test_without_keeping_a_failed_part_goes_at_once() -> None:
                 raise BadAnswer("half a list")
             await part.publish(count("a"))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run), keep=0)
-        await rig.runner.tick()
-        await asyncio.sleep(105)  # late, but not failed
-        rig.runner.expire()
-        assert await rig.parts() == {"a"}
-        broken.add("a")
-        await rig.runner.tick()
-        assert await rig.parts() == set()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run), keep=0)
+    await rig.runner.tick()
+    await asyncio.sleep(105)  # late, but not failed
+    rig.runner.expire()
+    assert await rig.parts() == {"a"}
+    broken.add("a")
+    await rig.runner.tick()
+    assert await rig.parts() == set()
 
 
-def test_parts_do_not_outlive_a_poller_that_stopped() -> None:
+async def test_parts_do_not_outlive_a_poller_that_stopped() -> None:
     async def run(poll: Poll) -> None:
         async with poll.part("a") as part:
             await part.publish(count("a"))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        await rig.runner.tick()
-        await asyncio.sleep(4 * 60 + 50)
-        rig.runner.expire()
-        assert await rig.parts() == set()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    await rig.runner.tick()
+    await asyncio.sleep(4 * 60 + 50)
+    rig.runner.expire()
+    assert await rig.parts() == set()
 
 
-def test_what_is_no_more_goes_at_once() -> None:
+async def test_what_is_no_more_goes_at_once() -> None:
     keys = ["a", "b"]
 
     async def run(poll: Poll) -> None:
@@ -108,18 +99,15 @@ def test_what_is_no_more_goes_at_once() -> None:
             async with poll.part(key) as part:
                 await part.publish(count(key))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        await rig.runner.tick()
-        keys.remove("b")
-        await rig.runner.tick()
-        assert await rig.parts() == {"a"}
-        assert rig.own("collector_series") == 1
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    await rig.runner.tick()
+    keys.remove("b")
+    await rig.runner.tick()
+    assert await rig.parts() == {"a"}
+    assert rig.own("collector_series") == 1
 
 
-def test_a_hanging_part_is_cut_off_and_its_neighbour_stays_fresh() -> None:
+async def test_a_hanging_part_is_cut_off_and_its_neighbour_stays_fresh() -> None:
     async def run(poll: Poll) -> None:
         async def read(key: str) -> None:
             async with poll.part(key) as part:
@@ -131,19 +119,16 @@ def test_a_hanging_part_is_cut_off_and_its_neighbour_stays_fresh() -> None:
             for key in ("a", "b"):
                 group.create_task(read(key))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        started = asyncio.get_running_loop().time()
-        await rig.runner.tick()
-        assert asyncio.get_running_loop().time() - started == pytest.approx(51)
-        assert await rig.parts() == {"a"}
-        assert rig.own("collector_errors_total", reason="deadline") == 1
-        assert rig.own("collector_parts_failed") == 1
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    started = asyncio.get_running_loop().time()
+    await rig.runner.tick()
+    assert asyncio.get_running_loop().time() - started == pytest.approx(51)
+    assert await rig.parts() == {"a"}
+    assert rig.own("collector_errors_total", reason="deadline") == 1
+    assert rig.own("collector_parts_failed") == 1
 
 
-def test_failed_poll_is_logged_and_the_next_one_runs() -> None:
+async def test_failed_poll_is_logged_and_the_next_one_runs() -> None:
     ready: list[bool] = []
 
     async def run(poll: Poll) -> None:
@@ -152,42 +137,36 @@ def test_failed_poll_is_logged_and_the_next_one_runs() -> None:
         async with poll.part("a") as part:
             await part.publish(count("a"))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        await rig.runner.tick()
-        assert rig.runner.first_poll_done.is_set()
-        assert rig.own("collector_success") == 0
-        assert rig.own("collector_parts_failed") == 1
-        assert rig.own("collector_last_success_timestamp_seconds") == 0
-        ready.append(True)
-        await rig.runner.tick()
-        assert rig.own("collector_success") == 1
-        assert rig.own("collector_parts_failed") == 0
-        assert rig.own("collector_last_success_timestamp_seconds") == START
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    await rig.runner.tick()
+    assert rig.runner.first_poll_done.is_set()
+    assert rig.own("collector_success") == 0
+    assert rig.own("collector_parts_failed") == 1
+    assert rig.own("collector_last_success_timestamp_seconds") == 0
+    ready.append(True)
+    await rig.runner.tick()
+    assert rig.own("collector_success") == 1
+    assert rig.own("collector_parts_failed") == 0
+    assert rig.own("collector_last_success_timestamp_seconds") == START
 
 
-def test_internal_error_fails_one_part_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_internal_error_fails_one_part_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def run(poll: Poll) -> None:
         for key, divisor in (("a", 0), ("b", 1)):
             async with poll.part(key) as part:
                 await part.publish(count(key, 1 // divisor))
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        await rig.runner.tick()
-        assert await rig.parts() == {"b"}
-        assert rig.own("collector_errors_total", reason="internal") == 1
-        shown = rig.runner.state.error  # on the status page, without the text of the exception
-        assert shown is not None
-        assert shown.text == "internal error (ZeroDivisionError); see the log"
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    await rig.runner.tick()
+    assert await rig.parts() == {"b"}
+    assert rig.own("collector_errors_total", reason="internal") == 1
+    shown = rig.runner.state.error  # on the status page, without the text of the exception
+    assert shown is not None
+    assert shown.text == "internal error (ZeroDivisionError); see the log"
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureFixture) -> None:
     fails = True
 
     async def run(poll: Poll) -> None:
@@ -197,8 +176,7 @@ def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureF
                     raise ServerTrouble("down")
                 await part.publish(count(key))
 
-    async def main() -> None:
-        nonlocal fails
+    with caplog.at_level(logging.INFO):
         rig = Rig(_sweep(run))
         for _ in range(5):
             await rig.runner.tick()
@@ -206,9 +184,6 @@ def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCaptureF
         for _ in range(5):
             await rig.runner.tick()
         assert rig.own("collector_errors_total", reason="server") == 15
-
-    with caplog.at_level(logging.INFO):
-        run_stepped(main)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "poll recovered provider=p collector=jobs reasons=server" in line_of(caplog.records[1])
 
@@ -245,117 +220,98 @@ class _Units:
 
 
 @pytest.mark.parametrize("where", ["begin", "units"])
-def test_bug_before_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, where: str) -> None:
+async def test_bug_before_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, where: str) -> None:
     broken = False
 
-    async def main() -> None:
-        units = _Units("a", "b")
+    units = _Units("a", "b")
 
-        async def begin(poll: Poll) -> None:
-            if broken and where == "begin":
-                raise KeyError("the fault")
+    async def begin(poll: Poll) -> None:
+        if broken and where == "begin":
+            raise KeyError("the fault")
 
-        def names() -> list[str]:
-            if broken and where == "units":
-                raise KeyError("the fault")
-            return units.names
+    def names() -> list[str]:
+        if broken and where == "units":
+            raise KeyError("the fault")
+        return units.names
 
-        nonlocal broken
-        rig = Rig(PerObject(names, units.collector.poll, begin=begin, is_current=units.collector.is_current))
-        await rig.runner.tick()
-        assert rig.own("collector_success") == 1
-        broken = True
-        await rig.runner.tick()
-        assert rig.own("collector_success") == 0
-        assert rig.own("collector_errors_total", reason="internal") == 1
-        assert rig.own("collector_parts_failed") == 1
-        assert [str(error) for error in rig.runner.errors] == ["'the fault'"]
-        assert await rig.parts() == {"a", "b"}
-        broken = False
-        await rig.runner.tick()
-        assert rig.own("collector_success") == 1
-        assert rig.own("collector_parts_failed") == 0
-
-    run_stepped(main)
+    rig = Rig(PerObject(names, units.collector.poll, begin=begin, is_current=units.collector.is_current))
+    await rig.runner.tick()
+    assert rig.own("collector_success") == 1
+    broken = True
+    await rig.runner.tick()
+    assert rig.own("collector_success") == 0
+    assert rig.own("collector_errors_total", reason="internal") == 1
+    assert rig.own("collector_parts_failed") == 1
+    assert [str(error) for error in rig.runner.errors] == ["'the fault'"]
+    assert await rig.parts() == {"a", "b"}
+    broken = False
+    await rig.runner.tick()
+    assert rig.own("collector_success") == 1
+    assert rig.own("collector_parts_failed") == 0
     assert [record.levelname for record in caplog.records if "internal error" in record.message] == ["ERROR"]
 
 
-def test_first_cycle_is_immediate_and_later_ones_are_spread() -> None:
-    async def main() -> None:
-        units = _Units("a", "b", "c")
-        rig = Rig(units.collector)
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(299)
-        assert [name for name, _ in units.read_at] == ["a", "b", "c"]
-        assert max(when for _, when in units.read_at) < 1
-        units.read_at.clear()
-        units.names.append("d")
-        await asyncio.sleep(300)
-        assert [name for name, _ in units.read_at] == ["d", "a", "b", "c"]
-        assert [round(when) for _, when in units.read_at] == [300, 300, 400, 500]
-        assert rig.own("collector_interval_seconds") == 300
-        await schedule.stop()
-
-    run_stepped(main)
+async def test_first_cycle_is_immediate_and_later_ones_are_spread() -> None:
+    units = _Units("a", "b", "c")
+    rig = Rig(units.collector)
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(299)
+    assert [name for name, _ in units.read_at] == ["a", "b", "c"]
+    assert max(when for _, when in units.read_at) < 1
+    units.read_at.clear()
+    units.names.append("d")
+    await asyncio.sleep(300)
+    assert [name for name, _ in units.read_at] == ["d", "a", "b", "c"]
+    assert [round(when) for _, when in units.read_at] == [300, 300, 400, 500]
+    assert rig.own("collector_interval_seconds") == 300
+    await schedule.stop()
 
 
-def test_a_unit_that_goes_away_takes_its_series_along_at_once() -> None:
-    async def main() -> None:
-        units = _Units("a", "b")
-        rig = Rig(units.collector)
-        await rig.runner.tick()
-        units.names.remove("a")
-        units.changed()
-        assert await rig.parts() == {"b"}
-
-    run_stepped(main)
+async def test_a_unit_that_goes_away_takes_its_series_along_at_once() -> None:
+    units = _Units("a", "b")
+    rig = Rig(units.collector)
+    await rig.runner.tick()
+    units.names.remove("a")
+    units.changed()
+    assert await rig.parts() == {"b"}
 
 
-def test_answer_about_an_ended_unit_is_not_shown() -> None:
-    async def main() -> None:
-        units = _Units("a", takes=10)
-        rig = Rig(units.collector)
-        tick = asyncio.create_task(rig.runner.tick())
-        await asyncio.sleep(5)
-        units.names.clear()
-        await tick
-        assert await rig.parts() == set()
-
-    run_stepped(main)
+async def test_answer_about_an_ended_unit_is_not_shown() -> None:
+    units = _Units("a", takes=10)
+    rig = Rig(units.collector)
+    tick = asyncio.create_task(rig.runner.tick())
+    await asyncio.sleep(5)
+    units.names.clear()
+    await tick
+    assert await rig.parts() == set()
 
 
-def test_stretched_cycle_is_reported_and_the_next_follows() -> None:
-    async def main() -> None:
-        units = _Units("a", "b", "c", "d", takes=200, workers=1)  # 800 s of work each 300 s
-        rig = Rig(units.collector, poll_timeout=250)
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(1601)
-        starts = [round(when) for name, when in units.read_at if name == "a"]
-        assert starts == [0, 800, 1600]
-        assert rig.own("collector_interval_seconds") == pytest.approx(800)
-        assert rig.own("collector_configured_interval_seconds") == 300
-        await schedule.stop()
-
-    run_stepped(main)
+async def test_stretched_cycle_is_reported_and_the_next_follows() -> None:
+    units = _Units("a", "b", "c", "d", takes=200, workers=1)  # 800 s of work each 300 s
+    rig = Rig(units.collector, poll_timeout=250)
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(1601)
+    starts = [round(when) for name, when in units.read_at if name == "a"]
+    assert starts == [0, 800, 1600]
+    assert rig.own("collector_interval_seconds") == pytest.approx(800)
+    assert rig.own("collector_configured_interval_seconds") == 300
+    await schedule.stop()
 
 
-def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
-    async def main() -> None:
-        units = _Units("a", "b", takes=100, workers=1)
-        rig = Rig(units.collector, poll_timeout=250)
-        tick = asyncio.create_task(rig.runner.tick())
-        await asyncio.sleep(99)
-        assert not rig.runner.first_poll_done.is_set()
-        await asyncio.sleep(2)
-        assert rig.runner.first_poll_done.is_set()
-        await tick
-
-    run_stepped(main)
+async def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
+    units = _Units("a", "b", takes=100, workers=1)
+    rig = Rig(units.collector, poll_timeout=250)
+    tick = asyncio.create_task(rig.runner.tick())
+    await asyncio.sleep(99)
+    assert not rig.runner.first_poll_done.is_set()
+    await asyncio.sleep(2)
+    assert rig.runner.first_poll_done.is_set()
+    await tick
 
 
-def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
+async def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
     async def run(poll: Poll) -> None:
         def rebuild(now: float) -> tuple[list[object], float | None]:
             return count("a", 1), None
@@ -363,20 +319,17 @@ def test_dated_part_is_rebuilt_when_a_reading_is_too_old() -> None:
         async with poll.part("a") as part:
             await part.publish(count("a", 2), stale_at=time.time() + 100, rebuild=rebuild)
 
-    async def main() -> None:
-        rig = Rig(_sweep(run, interval=600))
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(99)
-        assert list((await rig.shown()).values()) == [2]
-        await asyncio.sleep(3)
-        assert list((await rig.shown()).values()) == [1]
-        await schedule.stop()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run, interval=600))
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(99)
+    assert list((await rig.shown()).values()) == [2]
+    await asyncio.sleep(3)
+    assert list((await rig.shown()).values()) == [1]
+    await schedule.stop()
 
 
-def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+async def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCaptureFixture) -> None:
     async def run(poll: Poll) -> None:
         for key in ("a", "b"):
 
@@ -386,19 +339,16 @@ def test_part_that_cannot_be_rebuilt_loses_only_itself(caplog: pytest.LogCapture
             async with poll.part(key) as part:
                 await part.publish(count(key, 2), stale_at=time.time() + 10, rebuild=rebuild)
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(20)
-        assert sorted((await rig.shown()).values()) == [1, 2]
-        await schedule.stop()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(20)
+    assert sorted((await rig.shown()).values()) == [1, 2]
+    await schedule.stop()
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
+async def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
     """What it describes may be gone by now, though no other collector says so while its polls fail."""
     listed = ["a", "b"]
     broken: set[str] = set()
@@ -415,59 +365,53 @@ def test_a_part_is_looked_at_again_when_a_poll_of_it_fails() -> None:
                     raise ServerTrouble("down", operation="ListJobs", status=500)
                 await part.publish(rebuild(time.time())[0] if key == "part" else [], rebuild=rebuild)
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(30)
-        rebuilt.clear()
-        listed.remove("a")
-        await asyncio.sleep(20)
-        assert await rig.parts() == {"a", "b"}  # nothing has failed yet
-        broken.add("part")
-        await asyncio.sleep(15)
-        assert await rig.parts() == {"b"}
-        assert rig.own("collector_series") == 1
-        assert rebuilt == [START + 61]  # once for each failure, not every second
-        await asyncio.sleep(60)
-        assert rebuilt == [START + 61, START + 121]
-        await asyncio.sleep(180)
-        assert await rig.parts() == set()  # three intervals after the first failure, rebuilt or not
-        await schedule.stop()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(30)
+    rebuilt.clear()
+    listed.remove("a")
+    await asyncio.sleep(20)
+    assert await rig.parts() == {"a", "b"}  # nothing has failed yet
+    broken.add("part")
+    await asyncio.sleep(15)
+    assert await rig.parts() == {"b"}
+    assert rig.own("collector_series") == 1
+    assert rebuilt == [START + 61]  # once for each failure, not every second
+    await asyncio.sleep(60)
+    assert rebuilt == [START + 61, START + 121]
+    await asyncio.sleep(180)
+    assert await rig.parts() == set()  # three intervals after the first failure, rebuilt or not
+    await schedule.stop()
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_wall_clock_that_is_set_does_not_stop_or_flood_polling(hours: int) -> None:
+async def test_a_wall_clock_that_is_set_does_not_stop_or_flood_polling(hours: int) -> None:
     polls: list[float] = []
 
     async def run(poll: Poll) -> None:
         polls.append(asyncio.get_running_loop().time())
 
-    async def main() -> None:
-        rig = Rig(_sweep(run))
-        schedule = Schedule([rig.runner])
-        schedule.start()
-        await asyncio.sleep(30)
-        # A second traveller inside the stepped one: the wall clock moves, the loop's does not.
-        loop = asyncio.get_running_loop()
-        loop._traveller.shift(hours * 3600)  # type: ignore[attr-defined]  # SteppedLoop's own clock
-        await asyncio.sleep(300)
-        await schedule.stop()
-
-    run_stepped(main)
+    rig = Rig(_sweep(run))
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(30)
+    # A second traveller inside the stepped one: the wall clock moves, the loop's does not.
+    loop = asyncio.get_running_loop()
+    loop._traveller.shift(hours * 3600)  # type: ignore[attr-defined]  # SteppedLoop's own clock
+    await asyncio.sleep(300)
+    await schedule.stop()
     gaps = [later - earlier for earlier, later in pairwise(polls)]
     assert len(polls) in (6, 7)
     assert all(50 <= gap <= 61 for gap in gaps[1:])
 
 
-def test_stopping_ends_a_running_poll_quietly(caplog: pytest.LogCaptureFixture) -> None:
+async def test_stopping_ends_a_running_poll_quietly(caplog: pytest.LogCaptureFixture) -> None:
     async def run(poll: Poll) -> None:
         async with poll.part("a"):
             await asyncio.sleep(3600)
 
-    async def main() -> None:
+    with caplog.at_level(logging.INFO):
         rig = Rig(_sweep(run))
         schedule = Schedule([rig.runner])
         schedule.start()
@@ -475,7 +419,4 @@ def test_stopping_ends_a_running_poll_quietly(caplog: pytest.LogCaptureFixture) 
         await schedule.stop()
         assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
         assert rig.own("collector_errors_total", reason="deadline") is None
-
-    with caplog.at_level(logging.INFO):
-        run_stepped(main)
     assert caplog.records == []

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clock import START
 from tests.support.logs import lines_of
-from tests.web.secured import ANNA, ANNAS, BERT, Served, basic, later, serve, write
+from tests.web.secured import ANNA, ANNAS, BERT, basic, later, serving, write
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.web import access as access_module
 from trainfleet_exporter.web.access import Access
@@ -31,10 +31,10 @@ def _remove(path: Path) -> None:
     path.unlink()
 
 
-def test_logins(path: Path) -> None:
+async def test_logins(path: Path) -> None:
     odd = ["Basic", "Basic YW5uYQ==", "Basic YTpi!", "Basic YTpiYw", "Basic \xff\xfe", "Bearer YTpi", "YTpi", ""]
-
-    async def visit(served: Served) -> None:
+    write(path, f"basic_auth_users: {{anna: {ANNA}, bert: {BERT}}}\n")
+    async with serving(path) as served:
         for headers in ([], [ANNAS, ANNAS], *([f"authorization: {text}"] for text in odd)):
             for method in ("GET", "HEAD", "POST"):
                 answer = await served.get(*headers, method=method)
@@ -45,56 +45,47 @@ def test_logins(path: Path) -> None:
         for headers in ([ANNAS], [BERTS]):
             assert (await served.get(*headers)).body == "hi"
 
-    write(path, f"basic_auth_users: {{anna: {ANNA}, bert: {BERT}}}\n")
-    serve(path, visit)
 
-
-def test_headers_are_on_every_answer_and_win_over_those_of_pages(path: Path) -> None:
-    async def visit(served: Served) -> None:
-        for answer in (await served.get(), await served.get(ANNAS)):
-            assert answer.headers["x-frame-options"] == "deny"
-            assert answer.headers["strict-transport-security"] == "max-age=3600"
-            assert "x-xss-protection" not in answer.headers
-
+async def test_headers_are_on_every_answer_and_win_over_those_of_pages(path: Path) -> None:
     write(
         path,
         f"basic_auth_users: {{anna: {ANNA}}}\nhttp_server_config:\n  headers:\n    X-Frame-Options: deny\n"
         '    Strict-Transport-Security: max-age=3600\n    X-XSS-Protection: ""\n',
     )
-    serve(path, visit)
+    async with serving(path) as served:
+        for answer in (await served.get(), await served.get(ANNAS)):
+            assert answer.headers["x-frame-options"] == "deny"
+            assert answer.headers["strict-transport-security"] == "max-age=3600"
+            assert "x-xss-protection" not in answer.headers
 
 
-def test_a_changed_user_counts_a_second_later(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def visit(served: Served) -> None:
-        assert [(await served.get(who)).status for who in (ANNAS, BERTS)] == [200, 401]
-        write(path, f"basic_auth_users: {{bert: {BERT}}}\n")
-        await later()
-        assert [(await served.get(who)).status for who in (ANNAS, BERTS)] == [401, 200]
-        changed = bcrypt.hashpw(b"new-secret", bcrypt.gensalt(4)).decode()
-        write(path, f"basic_auth_users: {{bert: {changed}}}\n")
-        await later()
-        assert [(await served.get(who)).status for who in (BERTS, basic("bert", "new-secret"))] == [401, 200]
-
+async def test_a_changed_user_counts_a_second_later(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        serve(path, visit)
+        async with serving(path) as served:
+            assert [(await served.get(who)).status for who in (ANNAS, BERTS)] == [200, 401]
+            write(path, f"basic_auth_users: {{bert: {BERT}}}\n")
+            await later()
+            assert [(await served.get(who)).status for who in (ANNAS, BERTS)] == [401, 200]
+            changed = bcrypt.hashpw(b"new-secret", bcrypt.gensalt(4)).decode()
+            write(path, f"basic_auth_users: {{bert: {changed}}}\n")
+            await later()
+            assert [(await served.get(who)).status for who in (BERTS, basic("bert", "new-secret"))] == [401, 200]
     assert [record.getMessage() for record in caplog.records] == ["web config reloaded"] * 2
 
 
-def test_an_invalid_change_keeps_the_old_config(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def visit(served: Served) -> None:
-        for text in ("basic_auth_users: {anna: hunter2}\n", "", "basic_auth_users: [\n", None):
-            _remove(path) if text is None else write(path, text)
-            for _ in range(3):
-                await later()
-                assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 200, 401]
-        write(path, f"basic_auth_users: {{bert: {BERT}}}\n")
-        await later()
-        assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 401, 200]
-
+async def test_an_invalid_change_keeps_the_old_config(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        serve(path, visit)
+        async with serving(path) as served:
+            for text in ("basic_auth_users: {anna: hunter2}\n", "", "basic_auth_users: [\n", None):
+                _remove(path) if text is None else write(path, text)
+                for _ in range(3):
+                    await later()
+                    assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 200, 401]
+            write(path, f"basic_auth_users: {{bert: {BERT}}}\n")
+            await later()
+            assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 401, 200]
     reported = lines_of(caplog.records, logging.INFO)
     begin = "web config invalid; the old one stays in use error="
     assert [line.partition('"')[0] for line in reported[:4]] == [begin] * 4  # each once
@@ -108,53 +99,48 @@ def _written(path: Path, text: str, after: float) -> None:
     write(path, text, START + after)
 
 
-def test_a_file_that_is_still_being_written_is_not_taken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def visit(served: Served) -> None:
-        await asyncio.sleep(10)
-        assert (await served.get(ANNAS)).status == 200
-        for halves in range(4):  # none of which has the users yet, and none of which is sound but the first
-            _written(path, "http_server_config: {}\n" + "basic_auth_users: {" * halves, 10 + halves * 1.5)
-            await asyncio.sleep(1.5)
-            assert [(await served.get(*who)).status for who in ([], [ANNAS])] == [401, 200]
-        _written(path, f"http_server_config: {{}}\nbasic_auth_users: {{bert: {BERT}}}\n", 16)
-        await asyncio.sleep(1.5)
-        assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 200, 401]
-        await asyncio.sleep(2.5)
-        assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 401, 200]
-
+async def test_a_file_that_is_still_being_written_is_not_taken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _written(path, f"basic_auth_users: {{anna: {ANNA}}}\n", 0)
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        serve(path, visit)
+        async with serving(path) as served:
+            await asyncio.sleep(10)
+            assert (await served.get(ANNAS)).status == 200
+            for halves in range(4):  # none of which has the users yet, and none of which is sound but the first
+                _written(path, "http_server_config: {}\n" + "basic_auth_users: {" * halves, 10 + halves * 1.5)
+                await asyncio.sleep(1.5)
+                assert [(await served.get(*who)).status for who in ([], [ANNAS])] == [401, 200]
+            _written(path, f"http_server_config: {{}}\nbasic_auth_users: {{bert: {BERT}}}\n", 16)
+            await asyncio.sleep(1.5)
+            assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 200, 401]
+            await asyncio.sleep(2.5)
+            assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 401, 200]
     assert [record.getMessage() for record in caplog.records] == ["web config reloaded"]
 
 
-def test_a_hanging_file_delays_no_request(
+async def test_a_hanging_file_delays_no_request(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     goes_on, real = threading.Event(), access_module._stamps
-
-    async def visit(served: Served) -> None:
-        loop = asyncio.get_running_loop()
-
-        def hang(paths: object) -> object:
-            loop.thread_calls -= 1  # type: ignore[attr-defined]  # the stepped loop may jump while this thread hangs
-            goes_on.wait(30)
-            loop.thread_calls += 1  # type: ignore[attr-defined]
-            return real(paths)  # type: ignore[arg-type]  # what it was called with
-
-        monkeypatch.setattr(access_module, "_stamps", hang)
-        await asyncio.sleep(60)
-        began = loop.time()
-        assert (await served.get()).status == 200
-        assert loop.time() - began < 0.1
-        monkeypatch.setattr(access_module, "_stamps", real)
-        goes_on.set()
-        await later()
-        assert (await served.get()).status == 200
-
     write(path, "{}\n")
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
-        serve(path, visit)
+        async with serving(path) as served:
+            loop = asyncio.get_running_loop()
+
+            def hang(paths: object) -> object:
+                loop.thread_calls -= 1  # type: ignore[attr-defined]  # the stepped loop may jump while this thread hangs
+                goes_on.wait(30)
+                loop.thread_calls += 1  # type: ignore[attr-defined]
+                return real(paths)  # type: ignore[arg-type]  # what it was called with
+
+            monkeypatch.setattr(access_module, "_stamps", hang)
+            await asyncio.sleep(60)
+            began = loop.time()
+            assert (await served.get()).status == 200
+            assert loop.time() - began < 0.1
+            monkeypatch.setattr(access_module, "_stamps", real)
+            goes_on.set()
+            await later()
+            assert (await served.get()).status == 200
     assert [record.getMessage() for record in caplog.records] == [
         "cannot read the web config in time; the old one stays in use"
     ]
@@ -169,17 +155,15 @@ def test_a_pipe_is_no_file(path: Path, text: str | None) -> None:
         Access(path if text else path.with_name("pipe"))
 
 
-def test_too_many_logins_at_once_are_answered_503(path: Path) -> None:
-    async def visit(served: Served) -> None:
+async def test_too_many_logins_at_once_are_answered_503(path: Path) -> None:
+    write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
+    async with serving(path) as served:
         answers = await asyncio.gather(*(served.get(basic("anna", f"guess{number}")) for number in range(200)))
         busy = [answer for answer in answers if answer.status == 503]
         assert {answer.status for answer in answers} == {401, 503}
         assert {answer.headers["retry-after"] for answer in busy} == {"1"}
         assert (await served.get(ANNAS)).status == 200
         assert served.rejected == {"unauthorized": 200 - len(busy), "busy": len(busy)}
-
-    write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
-    serve(path, visit)
 
 
 @pytest.mark.parametrize("kind", ["$2a$", "$2b$", "$2y$"])
@@ -197,17 +181,15 @@ def test_too_many_logins_at_once_are_answered_503(path: Path) -> None:
         ("long", "x" * 71, 401),
     ],
 )
-def test_which_logins_are_admitted(path: Path, kind: str, user: str, password: str, status: int) -> None:
-    async def visit(served: Served) -> None:
+async def test_which_logins_are_admitted(path: Path, kind: str, user: str, password: str, status: int) -> None:
+    long = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
+    write(path, f"basic_auth_users:\n  anna: {kind}{ANNA[4:]}\n  long: {kind}{long[4:]}\n")
+    async with serving(path) as served:
         for _ in range(2):  # by bcrypt, then as a user who was verified before
             assert (await served.get(basic(user, password))).status == status
 
-    long = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
-    write(path, f"basic_auth_users:\n  anna: {kind}{ANNA[4:]}\n  long: {kind}{long[4:]}\n")
-    serve(path, visit)
 
-
-def test_a_password_is_checked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_password_is_checked_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[bytes] = []
     real = bcrypt.checkpw
 
@@ -216,20 +198,18 @@ def test_a_password_is_checked_once(path: Path, monkeypatch: pytest.MonkeyPatch)
         return real(password, hashed)
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
-
-    async def visit(served: Served) -> None:
+    write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
+    async with serving(path) as served:
         answers = await asyncio.gather(*(served.get(ANNAS) for _ in range(30)))
         assert {answer.status for answer in answers} == {200}
         assert checks == [b"annas-secret"]
         assert (await served.get(basic("carl", "guess"))).status == 401
         assert checks == [b"annas-secret", b"guess"]  # a refusal of an unknown user takes equally long
 
-    write(path, f"basic_auth_users: {{anna: {ANNA}}}\n")
-    serve(path, visit)
 
-
-def test_a_rate(path: Path) -> None:
-    async def visit(served: Served) -> None:
+async def test_a_rate(path: Path) -> None:
+    write(path, "rate_limit: {interval: 10s, burst: 3}\n")
+    async with serving(path) as served:
         statuses = [(await served.get()).status for _ in range(5)]
         assert statuses == [200, 200, 200, 429, 429]
         await asyncio.sleep(10)
@@ -237,6 +217,3 @@ def test_a_rate(path: Path) -> None:
         write(path, "rate_limit: {interval: 0, burst: 1}\n")
         await later()
         assert [(await served.get()).status for _ in range(20)] == [200] * 20
-
-    write(path, "rate_limit: {interval: 10s, burst: 3}\n")
-    serve(path, visit)

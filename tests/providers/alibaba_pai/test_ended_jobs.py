@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from tests.providers.alibaba_pai.cloud import CONFIG, RUNNING, Cloud, FleetOf, at, job
-from tests.support.clock import run_stepped
 from tests.support.fleet import Fleet
 
 SUCCEEDED = 'jobs_finished_total{workspace_id="1",status="succeeded"}'
@@ -160,7 +159,7 @@ async def test_a_look_up_that_always_fails_ends_with_the_retention(of_two: OfTwo
 
 
 @pytest.mark.parametrize("workspaces", [6, 20])
-def test_hanging_ends_take_no_live_job_of_any_workspace(
+async def test_hanging_ends_take_no_live_job_of_any_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, workspaces: int
 ) -> None:
     ids = [str(number) for number in range(workspaces)]
@@ -171,21 +170,18 @@ def test_hanging_ends_take_no_live_job_of_any_workspace(
             await asyncio.sleep(1000)
         return quick(self, request)
 
-    async def main() -> None:
-        cloud = Cloud()
-        cloud.workspaces = [dict(cloud.workspaces[0], WorkspaceId=one) for one in ids]
-        cloud.jobs = [job("first-" + one, WorkspaceId=one) for one in ids]
-        config = CONFIG.replace("concurrency: 8", "concurrency: 5")
-        async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
-            assert await fleet.exporter.poll_once()
-            monkeypatch.setattr(Cloud, "__call__", answer)
-            for poll in range(4):
-                cloud.jobs += [job(f"{poll}-{one}", WorkspaceId=one) for one in ids]
-                await poll_jobs(fleet)
-                assert [await shown(fleet, f"{poll}-{one}") for one in ids] == ["running"] * workspaces
-                assert fleet.own("collector_success", collector="jobs") == 0
-
-    run_stepped(main)
+    cloud = Cloud()
+    cloud.workspaces = [dict(cloud.workspaces[0], WorkspaceId=one) for one in ids]
+    cloud.jobs = [job("first-" + one, WorkspaceId=one) for one in ids]
+    config = CONFIG.replace("concurrency: 8", "concurrency: 5")
+    async with Fleet(cloud, tmp_path, monkeypatch, caplog, config=config) as fleet:
+        assert await fleet.exporter.poll_once()
+        monkeypatch.setattr(Cloud, "__call__", answer)
+        for poll in range(4):
+            cloud.jobs += [job(f"{poll}-{one}", WorkspaceId=one) for one in ids]
+            await poll_jobs(fleet)
+            assert [await shown(fleet, f"{poll}-{one}") for one in ids] == ["running"] * workspaces
+            assert fleet.own("collector_success", collector="jobs") == 0
 
 
 async def test_a_job_that_ends_between_the_lists_is_shown_once(of_two: OfTwo) -> None:

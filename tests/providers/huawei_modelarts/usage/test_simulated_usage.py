@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.providers.huawei_modelarts.usage.usage_rig import Page
-from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of, written
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.page import Format
@@ -59,72 +58,63 @@ def by_job(found: Samples, family: str, label: str = "") -> Mapping[str, str | f
 
 
 @pytest.mark.long
-def test_an_hour_of_a_mixed_world(tmp_path: Path) -> None:
-    async def main() -> None:
-        simulator = Simulator(seed=5, clouds=("modelarts",))
-        async with simulator.serve() as url, exporter(simulator, url, tmp_path, usage="{}") as found:
-            page = Page(found)
-            schedule = Schedule(found.runners)
-            schedule.start()
-            seen = set()
-            for _ in range(8):
-                await asyncio.sleep(450)
-                shown = await samples(found)
-                pools = by_job(shown, "job_info", "pool_id")
-                sources = by_job(shown, "job_usage_info", "source")
-                begun = by_job(shown, "job_started_timestamp_seconds")
-                latest = max(float(time) for time in begun.values())
-                running = {key: value for key, value in shown.items() if ("status", "running") in key[1]}
-                for job_id in by_job(running, "job_status"):
-                    if latest - float(begun[job_id]) > _LATE:
-                        assert sources[job_id] == ("aom" if pools[job_id] else "task_metrics")
-                        seen.add(sources[job_id])
-            assert seen == {"aom", "task_metrics"}
-            assert page.faults == []
-            await schedule.stop()
-
-    run_stepped(main)
+async def test_an_hour_of_a_mixed_world(tmp_path: Path) -> None:
+    simulator = Simulator(seed=5, clouds=("modelarts",))
+    async with simulator.serve() as url, exporter(simulator, url, tmp_path, usage="{}") as found:
+        page = Page(found)
+        schedule = Schedule(found.runners)
+        schedule.start()
+        seen = set()
+        for _ in range(8):
+            await asyncio.sleep(450)
+            shown = await samples(found)
+            pools = by_job(shown, "job_info", "pool_id")
+            sources = by_job(shown, "job_usage_info", "source")
+            begun = by_job(shown, "job_started_timestamp_seconds")
+            latest = max(float(time) for time in begun.values())
+            running = {key: value for key, value in shown.items() if ("status", "running") in key[1]}
+            for job_id in by_job(running, "job_status"):
+                if latest - float(begun[job_id]) > _LATE:
+                    assert sources[job_id] == ("aom" if pools[job_id] else "task_metrics")
+                    seen.add(sources[job_id])
+        assert seen == {"aom", "task_metrics"}
+        assert page.faults == []
+        await schedule.stop()
 
 
-def test_both_sources_report_the_same(tmp_path: Path) -> None:
-    async def main() -> None:
-        simulator = Simulator(seed=7, clouds=("modelarts",))
-        simulator.aom.lag = 0
-        async with simulator.serve() as url:
-            await asyncio.sleep(1800 - time.time() % 60)  # AOM has samples of whole minutes
-            async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
-                assert await found.poll_once()
-                by_aom = await samples(found)
-            async with exporter(simulator, url, tmp_path, usage="{source: task_metrics}") as found:
-                assert await found.poll_once()
-                by_tasks = await samples(found)
-        assert set(by_job(by_aom, "job_usage_info", "source").values()) >= {"aom"}
-        reported = [
-            abs(value - by_tasks[key]) < 1e-5
-            for key, value in by_aom.items()
-            if re.match("pod_.*_utilization_ratio", key[0]) and key in by_tasks
-        ]
-        # The newest minutes of some task metrics are not there yet; of most they are.
-        assert len(reported) > 40
-        assert sum(reported) > len(reported) / 2
-
-    run_stepped(main)
+async def test_both_sources_report_the_same(tmp_path: Path) -> None:
+    simulator = Simulator(seed=7, clouds=("modelarts",))
+    simulator.aom.lag = 0
+    async with simulator.serve() as url:
+        await asyncio.sleep(1800 - time.time() % 60)  # AOM has samples of whole minutes
+        async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
+            assert await found.poll_once()
+            by_aom = await samples(found)
+        async with exporter(simulator, url, tmp_path, usage="{source: task_metrics}") as found:
+            assert await found.poll_once()
+            by_tasks = await samples(found)
+    assert set(by_job(by_aom, "job_usage_info", "source").values()) >= {"aom"}
+    reported = [
+        abs(value - by_tasks[key]) < 1e-5
+        for key, value in by_aom.items()
+        if re.match("pod_.*_utilization_ratio", key[0]) and key in by_tasks
+    ]
+    # The newest minutes of some task metrics are not there yet; of most they are.
+    assert len(reported) > 40
+    assert sum(reported) > len(reported) / 2
 
 
 @pytest.mark.parametrize("renamed", [{"pod_name": "task_id", "npu_id": "device_id", "gpu_id": "card_id"}])
-def test_other_labels_are_found(tmp_path: Path, renamed: dict[str, str]) -> None:
-    async def main() -> None:
-        simulator = Simulator(seed=7, clouds=("modelarts",))
-        async with simulator.serve() as url:
-            await asyncio.sleep(1800)
-            async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
-                assert await found.poll_once()
-                before = await samples(found)
-            simulator.aom.renamed.update(renamed)
-            async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
-                assert await found.poll_once()
-                after = await samples(found)
-        usage = re.compile("(job|pod|device)_.*(ratio|bytes|second|cores|watts)")
-        assert {key for key in before if usage.match(key[0])} == {key for key in after if usage.match(key[0])}
-
-    run_stepped(main)
+async def test_other_labels_are_found(tmp_path: Path, renamed: dict[str, str]) -> None:
+    simulator = Simulator(seed=7, clouds=("modelarts",))
+    async with simulator.serve() as url:
+        await asyncio.sleep(1800)
+        async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
+            assert await found.poll_once()
+            before = await samples(found)
+        simulator.aom.renamed.update(renamed)
+        async with exporter(simulator, url, tmp_path, usage="{source: aom}") as found:
+            assert await found.poll_once()
+            after = await samples(found)
+    usage = re.compile("(job|pod|device)_.*(ratio|bytes|second|cores|watts)")
+    assert {key for key in before if usage.match(key[0])} == {key for key in after if usage.match(key[0])}
