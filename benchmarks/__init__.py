@@ -1,1 +1,1 @@
-"""Benchmarks: `make bench`. They compare programs side by side in one run. They do not pass or fail."""
+"""Measurements of times, calls, rules and detection, and comparisons of two checkouts: see CONTRIBUTING.md."""

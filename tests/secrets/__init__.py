@@ -1,1 +1,1 @@
-# noqa: A005 - imported as tests.secrets only, where the library's own stays in reach
+"""Planted secrets: none reaches a log, a page, an error or a repr."""  # noqa: A005 - imported as tests.secrets only
