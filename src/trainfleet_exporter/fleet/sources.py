@@ -46,14 +46,12 @@ class JobSources:
         self._fleet, self._in_bulk, self._measured, self._interval = fleet, in_bulk, measured, interval
         self._known: dict[tuple[str, float | None], bool | None] = {}
         """By job and its creation, what `in_bulk` said first."""
-        self._held: frozenset[str] = frozenset()
+        self.held: frozenset[str] = frozenset()
+        """The jobs that parts in bulk show, or are about to."""
         self._missed: dict[str, int] = {}
         """How many polls in bulk did not find a job."""
         self._answered: dict[str, bool] = {}
         """The jobs that the other source answered for, and whether with any usage."""
-        self._lost: set[str] = set()
-        """The jobs that are held no longer, and that the other source has not answered for since."""
-        self._news = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         fleet.watchers.append(self._forget)
 
@@ -71,7 +69,7 @@ class JobSources:
         answer = self._first_answer(job)
         if job.status not in self._measured or answer is True:
             return False
-        return answer is False or (not self.holds(job.job_id) and self.is_missed(job))
+        return answer is False or (job.job_id not in self.held and self.is_missed(job))
 
     def is_missed(self, job: Job) -> bool:
         """Return whether the job has been waited for long enough."""
@@ -79,52 +77,35 @@ class JobSources:
         ran = 0.0 if job.started is None else self._fleet.clock.now() - job.started
         return self.is_refused or polls >= _POLLS_WAITED or (polls > 0 and ran >= _POLLS_WAITED * self._interval)
 
-    def holds(self, job_id: str) -> bool:
-        return job_id in self._held
-
     def hold(self, job_ids: Collection[str]) -> None:
         """Note the jobs that parts in bulk show, or are about to: from here on no other source shows them."""
-        before, self._held = self._held, frozenset(job_ids)
-        self._lost = (self._lost | before) - self._held
-        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self._held}
-        if not self._held <= before:
+        before, self.held = self.held, frozenset(job_ids)
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self.held}
+        if not self.held <= before:
             for callback in self._watchers:
                 callback()
 
-    def end_poll(self, running: Mapping[str, Job] | None, found: Collection[str], *, is_refused: bool) -> None:
-        """Note the end of a poll in bulk, good or bad: what it found of the `running` jobs. None: these are not known,
-        and nothing was learned."""
-        if running is not None:
-            self.is_refused = is_refused
-            self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in found}
-            self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
-            self._lost.intersection_update(running)
+    def end_poll(self, running: Mapping[str, Job], found: Collection[str], *, is_refused: bool) -> None:
+        """Note the end of a poll in bulk, good or bad: what it found of the `running` jobs."""
+        self.is_refused = is_refused
+        self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in found}
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
         self.polled.publish(None)
 
     def answered(self, job_id: str, *, with_usage: bool) -> None:
-        if not self.holds(job_id):
+        if job_id not in self.held:
             self._answered[job_id] = with_usage
-            self._lost.discard(job_id)
-            self._news.set()
 
-    async def wait_until_replaced(self, running: Collection[str], *, with_usage: bool, deadline: float) -> None:
-        """Wait until `is_replaced`, at most until `deadline` (loop time), unless it cannot be."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                while self._is_free(running) and not self.is_replaced(running, with_usage=with_usage):
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            pass
-
-    def is_replaced(self, running: Collection[str], *, with_usage: bool) -> bool:
-        """Return whether the other source serves all running jobs: it answered, `with_usage` if need be."""
-        answers = [self._answered[job_id] for job_id in running if job_id in self._answered]
-        has_begun = any(answers) if with_usage else answers
-        return bool(has_begun) and self._is_free(running) and self._lost.isdisjoint(running)
-
-    def _is_free(self, running: Collection[str]) -> bool:
-        return not self.left_out and self._held.isdisjoint(running)
+    async def wait_until_replaced(self, running: Collection[str], *, with_usage: bool, until: float) -> bool:
+        """Return whether the other source serves the running jobs: it answered, `with_usage` if need be. Waits for
+        that until a loop time, unless it cannot be."""
+        while not self.left_out and self.held.isdisjoint(running):
+            if any(used or not with_usage for job_id, used in self._answered.items() if job_id in running):
+                return True
+            if asyncio.get_running_loop().time() >= until:
+                break
+            await asyncio.sleep(1)
+        return False
 
     def _first_answer(self, job: Job) -> bool | None:
         return self._known.setdefault((job.job_id, job.created), self._in_bulk(job))

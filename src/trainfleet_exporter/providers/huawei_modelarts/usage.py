@@ -289,9 +289,8 @@ _LONGEST = 600.0
 """Seconds back in which a query looks for a sample. Samples are a minute apart, and some are minutes late."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
-_DAY, _HOUR = 86400.0, 3600.0
+_HOUR = 3600.0
 Answers: TypeAlias = dict[str, Readings | CloudError]
-TasksOf: TypeAlias = Callable[[str], Collection[str]]
 
 
 class Usage:
@@ -305,14 +304,14 @@ class Usage:
         fleet: Workspaces,
         *,
         sources: JobSources,
-        tasks_of: TasksOf,
+        tasks_of: Callable[[str], Collection[str]],
     ) -> None:
         self._api, self._fleet, self._sources, self._tasks_of = api, fleet, sources, tasks_of
         self._chosen = config.metrics.choices(), settings.metrics.deny, config.profiling
         self._everything = plans(None, *self._chosen)
         """The queries if AOM has a metric for every exposed family."""
         self._is_alone = config.source == SOURCE
-        self._plans: list[Reading] | None = None
+        self._plans: Sequence[Reading] = ()
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
         self._turns, self._subjects = FairQueue(), Subjects()
@@ -326,30 +325,13 @@ class Usage:
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
         """A part for each reading, and one for the source of each job's usage."""
-        was_refused = self._sources.is_refused
-        running: Mapping[str, Job] | None = None
-        refusal: CloudError | NotReady | None = None
-        found: Collection[str] = ()
         try:
             await self._fleet.listed.wait(poll.deadline)
-            running = {job.job_id: job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)}
-            if not running or not self._everything:
-                poll.keep_only(())
-                self._hold({})
-                found = running  # task metrics of these are not worth a call either
-                return
-            found = await self._poll(poll, running)
-        except (CloudError, NotReady) as error:
-            if running is not None and (isinstance(error, NotReady) or is_refusal(error)):
-                refusal = error
-            if self._is_alone or refusal is None:
-                raise
+            jobs = filter(self._sources.may_be_in_bulk, self._fleet.live_jobs())
+            await self._serve(poll, {job.job_id: job for job in jobs})
         finally:
-            is_refused = was_refused if found is running else refusal is not None
             self._hold(self._shown)  # also if the poll was cancelled: what it was about to show is free again
-            self._sources.end_poll(running, found, is_refused=is_refused)
-        if refusal is not None:
-            await self._leave_to_tasks(poll, running or {}, refusal, was_refused)
+            self._sources.polled.publish(None)
 
     def usage_expired(self, key: str) -> None:
         """A part's last good answer was kept long enough."""
@@ -359,54 +341,78 @@ class Usage:
         self._shown = shown
         self._sources.hold(_union(shown.values()))
 
+    async def _serve(self, poll: Poll, running: Mapping[str, Job]) -> None:
+        was_refused = self._sources.is_refused
+        if not running or not self._everything:
+            poll.keep_only(())
+            self._hold({})
+            # As if all were found: their task metrics are not worth a call either.
+            self._sources.end_poll(running, running, is_refused=was_refused)
+            return
+        now = asyncio.get_running_loop().time()
+        deadline = now + _READING * (poll.deadline - now)
+        try:
+            found = await self._poll(poll, running, deadline)
+        except (CloudError, NotReady) as error:
+            is_refused = isinstance(error, NotReady) or is_refusal(error)
+            self._sources.end_poll(running, (), is_refused=is_refused)
+            if self._is_alone or not is_refused:
+                raise
+            await self._leave_to_tasks(poll, running, error, until=0.0 if was_refused else deadline)
+        else:
+            self._sources.end_poll(running, found, is_refused=False)
+
     async def _leave_to_tasks(
-        self, poll: Poll, running: Mapping[str, Job], error: CloudError | NotReady, was_refused: bool
+        self, poll: Poll, running: Mapping[str, Job], error: CloudError | NotReady, *, until: float
     ) -> None:
         """An API that is not served here leaves usage to task metrics; one that denies it, to those that have some."""
-        with_usage = isinstance(error, AccessDenied)
         if isinstance(error, CloudError):
-            if not was_refused:
-                until = _read_by(poll)
-                await self._sources.wait_until_replaced(running, with_usage=with_usage, deadline=until)
-            if not self._sources.is_replaced(running, with_usage=with_usage):
+            with_usage = isinstance(error, AccessDenied)
+            if not await self._sources.wait_until_replaced(running, with_usage=with_usage, until=until):
                 raise error
             poll.lacks("AOM", error)
         if not self._is_replaced:
             poll.warn("AOM is not available; usage comes from task metrics", error=error)
         self._is_replaced = True
 
-    async def _poll(self, poll: Poll, running: Mapping[str, Job]) -> Collection[str]:
-        """Read AOM and show its answer. Returns the jobs that it has. Raises what closes AOM as such."""
-        deadline = _read_by(poll)
+    async def _poll(self, poll: Poll, running: Mapping[str, Job], deadline: float) -> Collection[str]:
+        """Read AOM and show its answer. Returns the jobs that it has. Raises what closes AOM as such.
+
+        Task metrics serve the jobs whose accelerators AOM does not know, though not before AOM was waited for.
+        """
         wanted = await self._read_plans(poll, deadline)
         jobs = {job_id: RunningJob(job, self._tasks_of(job_id)) for job_id, job in running.items()}
         answers = await self._read(poll, wanted, jobs, deadline)
         if self._is_replaced:
             log.info("usage comes from AOM again")
         self._is_replaced = False
-        found = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Readings))
-        lacking = set[str]() if self._is_alone else self._without_accelerators(found, answers, jobs)
-        withheld = frozenset(job_id for job_id in lacking if self._sources.is_missed(running[job_id]))
-        await self._show(poll, answers, withheld)
+        found = known = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Readings))
+        if not self._is_alone and any(plan.key == ACCELERATORS for plan in self._everything):
+            answer = answers.get(ACCELERATORS)
+            if isinstance(answer, CloudError):
+                known = found & self._sources.held  # unknown this time: keep the earlier answer
+            else:
+                known = frozenset() if answer is None else answer.job_ids
+        lacking = {job_id for job_id in found - known if jobs[job_id].cards}
+        await self._show(poll, answers, {job_id for job_id in lacking if self._sources.is_missed(running[job_id])})
         return found - lacking
 
-    async def _read_plans(self, poll: Poll, deadline: float) -> list[Reading]:
-        """The queries. Raises CloudError, and NotReady if AOM has no metric of training jobs."""
+    async def _read_plans(self, poll: Poll, deadline: float) -> Sequence[Reading]:
+        """The queries. Raises CloudError, and NotReady if AOM has no metric of training jobs.
+
+        A metric that AOM does not have may come with the first job that uses an accelerator of its kind.
+        """
         now = asyncio.get_running_loop().time()
-        if self._plans is None or now >= self._renew_at:
+        if not self._plans or now >= self._renew_at:
             try:
                 names = await metric_names(self._api, deadline=deadline)
+                self._plans, self._renew_at = plans(names, *self._chosen), now + _HOUR
             except CloudError as error:
-                if self._plans is None or is_refusal(error):
+                if not self._plans or is_refusal(error):
                     raise
                 poll.lacks("names of metrics", error)
-                return self._plans
-            self._plans = plans(names, *self._chosen) or None
-            if self._plans is None:
-                raise NotReady("AOM has no metric of training jobs")
-            # A metric that AOM does not have today may come with the first job that uses an accelerator of its kind.
-            known, every = (sum(len(plan.queries) for plan in found) for found in (self._plans, self._everything))
-            self._renew_at = now + (_DAY if names is not None and None not in names and known >= every else _HOUR)
+        if not self._plans:
+            raise NotReady("AOM has no metric of training jobs")
         return self._plans
 
     async def _read(
@@ -441,23 +447,7 @@ class Usage:
         self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Readings))
         return {key: answers[key] for key in by_key}
 
-    def _without_accelerators(
-        self, found: Collection[str], answers: Answers, jobs: Mapping[str, RunningJob]
-    ) -> set[str]:
-        """The jobs whose accelerators AOM does not know: task metrics serve them, though not before AOM was waited
-        for."""
-        answer = answers.get(ACCELERATORS)
-        if isinstance(answer, Readings):
-            known: Collection[str] = answer.job_ids
-        elif answer is not None:  # unknown this time: keep the earlier answer
-            known = [job_id for job_id in found if self._sources.holds(job_id)]
-        elif any(plan.key == ACCELERATORS for plan in self._everything):
-            known = ()
-        else:  # it is not exposed, and not asked for
-            known = found
-        return {job_id for job_id in found if jobs[job_id].cards and job_id not in known}
-
-    async def _show(self, poll: Poll, answers: Answers, withheld: frozenset[str]) -> None:
+    async def _show(self, poll: Poll, answers: Answers, withheld: Collection[str]) -> None:
         """Claim the jobs of the answers, then show them. A part that failed keeps its last good answer."""
         poll.keep_only([*answers, _SOURCES])
         new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}
@@ -477,21 +467,12 @@ class Usage:
                 used += (columns := answer.columns(self._subjects, new[key]))
                 await publish_fresh(part, columns, begun=begun, max_data_age=age, clock=clock)
         self._subjects.keep_only(used)
-        now_shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired
-        job_ids = _union(now_shown.values())
-
-        def sources(_: float) -> tuple[Sequence[object], float | None]:
-            return [UsageSource(job_id, SOURCE, None) for job_id in sorted(job_ids & self._fleet.live.keys())], None
-
+        shown = {key: new.get(key, self._shown.get(key, frozenset())) for key in answers}  # some may have expired
+        shown[_SOURCES] = _union(shown.values())
         async with poll.part(_SOURCES) as part:
-            await part.publish(sources(0.0)[0], rebuild=sources)
-        self._hold(now_shown | {_SOURCES: job_ids})
-
-
-def _read_by(poll: Poll) -> float:
-    """The loop time until which answers are read."""
-    now = asyncio.get_running_loop().time()
-    return now + _READING * (poll.deadline - now)
+            live = sorted(shown[_SOURCES] & self._fleet.live.keys())
+            await part.publish([UsageSource(job_id, SOURCE, None) for job_id in live])
+        self._hold(shown)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
