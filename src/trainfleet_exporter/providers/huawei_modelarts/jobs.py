@@ -543,10 +543,9 @@ class Jobs:
         # Started again since then, it may run on other nodes.
         return () if known is None else details(job.job_id, known, found if runs == known.runs else {})
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return each pool with live jobs, and the workspace of these."""
-        live = self._fleet.live.values()
-        return sorted({(job.pool_id, job.workspace_id) for job in live if job.pool_id})
+    def pairs(self) -> Mapping[tuple[str, str], int]:
+        """Return how many live jobs each pool has of each workspace."""
+        return Counter((job.pool_id, job.workspace_id) for job in self._fleet.live.values() if job.pool_id)
 
     async def find_places(self, part: Part, pair: tuple[str, str], nodes: Mapping[str, str]) -> None:
         """Find out on which nodes of a pool the tasks of live jobs of a workspace run; the next poll of `jobs` shows

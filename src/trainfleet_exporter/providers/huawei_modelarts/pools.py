@@ -45,7 +45,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.huawei_modelarts.client import Api, segment
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.jobs import NODES_AT_ONCE, Jobs, accelerator_kind
+from trainfleet_exporter.providers.huawei_modelarts.jobs import JOBS_PAGE, NODES_AT_ONCE, Jobs, accelerator_kind
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
 from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, utc_time, whole
 from trainfleet_exporter.transport import PAGE
@@ -505,8 +505,6 @@ class Lists(Generic[T]):
     def __init__(self, id_of: Callable[[T], str]) -> None:
         self.ids: dict[str, tuple[str, ...]] = {}
         """By workspace, of the latest list that could be read."""
-        self.expired: set[str] = set()
-        """Workspaces whose last good list was kept long enough: others may show what is in it."""
         self._id_of = id_of
 
     def keep_only(self, workspace_ids: Collection[str]) -> None:
@@ -515,9 +513,8 @@ class Lists(Generic[T]):
 
     async def publish(self, part: Part, rows: Iterable[T | None]) -> None:
         """Show what no other workspace shows. Known ids stay in the list that malformed rows (None) may be about."""
-        others = {one for key in self.ids.keys() - {part.key} - self.expired for one in self.ids[key]}
+        others = {one for key in self.ids.keys() - {part.key} for one in self.ids[key]}
         found, malformed = distinct(part, rows, self._id_of, others)
-        self.expired.discard(part.key)
         self.ids[part.key] = with_unread(found, self.ids.get(part.key, ()), malformed=malformed)
         await part.publish(list(found.values()))
 
@@ -554,10 +551,6 @@ class Pools:
                 await poll.read_each([_AMOUNTS], self._read_amounts, at_once=1)
             finally:
                 self.listed.publish(self._ids(), known=is_known)
-
-    def pools_expired(self, key: str) -> None:
-        """Its pools are polled still, and may have moved to another workspace."""
-        self._pools.expired.add(key)
 
     def _ids(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(pool_id for ids in self._pools.ids.values() for pool_id in ids))
@@ -646,18 +639,21 @@ class Pools:
         await self._read_each_pool(poll, "nodes", self._read_nodes, pool_ids)
         if self._has_jobs:
             await self._fleet.wait_briefly(poll.deadline)  # otherwise tasks are found an interval after their jobs
-        pairs = {_TASKS.format(*pair): pair for pair in self._jobs.pairs() if pair[0] in self._nodes}
+        jobs = self._jobs.pairs()
+        pairs = {_TASKS.format(*pair): pair for pair in sorted(jobs) if pair[0] in self._nodes}
         self._jobs.places = {pair: found for pair, found in self._jobs.places.items() if pair in pairs.values()}
         turns, calls, self._placed = self._turns["tasks"], 0.0, {}
         for key in turns.order(pairs):
-            calls += len(self._nodes[pairs[key][0]]) / NODES_AT_ONCE
+            pair = pairs[key]
+            calls += len(self._nodes[pair[0]]) / NODES_AT_ONCE + jobs[pair] / JOBS_PAGE
             if calls <= _MOST_SEARCHES or not self._placed:
-                self._placed[key] = pairs[key]
+                self._placed[key] = pair
         poll.keep_only([*pool_ids, *self._placed])
         turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
 
     def nodes_expired(self, key: str) -> None:
-        """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
+        """Forget the addresses of a pool's nodes, or where tasks run: by now, they may be others."""
+        self._nodes.pop(key, None)
         if key in self._placed:
             self._jobs.places.pop(self._placed[key], None)
 
@@ -676,7 +672,7 @@ class Pools:
 
     async def _read_tasks(self, part: Part) -> None:
         pair = self._placed[part.key]
-        await self._jobs.find_places(part, pair, self._nodes[pair[0]])
+        await self._jobs.find_places(part, pair, self._nodes.get(pair[0], {}))
         await part.publish([])
 
     @collector("maintenance")
@@ -686,10 +682,6 @@ class Pools:
         poll.keep_only(workspace_ids)
         self._events.keep_only(workspace_ids)
         await self._read_each(poll, "maintenance", workspace_ids, self._read_events)
-
-    def maintenance_expired(self, key: str) -> None:
-        """Let other workspaces show its events."""
-        self._events.expired.add(key)
 
     async def _read_events(self, part: Part) -> None:
         operation, path = "ListScheduledEvents", "scheduled-events"

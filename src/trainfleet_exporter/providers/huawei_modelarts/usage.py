@@ -394,7 +394,8 @@ class Usage:
             else:
                 known = frozenset() if answer is None else answer.job_ids
         lacking = {job_id for job_id in found - known if jobs[job_id].cards}
-        await self._show(poll, answers, {job_id for job_id in lacking if self._sources.is_missed(running[job_id])})
+        withheld = frozenset(job_id for job_id in lacking if self._sources.is_missed(running[job_id]))
+        await self._show(poll, answers, withheld)
         return found - lacking
 
     async def _read_plans(self, poll: Poll, deadline: float) -> Sequence[Reading]:
@@ -447,7 +448,7 @@ class Usage:
         self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Readings))
         return {key: answers[key] for key in by_key}
 
-    async def _show(self, poll: Poll, answers: Answers, withheld: Collection[str]) -> None:
+    async def _show(self, poll: Poll, answers: Answers, withheld: frozenset[str]) -> None:
         """Claim the jobs of the answers, then show them. A part that failed keeps its last good answer."""
         poll.keep_only([*answers, _SOURCES])
         new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from trainfleet_exporter.config import ProviderConfig
-from trainfleet_exporter.errors import CloudError, NotFound
+from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -29,7 +29,6 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, 
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
-from trainfleet_exporter.transport.json_fields import counting_unusable
 
 # The answers, with the fields that are read.
 
@@ -117,9 +116,7 @@ def job_status(given: str | float | None) -> tuple[Status, str]:
     """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
     code = whole(number(given))
     if code is None:
-        if isinstance(given, str):
-            return Status.UNKNOWN, given
-        return Status.UNKNOWN, f"{given:.0f}" if given is not None and given.is_integer() else ""
+        return Status.UNKNOWN, given if isinstance(given, str) else ""
     word, common = JOB_STATUS.get(code, (str(code), Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
@@ -212,69 +209,54 @@ SOURCE = "metric_statistic"
 _CALLS_OF_A_JOB = 200
 """The expected calls for one job. Its number of pods is not known before the read: enough time for a hundred."""
 _LIST = "list of "
-"""The prefix of the parts that count a workspace's jobs; a job's part is its id."""
+"""The prefix of the parts of lists; a job's part is its id."""
 
 
 class JobsV1(PerObjectCollector):
-    """The objects are the list of each workspace, for its counts, and the live jobs."""
+    """The objects are the live jobs. The list of each workspace, which finds them, is a part with its counts."""
 
     def __init__(self, api: Api, config: ProviderConfig, fleet: Workspaces, interval: float) -> None:
         super().__init__("jobs_v1", interval, workers=fleet.at_once)
         self._api, self._fleet, self._window = api, fleet, min(config.job_window, LONGEST_WINDOW)
-        self._lists: dict[str, list[JobRow]] = {}
+        self._listed: dict[str, list[JobRow]] = {}
+        """By workspace, the live jobs of its last list that could be read."""
         self._live: dict[str, tuple[str, JobRow]] = {}
-        self._unread: dict[str, CloudError] = {}
-        """Lists that could not be read in this cycle, and why."""
 
     def objects(self) -> Sequence[str]:
-        """Lists first."""
-        return [*self._lists, *self._live]
+        """The jobs, and the lists so that they are kept."""
+        return [*(_LIST + workspace_id for workspace_id in self._listed), *self._live]
 
     def is_current(self, object_id: str) -> bool:
-        """Return whether it was found in this cycle."""
-        return object_id in self._lists or object_id in self._live
+        """Return whether it was found in this cycle. A list was read when the cycle began."""
+        return object_id in self._live
 
     def calls(self, object_id: str) -> int:
-        """A list was read when the cycle began."""
-        return 1 if object_id in self._lists else _CALLS_OF_A_JOB
+        return _CALLS_OF_A_JOB
 
     async def begin(self, poll: Poll) -> None:
         """Read the lists. What the last list had is asked about all the same if it cannot be read now."""
-        lists: dict[str, list[JobRow]] = {}
-        live: dict[str, tuple[str, JobRow]] = {}
-        for workspace_id in await self._fleet.ids.get():
-            key = _LIST + workspace_id
-            try:
-                with counting_unusable() as lost:
-                    listing = await self._list(workspace_id, poll.deadline)
-            except CloudError as error:
-                lists[key] = self._lists.get(key, [])
-                self._unread[key] = error.with_traceback(None)  # which holds the answer
-            else:
-                for reason, times in (lost + Counter(malformed=listing.malformed)).items():
-                    poll.dropped(reason, times)
-                lists[key] = list(listing.rows.values())
-                self._unread.pop(key, None)
-            for row in filter(is_live, lists[key]):
-                live.setdefault(row.shown_id, (workspace_id, row))
-        self._lists, self._live = lists, live
+        self._listed = {key: self._listed.get(key, []) for key in await self._fleet.ids.get()}
+        for workspace_id in self._listed:
+            async with poll.part(_LIST + workspace_id) as part:
+                listing = await self._list(workspace_id, part.deadline)
+                part.dropped("malformed", listing.malformed)
+                rows, since = listing.rows.values(), self._fleet.clock.now() - self._window
+                self._listed[workspace_id] = [row for row in rows if is_live(row)]
+                await part.publish(counts(workspace_id, rows, since=since))
+        self._live = {}
+        for workspace_id, listed in self._listed.items():
+            for row in listed:
+                self._live.setdefault(row.shown_id, (workspace_id, row))
 
     async def poll(self, part: Part) -> None:
-        """Publish the counts of a list, or read one job."""
-        if part.key in self._unread:
-            raise self._unread[part.key]
-        if part.key in self._lists:
-            since = self._fleet.clock.now() - self._window
-            await part.publish(counts(part.key.removeprefix(_LIST), self._lists[part.key], since=since))
-            return
+        """Read one job."""
         workspace_id, row = self._live[part.key]
+        path = f"training-jobs/{segment(id_text(row.job_id))}/versions"
         try:
-            path = f"training-jobs/{segment(id_text(row.job_id))}/versions"
             newest = await self._version(path, id_text(row.version_id), part)
             shown = job(row, newest, workspace_id=workspace_id)
-            wanted = self._fleet.wanted(shown)
             path += f"/{segment(id_text(row.version_id))}"
-            await part.publish([shown, *await self._pods(path, part, shown)] if wanted else [])
+            await part.publish([shown, *await self._pods(path, part, shown)] if self._fleet.wanted(shown) else [])
         except NotFound as error:
             await part.not_found(error)
 
