@@ -80,9 +80,3 @@ async def test_a_refusal_fails_this_collector_only(fleet_of: FleetOf) -> None:
         assert not await fleet.exporter.poll_once()
         assert fleet.own("collector_success", collector="maintenance") == 0
         assert fleet.own("collector_success", collector="pools") == 1
-
-
-async def test_maintenance_is_off_unless_it_is_switched_on(fleet_of: FleetOf) -> None:
-    async with fleet_of() as (cloud, fleet):
-        assert await fleet.exporter.poll_once()
-        assert cloud.called("/scheduled-events") == []

@@ -303,7 +303,8 @@ async def test_nodes_of_tasks_are_those_of_its_pool(fleet_of: FleetOf) -> None:
         assert await shown() == elsewhere
 
 
-async def test_nodes_of_tasks_go_when_the_search_fails_for_long(fleet_of: FleetOf) -> None:
+@pytest.mark.parametrize("failing", ["host_ips", "/nodes"])
+async def test_nodes_of_tasks_go_when_calls_fail_for_long(fleet_of: FleetOf, failing: str) -> None:
     async with fleet_of(NODES) as (cloud, fleet):
         cloud.nodes["pool-1"] = [{"metadata": {"name": "n"}, "status": {"privateIp": "10.0.0.1"}}]
         cloud.jobs = [job("a", resource={"pool_id": "pool-1"})]
@@ -311,12 +312,14 @@ async def test_nodes_of_tasks_go_when_the_search_fails_for_long(fleet_of: FleetO
         fleet.schedule.start()
         await asyncio.sleep(100)
         assert 'node_name="n"' in (await fleet.lines("pod_info"))[0]
-        cloud.answer = lambda path, request: httpx.Response(503) if b"host_ips" in request.content else None
+        cloud.answer = lambda path, request: (
+            httpx.Response(503) if failing in path or failing.encode() in request.content else None
+        )
         await asyncio.sleep(600)
         assert 'node_name="n"' in (await fleet.lines("pod_info"))[0]
         assert fleet.own("collector_success", collector="nodes") == 0
         assert fleet.own("collector_success", collector="jobs") == 1
-        await asyncio.sleep(900)
+        await asyncio.sleep(1200)
         assert 'node_name=""' in (await fleet.lines("pod_info"))[0]
 
 

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, unquote
 
+from msgspec import Struct
+
 from trainfleet_exporter.errors import (
     AccessDenied,
     BadAnswer,
@@ -27,7 +29,6 @@ from trainfleet_exporter.errors import (
     Throttled,
 )
 from trainfleet_exporter.providers.canonical import canonical_query, canonical_request, hmac_sha256, sha256
-from trainfleet_exporter.providers.huawei_modelarts import payloads
 from trainfleet_exporter.providers.judging import ServerClock, SignedDialect, error_of, kind_of
 from trainfleet_exporter.providers.keys import BackOff, Credential, Keys
 from trainfleet_exporter.transport import ApiClient, Call, HttpAnswer, SignedRequest
@@ -95,6 +96,18 @@ def sign(keys: Keys, call: Call, host: str, *, project_id: str, now: float) -> S
 # The caller, and the project of its calls.
 
 
+class Project(Struct, gc=False):
+    """A project of the account."""
+
+    id: str | None = None
+
+
+class ProjectsAnswer(Struct, gc=False):
+    """KeystoneListProjects."""
+
+    projects: list[Project | None] | None = None
+
+
 class Identity:
     """The caller and the project (providers.registry.Identity). An empty `project_id` is looked up."""
 
@@ -141,7 +154,7 @@ class Identity:
         assert self._iam is not None
         call = Call(operation="KeystoneListProjects", path="/v3/projects", query={"name": self._region})
         try:
-            answer = await self._iam.call(call, payloads.ProjectsAnswer, deadline=deadline)
+            answer = await self._iam.call(call, ProjectsAnswer, deadline=deadline)
         except (NotFound, RequestRefused) as error:
             raise AccessDenied.of(error) from None  # no statement about what the call in the project asks for
         if answer.projects is None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from trainfleet_exporter.errors import CloudError
 from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import open_identity
@@ -58,6 +59,8 @@ class Api:
             for api, dialect in dialects.items()
         }
         self.identity.use(self._clients["iam"])
+        self._served: set[str] = set()
+        """Operations that were answered."""
         self._aom = "" if usage.aom_instance == DEFAULT_INSTANCE else f"{segment(usage.aom_instance)}/"
 
     async def get(
@@ -74,7 +77,13 @@ class Api:
         """Make a call to ModelArts, with a path in the project. `options` are those of Call."""
         path = f"/v{version}/{await self._project(deadline)}/{path}"
         call = Call(operation=operation, path=path, query=query or {}, **options)
-        return await self._clients["modelarts"].call(call, into, deadline=deadline)
+        answer = await self._clients["modelarts"].call(call, into, deadline=deadline)
+        self._served.add(operation)
+        return answer
+
+    def lacks(self, operation: str, error: CloudError) -> bool:
+        """Return whether an error says that the region does not serve an operation, which was never answered."""
+        return error.status == 404 and operation not in self._served
 
     async def aom(
         self, operation: str, path: str, into: type[T], query: Mapping[str, str], *, deadline: float, **options: Any

@@ -19,14 +19,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Self
 
+from msgspec import Struct, field
 from pydantic import model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
 from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
-from trainfleet_exporter.providers.huawei_modelarts import payloads
-from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Token, judge
+from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Project, Token, judge
 from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
@@ -109,6 +109,54 @@ class Credentials(CredentialsSection):
         )
         return self
 
+
+# Answers about credentials. Times are ISO 8601 texts. Every field may be missing or null.
+
+
+class AgencyKeys(Struct, gc=False):
+    """Temporary keys of an agency."""
+
+    access_key_id: str | None = None
+    access_key_secret: str | None = field(name="secret_access_key", default=None)
+    security_token: str | None = None
+    expiration: str | None = None
+
+
+class AgencyAnswer(Struct, gc=False):
+    """AssumeAgencyWithOIDC."""
+
+    credentials: AgencyKeys | None = None
+
+
+class ServerKeys(Struct, gc=False):
+    """Temporary keys of the agency that a server has."""
+
+    access_key_id: str | None = field(name="access", default=None)
+    access_key_secret: str | None = field(name="secret", default=None)
+    security_token: str | None = field(name="securitytoken", default=None)
+    expiration: str | None = field(name="expires_at", default=None)
+
+
+class ServerAnswer(Struct, gc=False):
+    """The security key of the metadata service."""
+
+    credential: ServerKeys | None = None
+
+
+class IssuedToken(Struct, gc=False):
+    """IAM's description of a token. The token itself is in a header."""
+
+    expires_at: str | None = None
+    project: Project | None = None
+
+
+class TokenAnswer(Struct, gc=False):
+    """KeystoneCreateUserTokenByPassword."""
+
+    token: IssuedToken | None = None
+
+
+# How keys are found.
 
 KEPT: Mapping[str, float] = {
     "KeystoneCreateUserTokenByPassword": 23.5 * 3600,
@@ -208,7 +256,7 @@ async def _assume_with_oidc(
     asked |= {"agency_session_name": "trainfleet-exporter", **(session or {})}
     path, body = "/v5/agencies/assume-with-oidc", json.dumps(asked).encode()
     call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(token,))
-    answer = await http.call(call, payloads.AgencyAnswer, _open("sts"))
+    answer = await http.call(call, AgencyAnswer, _open("sts"))
     return issued_keys(answer.credentials, call.operation, origin, project_id)
 
 
@@ -220,7 +268,7 @@ async def _machine(http: NoHttp, project_id: str = "") -> Keys:
     session = await open_session(http, "GetMetadataToken", path, ttl, "X-Metadata-Token", without=without)
     call = Call(operation="GetSecurityKey", path="/openstack/latest/securitykey")
     try:
-        answer = await http.call(call, payloads.ServerAnswer, session)
+        answer = await http.call(call, ServerAnswer, session)
     except NotFound as error:
         raise AccessDenied("this server has no agency", operation=call.operation, status=error.status) from None
     return issued_keys(answer.credential, call.operation, "ECS metadata", project_id)
@@ -243,12 +291,12 @@ async def _token_of(http: NoHttp, section: Credentials, secret: Secret, scope: M
         secrets=(password,),
         receive_headers=headers.update,
     )
-    answer = (await http.call(call, payloads.TokenAnswer, _open("iam"))).token or payloads.IssuedToken()
+    answer = (await http.call(call, TokenAnswer, _open("iam"))).token or IssuedToken()
     token, expires = headers.get("x-subject-token", ""), utc_time({"at": answer.expires_at}, "at")
     if not token or expires is None:
         message = "IAM's answer has no token, or does not say when it expires"
         raise BadAnswer(message, operation=call.operation)
-    return Token("", "", token, expires, origin, (answer.project or payloads.Project()).id or "")
+    return Token("", "", token, expires, origin, (answer.project or Project()).id or "")
 
 
 def _open(api: str) -> OpenDialect:

@@ -15,6 +15,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Final, TypeAlias
@@ -204,8 +205,6 @@ STATES = tuple((JOB_STATUS[phase], phase) for phase in LIVE)
 HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.RESTARTING, Status.STOPPING})
 RETRIES = "fault-tolerance/job-retry-num"
 """The annotation with the number of restarts that a job is allowed."""
-DEFAULT_WORKSPACE = "0"
-"""The only one in a region that does not serve workspaces."""
 
 # From answers to the model.
 
@@ -418,14 +417,21 @@ _SEARCH = "ListTrainingJobs"
 
 
 async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
-    """GET /v1/{project}/workspaces: those that the identity may enter. `offset` is a page's number."""
+    """GET /v1/{project}/workspaces: those that the identity may enter; the default one in a region that does not serve
+    workspaces. `offset` is a page's number."""
+    operation = "ListWorkspaces"
 
     async def read_page(number: int) -> Page[WorkspaceRow]:
         query = {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}
-        page = await api.get("ListWorkspaces", "workspaces", WorkspacesPage, query, version=1, deadline=deadline)
+        page = await api.get(operation, "workspaces", WorkspacesPage, query, version=1, deadline=deadline)
         return Page(whole(page.total_count), page.workspaces)
 
-    return await read_whole_list(read_page, id_of=attrgetter("id"), operation="ListWorkspaces")
+    try:
+        return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation)
+    except (RequestRefused, NotFound) as error:
+        if not api.lacks(operation, error):
+            raise
+        return Listing({"0": WorkspaceRow("0", "default")})
 
 
 async def search_jobs(
@@ -483,8 +489,6 @@ class Jobs:
         """By pool, workspace and job, the number of its runs when its tasks were found on nodes, and where."""
         self._window = min(config.job_window, LONGEST_WINDOW)
         self._count_turns = FairQueue()
-        self._served: set[str] = set()
-        """Operations that regions may lack and that were answered here."""
         fleet.watchers.append(self._forget_tasks)
 
     def tasks_of(self, job_id: str) -> tuple[str, ...]:
@@ -493,17 +497,8 @@ class Jobs:
 
     @collector("workspaces")
     async def workspaces(self, poll: Poll) -> None:
-        """Those that the identity may enter; the default one in a region that does not serve workspaces."""
-
-        async def read(deadline: float) -> Listing[WorkspaceRow]:
-            try:
-                listing = await list_workspaces(self._api, deadline)
-            except (RequestRefused, NotFound) as error:
-                self._raise_if_served(error, "workspaces")
-                return Listing({DEFAULT_WORKSPACE: WorkspaceRow(DEFAULT_WORKSPACE, "default")})
-            self._served.add("workspaces")
-            return listing
-
+        """Those that the identity may enter."""
+        read = partial(list_workspaces, self._api)
         await self._fleet.read_list(poll, read, lambda row: Workspace(row.id, row.name or "") if row.id else None)
 
     @collector("jobs")
@@ -594,14 +589,10 @@ class Jobs:
         try:
             answer = await self._api.get(operation, "training-quotas", Quotas, query, deadline=part.deadline)
         except (RequestRefused, NotFound) as error:
-            self._raise_if_served(error, operation)
+            if not self._api.lacks(operation, error):
+                raise
             await part.publish([])
             return
         if (found := quota(answer)) is None:
             raise BadAnswer("the answer has no quota of jobs", operation=operation)
-        self._served.add(operation)
         await part.publish([found])
-
-    def _raise_if_served(self, error: CloudError, what: str) -> None:
-        if error.status != 404 or what in self._served:
-            raise error

@@ -39,7 +39,6 @@ from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, records
 from trainfleet_exporter.providers.huawei_modelarts.jobs import (
-    DEFAULT_WORKSPACE,
     LIVE,
     TERMINAL,
     Filter,
@@ -107,12 +106,7 @@ class ModelArtsPast(Past):
 
     async def learn(self, deadline: float) -> None:
         if self._config.workspaces == "all":
-            try:
-                self._workspaces = sorted((await list_workspaces(self._api, deadline)).rows)
-            except (RequestRefused, NotFound) as error:
-                if error.status != 404:
-                    raise
-                self._workspaces = [DEFAULT_WORKSPACE]  # a region that does not serve workspaces has this one
+            self._workspaces = sorted((await list_workspaces(self._api, deadline)).rows)
         else:
             self._workspaces = sorted(self._config.workspaces)
         if self._usage.asks_aom:

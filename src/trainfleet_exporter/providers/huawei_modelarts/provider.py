@@ -91,9 +91,6 @@ PLATFORM = Platform(
     config=HuaweiModelArtsConfig,
     build=HuaweiModelArts,
     permissions=PERMISSIONS,
-    kept={
-        NAMES: 3600.0,  # a day, once every source of the table was found
-        **KEPT,
-    },
+    kept={NAMES: 3600.0, **KEPT},
     past=_past,
 )

@@ -1,4 +1,4 @@
-"""Usage by AOM: one query a metric for all jobs of the project, and the metrics' names once a day.
+"""Usage by AOM: one query a metric for all jobs of the project, and the metrics' names once an hour.
 
 A poll makes no calls if no running job has series, or for families that are not exposed. Each reading is a part. All
 are read before any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM

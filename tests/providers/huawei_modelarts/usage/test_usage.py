@@ -54,7 +54,7 @@ async def test_calls_do_not_grow_with_jobs(fleet_of: FleetOf) -> None:
         )
 
 
-async def test_names_are_read_daily_and_sooner_if_some_are_missing(fleet_of: FleetOf) -> None:
+async def test_names_of_metrics_are_read_hourly(fleet_of: FleetOf) -> None:
     async with fleet_of() as (cloud, fleet):
         cloud.jobs = [job("a")]
         cloud.aom = {CPU: [series("a", 50)]}
