@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -39,8 +38,6 @@ from trainfleet_exporter.providers.huawei_modelarts import past as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_usage
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
-from trainfleet_exporter.providers.huawei_modelarts.past import MOST_MINUTES, dated
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.transport import Transport
 from trainfleet_simulator.modelarts import aom
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
@@ -291,41 +288,6 @@ def test_without_records_start_and_duration_do() -> None:
     assert _modelarts("Failed").until == MIDNIGHT
 
 
-def _dated(life: Life, now: float, values: list[Any]) -> tuple[list[tuple[int, float]], dict[str, int]]:
-    rows = [{"metric": "cpuUsage", "value": values}, {"metric": "npuUtil", "value": [-1] * len(values)}]
-    dropped = Counter[str]()
-    found = ArrayReadings(
-        JobParts(life.job, ["worker-0"]), lambda _, raws: dated(raws, life, Range(0, 2**40), dropped, now=now)
-    )
-    found.add_pod("worker-0", payload({"metrics": rows}, Metrics))
-    rows_of_pods = [row for of in found.values.values() for row in of.rows() if row[1] == "pod"]
-    return [(at, value) for at, _, _, _, value in rows_of_pods], dict(+dropped + found.dropped)
-
-
-def test_arrays_begin_with_the_job() -> None:
-    life = _modelarts("Completed", start_time=(MIDNIGHT + 7) * 1000, duration=180_000)
-    pairs, dropped = _dated(life, 0.0, [-1, 50, 102, 103, 5])
-    # A minute is dated to its end; 102 % is rounding of an unbounded CPU; the last two lie beyond the end.
-    assert pairs == [(MIDNIGHT + 127, 0.5), (MIDNIGHT + 187, 1.0)]
-    assert dropped == {"undated": 2}
-
-
-def test_arrays_of_three_days_end_with_the_job() -> None:
-    life = _modelarts("Running", start_time=MIDNIGHT * 1000)
-    now = MIDNIGHT + 60 * (MOST_MINUTES + 100)
-    pairs, _ = _dated(life, now, [10.0] * MOST_MINUTES)
-    assert (pairs[0][0], pairs[-1][0]) == (MIDNIGHT + 60 * 101, now)
-    shorter, _ = _dated(life, now, [10.0] * 50)
-    assert (shorter[0][0], shorter[-1][0]) == (MIDNIGHT + 60, MIDNIGHT + 3000)
-
-
-def test_impossible_values_are_counted() -> None:
-    life = _modelarts("Completed", start_time=MIDNIGHT * 1000, duration=600_000)
-    pairs, dropped = _dated(life, 0.0, [-5, "nan", "12.5", None, True, "x"])
-    assert pairs == [(MIDNIGHT + 180, 0.125)]
-    assert dropped == {"out_of_range": 2, "malformed": 3}
-
-
 @pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
 def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
     read = aom.read_query(Query("m", 1.0, frozenset({"pod"})).text(120, ["plain-1", odd]))
@@ -408,40 +370,18 @@ def test_config_filters_apply(tmp_path: Path) -> None:
     simulated("pai", work, tmp_path, change=change)
 
 
-def test_without_aom_task_metrics_serve_all(tmp_path: Path) -> None:
+def test_without_aom_jobs_have_no_usage(tmp_path: Path) -> None:
+    """Task metrics have no dates."""
+
     async def work(rig: Rig) -> None:
         rig.simulator.aom.refused = True
         await rig.backfill(tmp_path / "out", EVENING)
-        assert rig.simulator.aom.refused
+        assert any("usage from task metrics is left out" in line for line in rig.printed)
         running = {job.job_id for job in rig.jobs() if job.running and job.running < EVENING.end - 900 and job.live}
         assert len(running) >= 7
-        for family in ("job_usage_info", "job_cpu_utilization_ratio"):
-            assert {job_id for (job_id,), times in _values(tmp_path / "out", family).items() if times} >= running
-        assert not _values(tmp_path / "out", "device_utilization_ratio")
-        jobs, pods = (_values(tmp_path / "out", f"{level}_cpu_utilization_ratio") for level in ("job", "pod"))
-        parts = {job: [values for key, values in pods.items() if key[0] == job] for (job,) in jobs}
-        assert max(map(len, parts.values())) > 1
-        for (job,), values in jobs.items():
-            for at, value in values.items():
-                found = [part[at] for part in parts[job] if at in part]
-                assert value == pytest.approx(sum(found) / len(found))
-
-    simulated("modelarts", work, tmp_path)
-
-
-@pytest.mark.long
-def test_job_without_accelerators_in_aom_has_one_source(tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
-        rig.simulator.aom.hidden.add("ma_container_npu_util")
-        await rig.backfill(tmp_path / "out", EVENING)
-        rows: dict[str, set[str]] = {}
-        for path in (tmp_path / "out").glob("*.om"):
-            for name, labels, _, _ in samples(path):
-                if name == "trainfleet_job_usage_info":
-                    rows.setdefault(labels["job_id"], set()).add(labels["source"])
-        assert {"aom"} in rows.values()
-        assert {"task_metrics"} in rows.values()
-        assert all(len(sources) == 1 for sources in rows.values())
+        assert {ids[0] for ids in _values(tmp_path / "out", "job_info")} >= running
+        for family in ("job_usage_info", "job_cpu_utilization_ratio", "pod_cpu_utilization_ratio"):
+            assert not _values(tmp_path / "out", family)
 
     simulated("modelarts", work, tmp_path)
 

@@ -1,15 +1,9 @@
-"""ModelArts' past: jobs by searches; their usage by AOM's ranges, and by task metrics for jobs that AOM lacks.
+"""ModelArts' past: jobs by searches, and their usage by AOM's ranges. Task metrics have no dates, and so no past.
 
 A job's record proves when it ran (running_records, or start_time and duration) and how it ended, and nothing of the
 time before: a job may have been created or pending then. Values of AOM become readings as those of now do (usage).
 
-No array of task metrics says when: how its values are dated is believed, not proven. An array has a mean for each
-minute, from the start of its job on; each is dated to the end of its minute. Where a job ran for longer than the three
-days that an array holds, and the array is as long as that, it ends where the job ends, or now. What lies beyond the
-job's end has no date, and is dropped.
-
-Cost: a call for each 50 jobs and each search; for each day one call a metric of AOM and each 50,000 samples of it,
-and one call a task of each job that AOM lacks.
+Cost: a call for each 50 jobs and each search; for each day one call a metric of AOM and each 50,000 samples of it.
 """
 
 from __future__ import annotations
@@ -17,12 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from array import array
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count
 from operator import itemgetter
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -31,7 +23,7 @@ from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestR
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
-from trainfleet_exporter.model import FINISHED, Accelerator, JobUsage, PodUsage, Status
+from trainfleet_exporter.model import FINISHED, Accelerator, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
@@ -49,13 +41,9 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     tasks,
 )
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
-from trainfleet_exporter.providers.huawei_modelarts.metrics import ACCELERATORS, Query, Reading, plans
+from trainfleet_exporter.providers.huawei_modelarts.metrics import Query, Reading, plans
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import (
-    ArrayReadings,
-    JobParts,
     Values,
-    get_task_metrics,
-    number_of,
 )
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import unix_time
@@ -64,22 +52,14 @@ from trainfleet_exporter.transport.json_fields import iso_time
 log = logging.getLogger(__name__)
 
 AOM = PastSource(name="aom", api="aom", readings=50_000)
-TASK_METRICS = PastSource(name="task_metrics", api="modelarts")
 LOOK_BACK = 93 * DAY
 """Seconds before the start in which an ended job may have been created and is still found."""
 _SEARCHED = 7 * DAY
 """One search; at most 31 days are allowed, and fewer are fewer rows in memory."""
-MOST_MINUTES = 4320
-"""Three days: what the console shows at most, and is believed to be all that an array holds."""
 _WINDOW = 2.0 * MINUTE
 """Allowed age of a sample at a step. Samples are about a minute apart."""
 _MOST_NAMED = 50
 """Jobs up to which a query names them, where others are not wanted: it goes in the URL."""
-_DIGITS = 12
-_ACCELERATORS = "aom accelerators"
-"""The mark of a job whose accelerators AOM reports."""
-Marks: TypeAlias = dict[str, set[str]]
-"""By job, what AOM has of it. Empty before AOM was read."""
 
 
 class ModelArtsPast(Past):
@@ -88,7 +68,6 @@ class ModelArtsPast(Past):
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         super().__init__()
         self._config, self._usage, self._metrics = config, config.collectors.usage, context.settings.metrics
-        self._asks_tasks = self._usage.enabled and self._usage.source != AOM.name
         self._api = Api(config, context)
         self._workspaces: Sequence[str] = ()
         self._plans: Sequence[Reading] = ()
@@ -100,8 +79,8 @@ class ModelArtsPast(Past):
 
     def limits(self, wanted: Range, now: float) -> Sequence[str]:
         found = [f"jobs that had ended and were created before {iso_time(wanted.start - LOOK_BACK)} are not found"]
-        if self._asks_tasks and wanted.start < now - MOST_MINUTES * MINUTE:
-            found.append("task metrics hold the last three days of a job at most (experimental: they have no dates)")
+        if self._usage.enabled and self._usage.source != AOM.name:
+            found.append("usage from task metrics is left out: it has no dates")
         return found
 
     async def learn(self, deadline: float) -> None:
@@ -118,9 +97,9 @@ class ModelArtsPast(Past):
                     await usage.query_range(self._api, text, start=now, end=now, step=MINUTE, deadline=deadline)
                 self._plans = plans(names, *chosen)
             except CloudError as error:
-                if not usage.is_refusal(error) or not self._asks_tasks:
+                if not usage.is_refusal(error) or self._usage.source == AOM.name:
                     raise
-                log.warning("AOM is not available; usage comes from task metrics", extra=fields(error=error))
+                log.warning("AOM is not available; usage is left out", extra=fields(error=error))
 
     # Jobs.
 
@@ -152,24 +131,19 @@ class ModelArtsPast(Past):
     # Usage.
 
     def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
-        """AOM; then task metrics of the jobs that AOM lacks, or whose accelerators it lacks."""
-        marks: Marks = {}
-        if self._plans:
-            yield self._aom_calls(day, lives, marks)
-        if self._asks_tasks:
-            yield self._task_calls(day, lives, marks)
+        """One, of all jobs of the project."""
+        yield self._calls(day, lives)
 
-    def _aom_calls(self, day: Range, lives: Sequence[Life], marks: Marks) -> Iterator[PastCall[Track]]:
-        """Yield the calls that read a day of all jobs of the project. They add to `marks`."""
+    def _calls(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
         running = {life.job.job_id: life for life in lives if not life.runs(day).empty}
         project = [("", sum(parts_of(life, "device") for life in running.values()), day)] if running else []
         for plan in self._plans:
             for asked in AOM.batches(project, MINUTE):
-                read = partial(self._read_aom, plan, asked.span, running, marks)
+                read = partial(self._read, plan, asked.span, running)
                 yield PastCall(plan.key, {AOM.api: len(plan.queries)}, read)
 
-    async def _read_aom(
-        self, plan: Reading, within: Range, lives: Mapping[str, Life], marks: Marks, deadline: float
+    async def _read(
+        self, plan: Reading, within: Range, lives: Mapping[str, Life], deadline: float
     ) -> AsyncIterator[Track]:
         is_some = bool(self.job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
         names_jobs = is_some and len(lives) <= _MOST_NAMED
@@ -181,11 +155,8 @@ class ModelArtsPast(Past):
         for query in plan.queries:
             await self._read_query(query, within, found, job_ids=runs if names_jobs else (), deadline=deadline)
         deciding = next((each for each in self._plans if not each.of_cards), self._plans[0])
-        for track in tracks(found.values.values(), AOM, names_source=plan is deciding):
+        for track in tracks(found.values.values(), names_source=plan is deciding):
             yield track
-        marks.setdefault("", set())  # AOM was read, even if it has no job
-        for job_id in found.job_ids:
-            marks.setdefault(job_id, set()).update([AOM.name, *([_ACCELERATORS] if plan.key == ACCELERATORS else [])])
         # Jobs that are not wanted here have samples, too.
         self.dropped.update({reason: number for reason, number in found.dropped.items() if reason != "unlisted"})
 
@@ -214,57 +185,9 @@ class ModelArtsPast(Past):
             return
         found.add(query, rows)
 
-    def _task_calls(
-        self, day: Range, lives: Sequence[Life], marks: Mapping[str, Collection[str]]
-    ) -> Iterator[PastCall[Track]]:
-        """Yield the calls that read the jobs that AOM lacks. Before AOM has marked a job, they are those of jobs on
-        public machines, which AOM never reports."""
-        now, with_cards = time.time(), any(plan.key == ACCELERATORS for plan in self._plans)
-        for life in lives:
-            held_from = (now if life.ceased is None else life.ceased) - MOST_MINUTES * MINUTE
-            if life.runs(day).empty or not life.tasks or day.end < held_from:
-                continue
-            known = marks.get(life.job.job_id, ())
-            is_lacking = AOM.name not in known or bool(life.cards and with_cards and _ACCELERATORS not in known)
-            if not self._plans or (is_lacking if marks else not life.job.pool_id):
-                what, calls = f"task metrics of job {life.job.job_id}", {TASK_METRICS.api: len(life.tasks)}
-                yield PastCall(what, calls, partial(self._read_tasks, life, day))
 
-    async def _read_tasks(self, life: Life, day: Range, deadline: float) -> AsyncIterator[Track]:
-        """Each task alone, because a job of thousands has too many values; then the job, as the mean over its tasks."""
-        job_id, now, missing = life.job.job_id, time.time(), 0
-        sums: defaultdict[tuple[str, Accelerator], dict[int, tuple[float, int]]] = defaultdict(dict)
-        for task in life.tasks:
-            found = ArrayReadings(
-                JobParts(life.job, [task]),
-                lambda _, values: dated(values, life, day, self.dropped, now=now),
-            )
-            try:
-                found.add_pod(task, await get_task_metrics(self._api, job_id, task, deadline=deadline))
-            except NotFound:
-                missing += 1
-            self.dropped.update(found.dropped)
-            for track in tracks(found.values.values(), TASK_METRICS):
-                if track.of is PodUsage:
-                    yield track
-                    continue
-                parts = sums[track.field, track.accelerator]
-                for at, value in zip(track.times, track.values, strict=True):
-                    total, number = parts.get(at, (0.0, 0))
-                    parts[at] = total + value, number + 1
-        if missing == len(life.tasks):
-            self.gone.add(job_id)
-        for (field, kind), parts in sums.items():
-            means = array("d", [round(parts[at][0] / parts[at][1], _DIGITS) for at in sorted(parts)])
-            times = array("q", sorted(parts))
-            yield Track(JobUsage, field, (job_id,), times, means, accelerator=kind, source=TASK_METRICS.name)
-        moments = {at for parts in sums.values() for at in parts}
-        for track in source_tracks(job_id, TASK_METRICS.name, moments):
-            yield track
-
-
-def tracks(found: Iterable[Values], source: PastSource, *, names_source: bool = False) -> Iterator[Track]:
-    """Yield the series of values; with `names_source`, also that the source served these jobs."""
+def tracks(found: Iterable[Values], *, names_source: bool) -> Iterator[Track]:
+    """Yield the series of values; with `names_source`, also that AOM served these jobs."""
     moments: defaultdict[str, set[int]] = defaultdict(set)
     for values in found:
         series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
@@ -277,29 +200,9 @@ def tracks(found: Iterable[Values], source: PastSource, *, names_source: bool = 
             moments[key[0]].add(at)
         for (level, kind, key), (times, numbers) in series.items():
             path = values.measure.of(level).path
-            yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=source.name)
+            yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=AOM.name)
     for job_id, dates in moments.items() if names_source else ():
-        yield from source_tracks(job_id, source.name, dates)
-
-
-def dated(
-    raws: Iterable[str | float | None], life: Life, within: Range, dropped: Counter[str], *, now: float
-) -> Iterator[tuple[int, float]]:
-    """Yield the numbers of an array in a range with their Unix times.
-
-    `now` is when the array was asked for (Unix time). `dropped` counts what has no number or no time, by reason.
-    """
-    started, end, given = int(life.job.started or 0), int(now if life.ceased is None else life.ceased), list(raws)
-    minutes = (end - started) // MINUTE
-    first = minutes - len(given) if len(given) >= MOST_MINUTES and minutes > len(given) else 0
-    for at, raw in zip(count(started + MINUTE * (first + 1), MINUTE), given, strict=False):
-        number = number_of(raw)
-        if not within.start <= at < within.end or number == -1:
-            continue
-        if number is None or at > end:
-            dropped["malformed" if number is None else "undated"] += 1
-        else:
-            yield at, number
+        yield from source_tracks(job_id, AOM.name, dates)
 
 
 def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:

@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -211,25 +210,22 @@ def _kind(part: Key) -> Accelerator:
 
 # From answers to readings.
 
-Samples: TypeAlias = Callable[[Metrics, Sequence[str | float | None]], Iterable[tuple[int, float]]]
-"""Returns which values of an array are taken, with their Unix times (0: now)."""
 
-
-def newest(answer: Metrics, values: Sequence[str | float | None]) -> list[tuple[int, float]]:
+def newest(answer: Metrics, values: Sequence[str | float | None]) -> float | None:
     """The last sample if it is current. v1 has the minutes between the values."""
     recent = max(1, int(_RECENT // max(amount(answer.interval) or 1, 1)))
     given = [number for raw in values[-recent:] if (number := number_of(raw)) is not None and number != -1]
-    return [(0, number) for number in (list(filter(math.isfinite, given)) or given)[-1:]]
+    return next(reversed(list(filter(math.isfinite, given)) or given), None)
 
 
 class ArrayReadings:
     """What the pods of a job, and their cards, use. `dropped` counts by reason what is not shown."""
 
-    def __init__(self, job: JobParts, samples: Samples = newest) -> None:
+    def __init__(self, job: JobParts) -> None:
         self.dropped: Counter[str] = Counter()
         self.values: dict[tuple[str, bool], Values] = {}
         """By the suffix of a measure, and whether its values are those of named cards."""
-        self._job, self._samples = job, samples
+        self._job = job
 
     def add_pod(self, pod_id: str, answer: Metrics) -> bool:
         """Take over what one task or pod uses; return whether there is anything."""
@@ -258,7 +254,7 @@ class ArrayReadings:
         return [*page_readings(columns), *named]
 
     def _put(self, name: str, pod_id: str, card: str, item: MetricValues, answer: Metrics) -> bool:
-        """Take over the samples of one metric; return whether there are any."""
+        """Take over the sample of one metric; return whether there is one."""
         if name not in METRICS or item.value is None:
             self.dropped["malformed"] += 1
             return False
@@ -269,10 +265,9 @@ class ArrayReadings:
         values = self.values.setdefault((suffix, card != ""), new)
         key = (self._job.job_id, pod_id, *((card, kind_of(name)) if measure.device else ()))
         # A kind of device that is not there is all -1: nothing is missing then.
-        samples = list(self._samples(answer, item.value))
-        for at, number in samples:
-            values.put(key, number, factor, at)
-        return bool(samples)
+        if (number := newest(answer, item.value)) is not None:
+            values.put(key, number, factor)
+        return number is not None
 
 
 # The collector.
