@@ -42,9 +42,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
 )
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query, Reading, plans
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import (
-    Values,
-)
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Values
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
