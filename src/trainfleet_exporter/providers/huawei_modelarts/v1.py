@@ -116,7 +116,8 @@ def job_status(given: str | float | None) -> tuple[Status, str]:
     """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
     code = whole(number(given))
     if code is None:
-        return Status.UNKNOWN, given if isinstance(given, str) else ""
+        is_whole = isinstance(given, float) and given.is_integer()
+        return Status.UNKNOWN, f"{given:.0f}" if is_whole else given if isinstance(given, str) else ""
     word, common = JOB_STATUS.get(code, (str(code), Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
