@@ -8,25 +8,24 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.job_ledger.rig import ended
-from tests.support.clock import run_stepped
 from tests.support.logs import line_of
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.job_ledger import LedgerFile, check_writable
 
 
-def _run(path: Path, steps: Callable[[LedgerFile], Awaitable[None]]) -> None:
-    async def main() -> None:
-        file = LedgerFile(path)
-        await steps(file)
-        file.close()
-
-    run_stepped(main)
+@contextmanager
+def _open(path: Path) -> Iterator[LedgerFile]:
+    """A ledger, closed at the end."""
+    file = LedgerFile(path)
+    yield file
+    file.close()
 
 
 async def _written() -> None:
@@ -34,8 +33,12 @@ async def _written() -> None:
     await asyncio.sleep(1)
 
 
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
 def _ids(path: Path) -> list[str]:
-    return [json.loads(line)["job_id"] for line in path.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line)["job_id"] for line in _lines(path)]
 
 
 @pytest.fixture
@@ -44,45 +47,37 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.jsonl"
 
 
-def test_lines_are_appended_in_their_order(path: Path) -> None:
-    async def steps(file: LedgerFile) -> None:
+async def test_lines_are_appended_in_their_order(path: Path) -> None:
+    with _open(path) as file:
         for number in range(50):
             file.add(ended(f"j{number}"))
         await _written()
         assert _ids(path) == [f"j{number}" for number in range(50)]
 
-    _run(path, steps)
 
-
-def test_the_last_lines_are_written_at_the_end(path: Path) -> None:
-    async def steps(file: LedgerFile) -> None:
+async def test_the_last_lines_are_written_at_the_end(path: Path) -> None:
+    with _open(path) as file:
         file.add(ended("last"))
-
-    _run(path, steps)
     assert _ids(path) == ["last"]
 
 
-def test_a_line_that_was_cut_short_spoils_no_other(path: Path) -> None:
-    path.write_text('{"provider": "p", "job_', encoding="utf-8")
-
-    async def steps(file: LedgerFile) -> None:
+async def test_a_line_that_was_cut_short_spoils_no_other(path: Path) -> None:
+    with open(path, "w") as cut:  # noqa: PTH123, ASYNC230
+        cut.write('{"provider": "p", "job_')
+    with _open(path) as file:
         file.add(ended("next"))
-
-    _run(path, steps)
-    assert path.read_text(encoding="utf-8").splitlines()[1:] == [path.read_text(encoding="utf-8").splitlines()[-1]]
-    assert json.loads(path.read_text(encoding="utf-8").splitlines()[-1])["job_id"] == "next"
+    _, line = _lines(path)
+    assert json.loads(line)["job_id"] == "next"
 
 
-def test_a_file_that_was_moved_away_begins_again(path: Path) -> None:
-    async def steps(file: LedgerFile) -> None:
+async def test_a_file_that_was_moved_away_begins_again(path: Path) -> None:
+    with _open(path) as file:
         file.add(ended("a"))
         await _written()
         os.rename(path, path.with_suffix(".1"))  # noqa: PTH104 - pathlib's own is not for coroutines
         file.add(ended("b"))
         await _written()
         assert (_ids(path.with_suffix(".1")), _ids(path)) == (["a"], ["b"])
-
-    _run(path, steps)
 
 
 def _refuse(number: int) -> Callable[..., int]:
@@ -93,13 +88,12 @@ def _refuse(number: int) -> Callable[..., int]:
 
 
 @pytest.mark.parametrize("cut_short", [False, True])
-def test_a_full_disk_is_logged_once_and_loses_nothing(
+async def test_a_full_disk_is_logged_once_and_loses_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cut_short: bool
 ) -> None:
     caplog.set_level(logging.INFO, logger="trainfleet_exporter.job_ledger")
     write = os.write
-
-    async def steps(file: LedgerFile) -> None:
+    with _open(path) as file:
         with monkeypatch.context() as full:
             short = lambda descriptor, data: write(descriptor, data[:20])  # noqa: E731
             full.setattr("trainfleet_exporter.job_ledger.file.os.write", short if cut_short else _refuse(errno.ENOSPC))
@@ -116,18 +110,15 @@ def test_a_full_disk_is_logged_once_and_loses_nothing(
         file.add(ended("d"))
         await _written()
         assert caplog.records[-1].getMessage() == "ended jobs are written to the ledger again"
-
-    _run(path, steps)
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-    assert [json.loads(line)["job_id"] for line in lines] == list("abcd")
+    assert [json.loads(line)["job_id"] for line in _lines(path) if line.endswith("}")] == list("abcd")
 
 
-def test_jobs_that_wait_for_the_disk_are_bounded(
+async def test_jobs_that_wait_for_the_disk_are_bounded(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("trainfleet_exporter.job_ledger.file._MOST_WAITING", 3)
-
-    async def steps(file: LedgerFile) -> None:
+    caplog.set_level(logging.INFO, logger="trainfleet_exporter.job_ledger")
+    with _open(path) as file:
         os.mkdir(path)  # noqa: PTH102
         for number in range(5):
             file.add(ended(f"j{number}"))
@@ -136,9 +127,6 @@ def test_jobs_that_wait_for_the_disk_are_bounded(
         file.add(ended("j5"))
         await _written()
         assert _ids(path) == ["j3", "j4", "j5"]
-
-    caplog.set_level(logging.INFO, logger="trainfleet_exporter.job_ledger")
-    _run(path, steps)
     assert [line_of(record, without=("file",)) for record in caplog.records] == [
         'cannot write ended jobs to the ledger; the next write retries waiting=1 lost=0 error="Is a directory"',
         "ended jobs are lost: too many wait for the ledger waiting=3 lost=1",
@@ -146,30 +134,24 @@ def test_jobs_that_wait_for_the_disk_are_bounded(
     ]
 
 
-def test_what_cannot_be_written_at_the_end_is_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path.mkdir()
-
-    async def steps(file: LedgerFile) -> None:
+async def test_what_cannot_be_written_at_the_end_is_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkdir(path)  # noqa: PTH102
+    with _open(path) as file:
         file.add(ended())
         await _written()
-
-    _run(path, steps)
     assert caplog.records[-1].getMessage() == "ended jobs are not in the ledger"
 
 
-def test_a_disk_that_hangs_does_not_hold_up_the_end(
+async def test_a_disk_that_hangs_does_not_hold_up_the_end(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hanging = threading.Event()
     monkeypatch.setattr("trainfleet_exporter.job_ledger.file._LAST_LINES_SECONDS", 0.05)
     monkeypatch.setattr("trainfleet_exporter.job_ledger.file.os.write", lambda descriptor, data: hanging.wait(10))
-
-    async def steps(file: LedgerFile) -> None:
+    with _open(path) as file:
         file.add(ended())
         file.close()
         hanging.set()
-
-    _run(path, steps)
     assert "ended jobs are not in the ledger" in [record.getMessage() for record in caplog.records]
 
 
@@ -196,19 +178,16 @@ def test_an_unusable_file_is_refused_at_the_start(tmp_path: Path, name: str, rea
     )
 
 
-def test_a_symlink_in_place_of_the_file_is_not_followed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_symlink_in_place_of_the_file_is_not_followed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another user plants the link while the exporter runs."""
     target = path.with_name("target")
     target.write_text("precious", encoding="utf-8")
-
-    async def steps(file: LedgerFile) -> None:
+    target.with_suffix(".link").symlink_to(target)
+    with _open(path) as file:
         file.add(ended("a"))
         await _written()
         os.replace(target.with_suffix(".link"), path)  # noqa: PTH105
         file.add(ended("b"))
         await _written()
-
-    target.with_suffix(".link").symlink_to(target)
-    _run(path, steps)
     assert target.read_text(encoding="utf-8") == "precious"
     assert 'error="it is a symlink"' in line_of(caplog.records[0])

@@ -9,8 +9,8 @@ import socket
 import ssl
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.support.certificates import Authority
-from tests.support.clock import run_stepped
-from tests.web.secured import ANNAS, BERT, Served, basic, later, serve, trusting, write
+from tests.web.secured import ANNAS, BERT, Served, basic, later, serve, serving, trusting, write
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
@@ -41,21 +40,16 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"hi"})
 
 
-def _run(
-    visit: Callable[[WebServer, int], Awaitable[None]], app: Any = _hello, *, sock: socket.socket | None = None
-) -> None:
-    """Run the steps of a test against a server, which get it and its port."""
-
-    async def main() -> None:
-        sockets = [sock] if sock else listen("127.0.0.1:0")
-        server = WebServer(app, sockets)
-        await server.start()
-        try:
-            await visit(server, sockets[0].getsockname()[1])
-        finally:
-            await server.stop()
-
-    run_stepped(main)
+@asynccontextmanager
+async def _running(app: Any = _hello, *, sock: socket.socket | None = None) -> AsyncIterator[tuple[WebServer, int]]:
+    """A server and its port."""
+    sockets = [sock] if sock else listen("127.0.0.1:0")
+    server = WebServer(app, sockets)
+    await server.start()
+    try:
+        yield server, sockets[0].getsockname()[1]
+    finally:
+        await server.stop()
 
 
 async def _ask(port: int) -> bytes:
@@ -70,8 +64,8 @@ async def _ask(port: int) -> bytes:
     "drops", [b"", b"\r\n" * 50, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100], ids=["silence", "blank lines", "headers"]
 )
 @pytest.mark.parametrize("before", [b"", ASK], ids=["first request", "later request"])
-def test_no_head_stays_open_longer_than_10_seconds(drops: bytes, before: bytes) -> None:
-    async def visit(server: WebServer, port: int) -> None:
+async def test_no_head_stays_open_longer_than_10_seconds(drops: bytes, before: bytes) -> None:
+    async with _running() as (_, port):
         loop = asyncio.get_running_loop()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         if before:
@@ -90,14 +84,11 @@ def test_no_head_stays_open_longer_than_10_seconds(drops: bytes, before: bytes) 
         assert allowed <= seconds <= allowed + 2
         writer.close()
 
-    _run(visit)
 
-
-def test_300_readers_that_do_not_read_are_gone_in_a_minute() -> None:
+async def test_300_readers_that_do_not_read_are_gone_in_a_minute() -> None:
     """A page of 1 MB changes every second meanwhile; 8 MB of old pages may be kept."""
     store = PageStore(standing=Standing)
-    lasted: list[float] = []
-    peak = 0
+    lasted, peak = 0.0, 0
 
     def publish(version: int) -> None:
         for part in range(8):
@@ -105,8 +96,9 @@ def test_300_readers_that_do_not_read_are_gone_in_a_minute() -> None:
             line = b'%s{version="%d",part="%d",pad="%s"} 1\n' % (family.encode(), version, part, b"x" * 900)
             store.put(part, {family: [line * 130]})
 
-    async def visit(server: WebServer, port: int) -> None:
-        nonlocal peak
+    (listening,) = listen("127.0.0.1:0")
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)  # connections have it from here
+    async with _running(MetricsEndpoint(store, Telemetry(), 8 * MB), sock=listening) as (server, port):
         loop = asyncio.get_running_loop()
         publish(-1)
         with ExitStack() as stack:
@@ -126,23 +118,18 @@ def test_300_readers_that_do_not_read_are_gone_in_a_minute() -> None:
             began = loop.time()
             while server.connections and loop.time() - began < 400:  # noqa: ASYNC110 - no event says when
                 await asyncio.sleep(1)
-            lasted.append(loop.time() - began)
-
-    (sock,) = listen("127.0.0.1:0")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)  # connections have it from here
-    _run(visit, MetricsEndpoint(store, Telemetry(), 8 * MB), sock=sock)
-    print(f"{READERS} readers: the last one gone after {lasted[0]:.0f} s; peak {peak / MB:.0f} MB")
-    assert lasted[0] <= GONE_SECONDS + 2
+            lasted = loop.time() - began
+    print(f"{READERS} readers: the last one gone after {lasted:.0f} s; peak {peak / MB:.0f} MB")
+    assert lasted <= GONE_SECONDS + 2
     # Old pages, the newest one, and the chunk that each client has begun to read.
     assert peak < 8 * MB + 2 * MB + READERS * CHUNK_BYTES * 1.1
 
 
-def test_64_wrong_logins_never_lock_out_a_verified_user(tmp_path: Path) -> None:
+async def test_64_wrong_logins_never_lock_out_a_verified_user(tmp_path: Path) -> None:
     cost = bcrypt.hashpw(b"annas-secret", bcrypt.gensalt(8)).decode()
     write(tmp_path / "web.yaml", f"basic_auth_users: {{anna: {cost}, bert: {BERT}}}\n")
     waited: list[float] = []
-
-    async def visit(served: Served) -> None:
+    async with serving(tmp_path / "web.yaml") as served:
         assert (await served.get(ANNAS)).status == 200
         ended = False
 
@@ -160,8 +147,6 @@ def test_64_wrong_logins_never_lock_out_a_verified_user(tmp_path: Path) -> None:
         assert (await served.get(basic("bert", "berts-secret"))).status in (200, 503)
         ended = True
         await asyncio.gather(*attackers)
-
-    serve(tmp_path / "web.yaml", visit)
     print(f"logins: verified user {len(waited)} of 12, longest {max(waited) * 1000:.0f} ms")
     assert len(waited) == 12
 
@@ -203,11 +188,10 @@ class _Denying(socket.socket):
         return super().accept()
 
 
-def test_no_descriptor_left_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_descriptor_left_is_survived(caplog: pytest.LogCaptureFixture) -> None:
     (plain,) = listen("127.0.0.1:0")
     sock = _Denying(plain.family, plain.type, plain.proto, fileno=plain.detach())
-
-    async def visit(server: WebServer, port: int) -> None:
+    async with _running(sock=sock) as (_, port):
         assert (await _ask(port)).endswith(b"hi")
         sock.denies, sock.tries = True, 0
         asked = [asyncio.create_task(_ask(port)) for _ in range(3)]
@@ -216,8 +200,6 @@ def test_no_descriptor_left_is_survived(caplog: pytest.LogCaptureFixture) -> Non
         assert 45 <= sock.tries <= 55  # once a second
         sock.denies = False
         assert all(answer.endswith(b"hi") for answer in await asyncio.gather(*asked))
-
-    _run(visit, sock=sock)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "cannot accept connections; retrying every second"
     ]

@@ -8,8 +8,8 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,21 +84,18 @@ class Visitor:
             return b"<reset>"
 
 
-def meet(visit: Callable[[Visitor], Awaitable[None]], app: object = HELLO, **settings: Any) -> None:
-    """Run a client of a server with this application."""
-
-    async def main() -> None:
-        server = WebServer(app, listen("127.0.0.1:0"), **settings)
-        await server.start()
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
-        try:
-            await visit(Visitor(reader, writer, server))
-        finally:
-            writer.close()
-            await server.stop()
-        assert not server.connections
-
-    run_stepped(main)
+@asynccontextmanager
+async def met(app: object = HELLO, **settings: Any) -> AsyncIterator[Visitor]:
+    """A client of a server with this application."""
+    server = WebServer(app, listen("127.0.0.1:0"), **settings)
+    await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+    try:
+        yield Visitor(reader, writer, server)
+    finally:
+        writer.close()
+        await server.stop()
+    assert not server.connections
 
 
 def port_of(server: WebServer | None) -> int:
@@ -164,14 +161,12 @@ LONG = b"a: " + b"b" * 1000 + b"\r\n"
         (b"GET / HTTP/1.0\r\n\r\n", b"200 OK"),
     ],
 )
-def test_requests_that_are_answered_and_refused(request_: bytes, status: bytes) -> None:
-    async def visit(visitor: Visitor) -> None:
+async def test_requests_that_are_answered_and_refused(request_: bytes, status: bytes) -> None:
+    async with met() as visitor:
         visitor.say(request_)
         assert (await visitor.reader.readline()).startswith(b"HTTP/1.1 " + status)
         await visitor.rest()
         assert visitor.seconds < (IDLE_SECONDS + 1 if status == b"200 OK" else 3)
-
-    meet(visit)
 
 
 @pytest.mark.usefixtures("_silent")
@@ -184,8 +179,8 @@ def test_requests_that_are_answered_and_refused(request_: bytes, status: bytes) 
         (POST + b"content-length: 1000\r\n\r\n", b"", IDLE_SECONDS),
     ],
 )
-def test_a_body_keeps_no_connection_and_gets_no_response(head: bytes, behind: bytes, seconds: float) -> None:
-    async def visit(visitor: Visitor) -> None:
+async def test_a_body_keeps_no_connection_and_gets_no_response(head: bytes, behind: bytes, seconds: float) -> None:
+    async with met() as visitor:
         visitor.say(head)
         assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
         for _ in range(100):
@@ -196,12 +191,10 @@ def test_a_body_keeps_no_connection_and_gets_no_response(head: bytes, behind: by
         assert await visitor.rest() in (b"", b"<reset>")
         assert seconds <= visitor.seconds < seconds + 2
 
-    meet(visit)
-
 
 @pytest.mark.usefixtures("_silent")
-def test_requests_in_a_row_are_answered_in_a_row_up_to_a_number() -> None:
-    async def visit(visitor: Visitor) -> None:
+async def test_requests_in_a_row_are_answered_in_a_row_up_to_a_number() -> None:
+    async with met() as visitor:
         visitor.say(ASK * (PIPELINED + 1))
         for _ in range(PIPELINED + 1):
             assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
@@ -209,15 +202,13 @@ def test_requests_in_a_row_are_answered_in_a_row_up_to_a_number() -> None:
         assert (await visitor.rest()).count(HI) <= PIPELINED + 1
         assert visitor.seconds < 2
 
-    meet(visit)
-
 
 # Time. `test_promises` has the heads.
 
 
 @pytest.mark.usefixtures("_silent")
-def test_a_kept_connection_ends_when_it_was_idle_for_long() -> None:
-    async def visit(visitor: Visitor) -> None:
+async def test_a_kept_connection_ends_when_it_was_idle_for_long() -> None:
+    async with met() as visitor:
         for _ in range(3):
             visitor.say(ASK)
             assert (await visitor.reader.readuntil(b"hi")).startswith(HI)
@@ -225,24 +216,20 @@ def test_a_kept_connection_ends_when_it_was_idle_for_long() -> None:
         assert await visitor.rest() == b""
         assert 120 + IDLE_SECONDS <= visitor.seconds < 120 + IDLE_SECONDS + 1
 
-    meet(visit)
-
 
 @pytest.mark.usefixtures("_silent")
 @pytest.mark.parametrize(
     ("said", "seconds"),
     [(ASK, ANSWER_SECONDS), (ASK * 2, ANSWER_SECONDS), (ASK[:-2] + b"connection: close\r\n\r\n", ANSWER_SECONDS)],
 )
-def test_a_client_that_does_not_read_is_cut_off(said: bytes, seconds: float) -> None:
-    async def visit(visitor: Visitor) -> None:
+async def test_a_client_that_does_not_read_is_cut_off(said: bytes, seconds: float) -> None:
+    async with met(MUCH) as visitor:
         visitor.say(said)
         await visitor.reader.readuntil(b"\r\n\r\n")
         await asyncio.sleep(seconds - 1)
         assert not visitor.reader.at_eof()
         await asyncio.sleep(HEAD_SECONDS)
         assert len(await visitor.rest()) < 90 * MB
-
-    meet(visit, MUCH)
 
 
 @pytest.mark.parametrize(
@@ -277,31 +264,28 @@ def test_the_same_limits_by_tls(tmp_path: Path, said: bytes, begins: bytes, seco
 # Connections
 
 
-def test_the_connection_whose_step_began_first_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_connection_whose_step_began_first_makes_room(caplog: pytest.LogCaptureFixture) -> None:
     rejected: list[str] = []
-
-    async def visit(kept: Visitor) -> None:
-        port = port_of(kept.server)
-        await asyncio.sleep(1)
-        silent, second = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.sleep(1)
-        kept.say(ASK)  # its step is younger now
-        await kept.reader.readuntil(b"hi")
-        _, third = await asyncio.open_connection("127.0.0.1", port)
-        assert await silent.read() == b""
-        kept.say(ASK)
-        assert (await kept.reader.readuntil(b"hi")).startswith(HI)
-        second.close()
-        third.close()
-
     with caplog.at_level(logging.WARNING):
-        meet(visit, max_connections=2, rejected=rejected.append)
+        async with met(max_connections=2, rejected=rejected.append) as kept:
+            port = port_of(kept.server)
+            await asyncio.sleep(1)
+            silent, second = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.sleep(1)
+            kept.say(ASK)  # its step is younger now
+            await kept.reader.readuntil(b"hi")
+            _, third = await asyncio.open_connection("127.0.0.1", port)
+            assert await silent.read() == b""
+            kept.say(ASK)
+            assert (await kept.reader.readuntil(b"hi")).startswith(HI)
+            second.close()
+            third.close()
     assert rejected == ["busy"]
     assert lines_of(caplog.records) == ["connection limit reached limit=2 count=1"]
 
 
 @pytest.mark.parametrize("requests", [1, 2])
-def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> None:
+async def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> None:
     async def scrape(port: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
@@ -310,7 +294,7 @@ def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> Non
         finally:
             writer.close()
 
-    async def visit(visitor: Visitor) -> None:
+    async with met(answering(*[bytes(MB)] * 19), max_connections=12) as visitor:
         port = port_of(visitor.server)
         with ExitStack() as stack:
             for _ in range(14):  # more than there may be
@@ -321,36 +305,30 @@ def test_clients_that_do_not_read_leave_room_for_a_scraper(requests: int) -> Non
                 assert await scrape(port) == 19 * MB
                 await asyncio.sleep(1)
 
-    meet(visit, answering(*[bytes(MB)] * 19), max_connections=12)
 
-
-def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_frees_the_slot_of_a_connection(caplog: pytest.LogCaptureFixture) -> None:
     def context() -> ssl.SSLContext:
         raise RuntimeError("not to be had")
 
-    async def visit(visitor: Visitor) -> None:
-        for _ in range(4):  # more than there are places, with the visitor's own
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(visitor.server))
-            assert await reader.read() == b""
-            writer.close()
-
     with caplog.at_level(logging.WARNING):
-        meet(visit, tls=context, max_connections=2)
+        async with met(tls=context, max_connections=2) as visitor:
+            for _ in range(4):  # more than there are places, with the visitor's own
+                reader, writer = await asyncio.open_connection("127.0.0.1", port_of(visitor.server))
+                assert await reader.read() == b""
+                writer.close()
     reported = [record for record in caplog.records if record.name.startswith("trainfleet_exporter")]
     assert [record.getMessage() for record in reported] == ["cannot open a connection: internal error"] * 5
     assert all(record.exc_info for record in reported)
 
 
-def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    async def visit(visitor: Visitor) -> None:
-        visitor.say(ASK)
-        await asyncio.sleep(1)
-        assert visitor.server is not None
-        await visitor.server.stop()
-        assert 2.9 < visitor.seconds < 4
-
+async def test_stop_closes_clients_that_do_not_read_after_2_seconds(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        meet(visit, MUCH)
+        async with met(MUCH) as visitor:
+            visitor.say(ASK)
+            await asyncio.sleep(1)
+            assert visitor.server is not None
+            await visitor.server.stop()
+            assert 2.9 < visitor.seconds < 4
     assert lines_of(caplog.records) == [
         "closed connections at shutdown before clients had read their responses connections=1"
     ]
