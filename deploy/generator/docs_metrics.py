@@ -9,8 +9,7 @@ from prometheus_client.core import Metric
 
 from deploy.generator.docs_tables import code, table
 from deploy.generator.metric_sources import EXPERIMENTAL, SOURCES, UNPROVEN
-from trainfleet_exporter.families import KEYS, MetricFamily
-from trainfleet_exporter.families import table as rows
+from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.families.usage import MEASURES, PROFILING, USAGE_FAMILIES, Level
 from trainfleet_exporter.telemetry import CollectorState, Telemetry
 
@@ -20,14 +19,13 @@ _MEASURES = [
     [_BY_NAME.pop(f"trainfleet_{family.suffix}") for level in _LEVELS if (family := measure.at(level))]
     for measure in (*MEASURES.values(), *PROFILING.values())
 ]
-_GROUPS: Mapping[str, Sequence[MetricFamily]] = {
-    "Providers, workspaces, counts of jobs": (*rows.FLEET_FAMILIES, *rows.QUOTA_FAMILIES),
-    "Jobs": rows.JOB_FAMILIES,
-    "Time and faults": rows.HISTORY_FAMILIES,
-    "Pods": rows.POD_FAMILIES,
-    "Pools": rows.POOL_FAMILIES,
-    "Nodes": rows.NODE_FAMILIES,
-    "Disks of pools, and sources of usage": (*_BY_NAME.values(),),
+_CLASSES = {
+    "Providers, workspaces, counts of jobs": "ProviderFacts Workspace JobCount FinishedCount ProviderQuota",
+    "Jobs": "Job QueuePlace JobPods",
+    "Time and faults": "JobTime JobFaults NodeFaults PoolWaits PodExit",
+    "Pods": "Pod",
+    "Pools": "Pool PoolAmounts PoolQueue PoolWorkloads PoolUser",
+    "Nodes": "Node NodeMaintenance",
 }
 _USAGE = """\
 ## Usage
@@ -51,13 +49,15 @@ _SAID_ABOVE = re.compile(
 
 def reference() -> str:
     """Return all tables of the page."""
-    groups = [
-        f"## {title}\n\n{table(_HEADS, (_row([family], KEYS[family.of][0]) for family in families))}"
-        for title, families in _GROUPS.items()
+    groups = {title: [each for each in FAMILIES if each.of.__name__ in of.split()] for title, of in _CLASSES.items()}
+    groups["Disks of pools, and sources of usage"] = [*_BY_NAME.values()]
+    tables = [
+        f"## {title}\n\n{table(_HEADS, (_row([each], KEYS[each.of][0]) for each in found))}"
+        for title, found in groups.items()
     ]
     usage = _USAGE + table(("metrics", "further labels", _HEADS[2]), (_row(families) for families in _MEASURES))
     return "\n\n".join(
-        (*groups, usage, "## The exporter about itself\n\nBesides `process_*` and `python_info`:\n\n" + _own())
+        (*tables, usage, "## The exporter about itself\n\nBesides `process_*` and `python_info`:\n\n" + _own())
     )
 
 

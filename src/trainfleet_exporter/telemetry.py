@@ -141,12 +141,14 @@ class _Gauges(Collector):
 
 
 def _gauges(standing: Standing) -> Iterator[Metric]:
-    states = standing.states
+    states, up = standing.states, dict[tuple[str], bool]()
+    for state in states:
+        up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
     yield _gauge(
         "trainfleet_provider_up",
         "1 if the latest poll of at least one collector of the provider succeeded, else 0.",
         ("provider",),
-        _providers_up(states).items(),
+        up.items(),
     )
     for suffix, text in _COLLECTOR_GAUGES.items():
         attribute = suffix.removesuffix("_seconds").removesuffix("_timestamp")
@@ -172,13 +174,6 @@ def _gauges(standing: Standing) -> Iterator[Metric]:
     for target, errors in standing.write_errors.items():
         writes.add_metric((target,), errors)
     yield writes
-
-
-def _providers_up(states: Iterable[CollectorState]) -> Mapping[tuple[str], bool]:
-    up: dict[tuple[str], bool] = {}
-    for state in states:
-        up[state.provider,] = up.get((state.provider,), False) or bool(state.success)
-    return up
 
 
 def _gauge(
@@ -274,15 +269,11 @@ class Telemetry:
         self._expiries.pop(provider, None)
         self._budgets = {key: budget for key, budget in self._budgets.items() if key[0] != provider}
 
-    def forget_provider(self, provider: str) -> None:
-        """Remove the counters of a provider that was deleted."""
-        for metric in (self._requests, self._latency, self._errors, self._dropped):
-            metric.remove_by_labels({"provider": provider})
-
-    def forget_collector(self, provider: str, collector: str) -> None:
-        """Remove the counters of a collector that was deleted."""
-        for metric in (self._errors, self._dropped):
-            metric.remove_by_labels({"provider": provider, "collector": collector})
+    def forget(self, provider: str, collector: str = "") -> None:
+        """Remove the counters of a collector that was deleted, or of a whole provider."""
+        labels = {"provider": provider, "collector": collector} if collector else {"provider": provider}
+        for metric in (self._errors, self._dropped, *(() if collector else (self._requests, self._latency))):
+            metric.remove_by_labels(labels)
 
     def arrange(self, providers: Sequence[str]) -> None:
         """Show the gauges of the providers in this order."""

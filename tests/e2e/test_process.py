@@ -16,8 +16,8 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.programs import need
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.families.table import HISTORY_FAMILIES
 from trainfleet_exporter.families.usage import PROFILING
+from trainfleet_exporter.model import JobFaults, NodeFaults, PodExit, PoolWaits
 from trainfleet_exporter.providers.alibaba_pai.metrics import POOL_FAMILIES
 from trainfleet_simulator import Simulator
 
@@ -29,7 +29,8 @@ PROFILED = {
     family.name for family in FAMILIES if family.name.endswith(tuple(f"_{name.suffix}" for name in PROFILING.values()))
 }
 # Begin with the first fault, start, queue or end that this process sees. The phases of jobs are there at once.
-LATER = {family.name for family in HISTORY_FAMILIES} - {"trainfleet_job_phase_seconds"}
+LATER = {family.name for family in FAMILIES if family.of in {JobFaults, NodeFaults, PodExit, PoolWaits}}
+LATER |= {"trainfleet_job_pending_reason"}
 EVERY_FAMILY = {family.name for family in FAMILIES} - ON_REQUEST - PROFILED - LATER
 
 

@@ -8,8 +8,7 @@ import zlib
 import pytest
 
 from trainfleet_exporter.families import FAMILIES
-from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings, blocks, deflate, zlib_crc
-from trainfleet_exporter.page.deflate import Deflater
+from trainfleet_exporter.page import Format, PageStore, Renderer, RenderSettings, blocks
 
 from .examples import EXAMPLES
 
@@ -35,8 +34,7 @@ def example_store() -> PageStore:
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Compresses by one library or the other."""
     if request.param == "zlib":
-        monkeypatch.setattr(deflate, "codec", zlib)
-        monkeypatch.setattr(blocks, "crc32_combine", zlib_crc.crc32_combine)
+        monkeypatch.setattr(blocks, "codec", zlib)
     return str(request.param)
 
 
@@ -59,13 +57,13 @@ def test_the_gzip_header_says_nothing_but_deflate() -> None:
 def test_a_scrape_compresses_only_the_exporters_own_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     page = example_store().current()
     compressed: list[bytes] = []
-    add = Deflater.add
+    of = blocks.Block.of
 
-    def watched(deflater: Deflater, data: bytes) -> None:
-        compressed.append(data)
-        add(deflater, data)
+    def watched(texts: tuple[bytes, ...], *, last: bool) -> blocks.Block:
+        compressed.append(b"".join(texts))
+        return of(texts, last=last)
 
-    monkeypatch.setattr(Deflater, "add", watched)
+    monkeypatch.setattr(blocks.Block, "of", watched)
     for fmt in Format:
         page.body(fmt, OWN, gzip=True)
         page.body(fmt, OWN, gzip=False)

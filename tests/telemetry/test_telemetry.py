@@ -142,6 +142,6 @@ def test_removed_provider_loses_gauges_then_counters(telemetry: Telemetry) -> No
     assert of_p() > counted
     telemetry.unwatch("p")
     assert of_p() == counted
-    telemetry.forget_provider("p")
+    telemetry.forget("p")
     assert of_p() == set()
     assert samples(telemetry) == of_others

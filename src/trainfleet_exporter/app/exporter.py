@@ -169,7 +169,7 @@ class Exporter:
         for member in self._members.values():
             self.page_store.drop(_facts_key(member))
         for name in plan.changes.get("removed", ()):
-            self.telemetry.forget_provider(name)
+            self.telemetry.forget(name)
         self._accounts = plan.accounts
         if plan.config.global_.metrics != self.config.global_.metrics:  # then all providers were rebuilt
             self._renderer = _renderer(plan.config)
@@ -181,7 +181,7 @@ class Exporter:
             polled = {runner.state.collector for runner in member.runners}
             for runner in before[member.name].runners if member.name in before else ():
                 if runner.state.collector not in polled:
-                    self.telemetry.forget_collector(member.name, runner.state.collector)
+                    self.telemetry.forget(member.name, runner.state.collector)
         for member in plan.members:
             member.shown = None
             self._show_facts(member)

@@ -8,26 +8,6 @@ APIs and fields that feed a family are in docs/metrics.md. The exporter's teleme
 from __future__ import annotations
 
 from trainfleet_exporter.families.family import KEYS, MetricFamily
-from trainfleet_exporter.families.table import (
-    FLEET_FAMILIES,
-    HISTORY_FAMILIES,
-    JOB_FAMILIES,
-    NODE_FAMILIES,
-    POD_FAMILIES,
-    POOL_FAMILIES,
-    QUOTA_FAMILIES,
-)
-from trainfleet_exporter.families.usage import USAGE_FAMILIES
+from trainfleet_exporter.families.table import FAMILIES
 
 __all__ = ["FAMILIES", "KEYS", "MetricFamily"]
-
-FAMILIES: tuple[MetricFamily, ...] = (
-    *FLEET_FAMILIES,
-    *JOB_FAMILIES,
-    *POD_FAMILIES,
-    *POOL_FAMILIES,
-    *NODE_FAMILIES,
-    *QUOTA_FAMILIES,
-    *USAGE_FAMILIES,
-    *HISTORY_FAMILIES,
-)

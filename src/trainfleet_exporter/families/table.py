@@ -1,4 +1,4 @@
-"""The rows of all families but those of usage: providers, jobs and pods, pools and nodes, histories of jobs."""
+"""The rows of all families, in the order of the public contract. Those of usage have a table of their own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from trainfleet_exporter.families.family import (
     number,
     word,
 )
+from trainfleet_exporter.families.usage import USAGE_FAMILIES
 from trainfleet_exporter.model import (
     FinishedCount,
     Job,
@@ -41,6 +42,8 @@ from trainfleet_exporter.model import (
 )
 
 _MODELS = ("accelerator", "accelerator_model")
+_OWNERS = ("job_type", "workspace_id", "pool_id", "user_id", "user_name", "resource_type", "payment_type")
+_PLACE = ("role", "node_name", "pod_ip")
 _NONE = "Absent if the platform reports none."
 _UNREPORTED = "Absent if the platform does not report it."
 _CURRENT = "Absent for the other statuses."
@@ -83,7 +86,7 @@ _POOL_HELD = _amounts("allocated", PoolAmounts, f"{_POOL} that workloads hold", 
 _NODE_HAS = _amounts("capacity", Node, "node", name="node")
 _NODE_HELD = _amounts("allocated", Node, "node that its workloads request", name="node")
 
-FLEET_FAMILIES = (
+FAMILIES: tuple[MetricFamily, ...] = (
     _row(
         "provider_info",
         "A configured provider; always 1.",
@@ -106,9 +109,6 @@ FLEET_FAMILIES = (
         number("count", "status"),
         "status",
     ),
-)
-_OWNERS = ("job_type", "workspace_id", "pool_id", "user_id", "user_name", "resource_type", "payment_type")
-JOB_FAMILIES = (
     _row(
         "job_info", "Name, type, owner and place of a job; always 1.", Job, info("name", *_OWNERS), "job_name", *_OWNERS
     ),
@@ -195,9 +195,7 @@ JOB_FAMILIES = (
         amounts("present", "role", "status"),
         *("role", "status"),
     ),
-)
-_PLACE = ("role", "node_name", "pod_ip")
-POD_FAMILIES = (
+    # Times of the current pod, not of pods that it replaced.
     _row("pod_info", "Role, node and address of a pod; always 1.", Pod, info(*_PLACE), *_PLACE),
     _row("pod_status", f"1 for the current status of a pod. {_CURRENT}", Pod, word("status"), "status"),
     _row(
@@ -213,9 +211,7 @@ POD_FAMILIES = (
         number("evictions"),
     ),
     *_times("pod", Pod, created="was created", started="started", finished="finished"),
-)
-"""Of the current pod, not of pods that it replaced."""
-POOL_FAMILIES = (
+    # The figures of a parent pool include those of its nested pools.
     _row(
         "pool_info",
         "Name, type and parent of a pool; always 1. In sums, select pools with an empty parent_pool_id.",
@@ -260,9 +256,6 @@ POOL_FAMILIES = (
         amounts("accelerators", "kind"),
         "accelerator",
     ),
-)
-"""A parent pool's figures include those of its nested pools."""
-NODE_FAMILIES = (
     _row(
         "node_info", "Type and address of a node; always 1.", Node, info("node_type", "node_ip"), "node_type", "node_ip"
     ),
@@ -288,8 +281,6 @@ NODE_FAMILIES = (
         number("begins", "kind", "state"),
         *("kind", "state"),
     ),
-)
-QUOTA_FAMILIES = (
     _row(
         "provider_job_quota",
         "Largest number of training jobs that the quota of the cloud project allows. Absent without a quota.",
@@ -302,8 +293,7 @@ QUOTA_FAMILIES = (
         ProviderQuota,
         number("used"),
     ),
-)
-HISTORY_FAMILIES = (
+    *USAGE_FAMILIES,
     _row(
         "job_phase_seconds",
         "Seconds that a job has spent in a phase so far. Absent before the phase begins and without a history.",

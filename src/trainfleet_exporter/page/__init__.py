@@ -1,8 +1,7 @@
 """From model objects to the bytes on /metrics: rendering, the page store, the formats."""
 
 from trainfleet_exporter.page.blocks import Block, Body, MetricsPage, chunks
-from trainfleet_exporter.page.formats import Format
-from trainfleet_exporter.page.negotiation import accepts_gzip, choose
+from trainfleet_exporter.page.formats import Format, accepts_gzip, choose
 from trainfleet_exporter.page.render import Rendered, Renderer, RenderSettings
 from trainfleet_exporter.page.store import PageStore
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from trainfleet_exporter.page.deflate import Deflater, crc32_combine
 from trainfleet_exporter.page.formats import Format
 
+codec: ModuleType = zlib
+"""What compresses. Measured on sample lines, compared with zlib's level 6: isal takes a twelfth of the time and makes
+5 % more bytes; zlib's level 1 takes half of the time and makes 10 % more."""
+try:
+    from isal import isal_zlib
+except ImportError:  # it has no wheel for this platform
+    pass
+else:
+    codec = isal_zlib
+
+_LEVEL = 1
 CHUNK_BYTES = 256 << 10
 """Bytes to join at a time, for compression or writing. Chunks of 1 MB are too large for the processor's cache: scrapes
 took 50 % longer. A connection with TLS holds unsent bytes about four times."""
@@ -48,12 +60,26 @@ class Block:
 
     @classmethod
     def of(cls, texts: Iterable[bytes], *, last: bool = False) -> Block:
-        """Compress the texts; `last` ends the stream. Other threads can run most of the time."""
-        kept = tuple(texts)
-        deflater = Deflater()
+        """Compress the texts into blocks that can be joined with those of others; `last` ends the stream. Other threads
+        can run most of the time."""
+        kept, crc, size = tuple(texts), 0, 0
+        compressor = codec.compressobj(_LEVEL, codec.DEFLATED, -zlib.MAX_WBITS)
+        deflated: list[bytes] = []
         for chunk in chunks(kept):
-            deflater.add(chunk)
-        return cls(kept, deflater.finish(last=last), deflater.crc, deflater.size)
+            deflated.append(compressor.compress(chunk))
+            crc = codec.crc32(chunk, crc)
+            size += len(chunk)
+        deflated.append(compressor.flush(codec.Z_FINISH if last else codec.Z_FULL_FLUSH))
+        return cls(kept, b"".join(deflated), crc, size)
+
+    def add_to(self, crc: int) -> int:
+        """Return the CRC-32 of what has this one, followed by the texts."""
+        if codec is not zlib:
+            combined: int = codec.crc32_combine(crc, self.crc, self.size)
+            return combined
+        for text in self.texts:  # Python's zlib cannot combine
+            crc = zlib.crc32(text, crc)
+        return crc
 
 
 Heads = Mapping[Format, Mapping[str, Block]]
@@ -109,7 +135,7 @@ def _gzip(blocks: list[Block], last: Block) -> Body:
     """One gzip member."""
     crc = size = 0
     for block in (*blocks, last):
-        crc = crc32_combine(crc, block.crc, block.size)
+        crc = block.add_to(crc)
         size += block.size
     trailer = crc.to_bytes(4, "little") + (size & 0xFFFFFFFF).to_bytes(4, "little")
     units = [(_GZIP_HEADER,), *((block.deflated,) for block in blocks)]

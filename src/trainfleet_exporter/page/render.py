@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,10 @@ from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
 from trainfleet_exporter.families.family import is_denied
 from trainfleet_exporter.model import ClassicHistogram, Readings, Subject
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
-from trainfleet_exporter.page.tag_labels import tag_labels
 from trainfleet_exporter.page.text import cut, escape_label, format_value, format_values, is_plain, is_too_long
 
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_]")
+"""What a label name cannot hold."""
 _NUMBER_BYTES = 24
 """The most that a value and the ends of its line take."""
 
@@ -158,7 +160,7 @@ class _Further:
             if is_plain("".join(values)):
                 return self._template % values
             return self._template % tuple([self._escaped(value, values) for value in values])
-        pairs = tag_labels(dict(zip(values[::2], values[1::2], strict=True)), self._job_labels)
+        pairs = _tag_labels(dict(zip(values[::2], values[1::2], strict=True)), self._job_labels)
         return "".join([f',{name}="{self._escaped(value, values)}"' for name, value in pairs])
 
     def _escaped(self, value: str, values: tuple[str, ...]) -> str:
@@ -188,3 +190,28 @@ def _texts(data: bytes) -> Iterator[bytes]:
         yield data[start:end]
         start = end
     yield data[start:] if start else data
+
+
+def _tag_labels(tags: Mapping[str, str], wanted: Container[str]) -> list[tuple[str, str]]:
+    """Return label names and values of the wanted tags of a platform, sorted by tag name.
+
+    Tags whose names differ only in characters that a label name cannot hold (`team-a`, `team.a`) would share a label:
+    all of them, also the first, get `_conflict1`, `_conflict2` and so on in the order of their names. A number that
+    would meet a tag that is really called so is passed over, as in kube-state-metrics.
+    """
+    chosen = [(f"label_{_ILLEGAL.sub('_', tag)}", tags[tag]) for tag in sorted(tags) if tag in wanted]
+    if len({name for name, _ in chosen}) == len(chosen):
+        return chosen
+    uses = Counter(name for name, _ in chosen)
+    taken = {name for name, times in uses.items() if times == 1}
+    numbers: Counter[str] = Counter()
+    labels = []
+    for name, value in chosen:
+        label = name
+        if uses[name] > 1:
+            while label == name or label in taken:
+                numbers[name] += 1
+                label = f"{name}_conflict{numbers[name]}"
+            taken.add(label)
+        labels.append((label, value))
+    return labels

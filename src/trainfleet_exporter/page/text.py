@@ -16,8 +16,6 @@ _SHORT_TEXT = LABEL_BYTES // 4
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _HUGE = 10**308
 """Above about this value, parsers reject the digits of an integer, because they read samples as 64-bit floats."""
-_SAFE_DIGITS = 300
-"""No integer that is written with so few characters is past that."""
 _ALL_DIGITS = 1e15
 """Below this, a float that is a whole number is written as an integer."""
 _UNLIKE_REPR = ("e", "n", "-", "0.0000")
@@ -72,23 +70,14 @@ def _clean(value: str) -> str:
 
 def format_value(value: float) -> str:
     """Shortest text that reads back as the same 64-bit float; an integer keeps all its digits."""
-    if type(value) is float:
-        text = repr(value)
-        if text[-1] not in "0fn":  # not a whole number, not one that only looks so, not infinity, not None
-            return text
-    elif type(value) is int:
-        text = repr(value)
-        if len(text) <= _SAFE_DIGITS:
-            return text
     if isinstance(value, int):
         if -_HUGE < value < _HUGE:
             return int.__repr__(value)
-        return "+Inf" if value > 0 else "-Inf"
-    if value.is_integer() and -_ALL_DIGITS < value < _ALL_DIGITS:
+    elif value.is_integer() and -_ALL_DIGITS < value < _ALL_DIGITS:
         return int.__repr__(int(value))
-    if math.isfinite(value):
+    elif math.isfinite(value):
         return float.__repr__(value)
-    if math.isnan(value):
+    elif math.isnan(value):
         return "NaN"
     return "+Inf" if value > 0 else "-Inf"
 

@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 _CALLS_IN_A_POLL = 20
 """How many calls of one object are expected to end within poll_timeout, besides those of others at the usual limits."""
-_LONGEST_SLEEP = 60.0
-"""Seconds after which a cycle computes again how far to spread: the pace may have changed."""
 
 WHOLE_COLLECTOR = ""
 """The part name under which a failure of a collector as a whole is noted."""
@@ -170,21 +168,12 @@ class Runner:
         async with asyncio.TaskGroup() as group:
             for place, key in enumerate((*fresh, *known), start=-len(fresh)):
                 if place >= 0:
-                    await self._rest(started, place / len(known))
+                    await asyncio.sleep(max(0.0, started + place / len(known) * self.interval - loop.time()))
                 await slots.acquire()
                 # A cycle that is longer than all before publishes its length at once, not only at its end.
                 self.state.interval = max(self.state.interval, loop.time() - started)
                 group.create_task(self._read(collector, poll, key, slots))
         self._took = loop.time() - started
-
-    async def _rest(self, started: float, part: float) -> None:
-        """Wait until this part of the interval has passed since the start. The interval may change during the wait."""
-        loop = asyncio.get_running_loop()
-        while True:
-            wait = started + part * self.interval - loop.time()
-            await asyncio.sleep(max(0.0, min(wait, _LONGEST_SLEEP)))
-            if wait <= _LONGEST_SLEEP:
-                return
 
     async def _read(self, collector: PerObjectCollector, poll: Poll, key: str, slots: asyncio.Semaphore) -> None:
         try:
