@@ -20,6 +20,20 @@ Row = tuple[str, tuple[int, str, str] | None]
 Table = Mapping[str, Sequence[Row]]
 """The rows of a kind of rejection; the first that fits counts. Messages may have {api}, {name} and {detail}: the date
 or the key of the request."""
+_WITHOUT_SESSION = "PutToken GetMetadataToken GetCredentialsUri"
+_METADATA: Table = {
+    "unknown": (("", (404, "NotFound", "Not Found")),),
+    "invalid": (("", (400, "BadRequest", "Bad Request")),),
+    "throttled": (("", (429, "TooManyRequests", "Too Many Requests")),),
+    "server_error": (("", (500, "InternalServerError", "Internal Server Error")),),
+    "denied": (("", (403, "Forbidden", "Forbidden")),),
+    "not_found": (("", (404, "NotFound", "Not Found")),),
+    "skewed_clock": (("", None),),
+    "expired_credentials": ((_WITHOUT_SESSION, None), ("", (401, "Unauthorized", "Unauthorized"))),
+    # The machine has lost its role.
+    "revoked_credentials": ((f"{_WITHOUT_SESSION} GetContainerKeys", None), ("", (404, "NotFound", "Not Found"))),
+}
+"""The errors of the metadata service of a machine."""
 _KEY = re.compile(r"Access=([^,\s]+)")
 _BY_STATUS = {400: "invalid", 401: "denied", 403: "denied", 404: "not_found", 429: "throttled"}
 """The usual kinds of rejections."""
@@ -228,9 +242,15 @@ class Cloud(ABC):
             return Response(status_code=answer.status, headers=headers)
         return JSONResponse(answer.body, answer.status, headers)
 
-    @abstractmethod
     def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        """Return a rejection in this cloud's form."""
+        """Return a rejection in this cloud's form. That of the metadata service is a text."""
+        if operation.api == "metadata":
+            return PlainTextResponse(error.message, error.status)
+        return self.reject(error, request, operation, request_id)
+
+    @abstractmethod
+    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
+        """Return a rejection of an API."""
 
     def refusal(self, kind: str, request: ApiRequest, operation: Operation, detail: str = "") -> ApiError | None:
         """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
@@ -238,7 +258,8 @@ class Cloud(ABC):
         key = _KEY.search(headers.get("authorization", ""))
         detail = detail or headers.get("x-amz-date", "") or (key[1] if key else "")
         facts = {operation.api, operation.name, *(["token"] if "x-auth-token" in headers else [])}
-        for names, error in self.refusals[kind.removesuffix("_hint")]:
+        table = _METADATA if operation.api == "metadata" else self.refusals
+        for names, error in table[kind.removesuffix("_hint")]:
             if not names or not facts.isdisjoint(names.split()):
                 if error is None:
                     return None

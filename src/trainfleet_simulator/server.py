@@ -201,21 +201,6 @@ class Simulator:
         async with contextlib.AsyncExitStack() as stack:
             yield {name: await stack.enter_async_context(contextlib.aclosing(Listener(self.app))) for name in names}
 
-    def rotate_keys(
-        self,
-        access_key_id: str,
-        access_key_secret: str,
-        access_key: str,
-        secret_key: str,
-        *,
-        aws_access_key_id: str = aws.ACCESS_KEY_ID,
-        aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
-    ) -> None:
-        """Accept these keys, without any security token, in place of the previous ones."""
-        self.sts.permanent = Key(access_key_id, access_key_secret)
-        self.agency.permanent = Key(access_key, secret_key)
-        self.aws_sts.permanent = Key(aws_access_key_id, aws_secret_access_key)
-
     def config_yaml(self, base_url: str) -> str:
         """Return a config file with which the exporter polls this simulator, one provider for each cloud."""
         pai, huawei, amazon = (issuer.permanent for issuer in (self.sts, self.agency, self.aws_sts))

@@ -18,6 +18,7 @@ from trainfleet_exporter.config import Config
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_exporter.web.access import Access
 from trainfleet_simulator import Simulator
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.sagemaker import catalog as aws
@@ -174,7 +175,7 @@ class Site:
         self._serial += 1
         made = [f"{prefix}{self._serial:04d}{rng.getrandbits(96):024x}" for prefix in ("LTAI", "s", "HPUA", "s")]
         self._rotated = dict(zip(("pai-id", "pai-secret", "modelarts-key", "modelarts-secret"), made, strict=True))
-        self.simulator.rotate_keys(*made)
+        self.simulator.sts.permanent, self.simulator.agency.permanent = Key(made[0], made[1]), Key(made[2], made[3])
         if self._serial == 1:
             self.hand_out_keys()
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call
 from trainfleet_simulator.modelarts.aom_samples import METRICS, Aom, Point, Samples
+from trainfleet_simulator.world.fleet import World
 
 _MATCHER = r'(\w+)(=~?)("(?:[^"\\]|\\.)*")'
 _UNNAMED = _MATCHER.replace("(\\w", "(?:\\w").replace("(=", "(?:=").replace('("', '(?:"')
@@ -59,9 +60,9 @@ def read_query(text: str) -> Query | None:
 class AomApi:
     """The operations. They remember the samples of the last minutes."""
 
-    def __init__(self, aom: Aom) -> None:
+    def __init__(self, aom: Aom, world: World) -> None:
         self._aom = aom
-        self._samples = Samples()
+        self._samples = Samples(world)
 
     def query(self, call: Call) -> Answer:
         """POST or GET …/aom/api/v1/query: the newest sample of each series or group. Parameters are in the URL."""
@@ -91,7 +92,7 @@ class AomApi:
         self._check()
         until, after = call.now - self._aom.lag, call.now - _REMEMBERED
         known = set(METRICS) - self._aom.hidden
-        data = sorted(metric for metric in known if self._samples.newest(call.world, metric, until, after))
+        data = sorted(metric for metric in known if self._samples.newest(metric, until, after))
         return Answer({"status": "success", "data": data})
 
     def _check(self) -> None:
@@ -112,7 +113,7 @@ class AomApi:
             return []
         # A delayed sample does not count. The look-back of a query does not depend on the delay.
         until = min(when, call.now - self._aom.lag)
-        points = self._samples.newest(call.world, query.metric, until, when - query.window)
+        points = self._samples.newest(query.metric, until, when - query.window)
         if call.world.hidden:  # series without a job have no workspace
             gone = {job.job_id for job in call.world.jobs.values() if not call.world.shows(job)}
             points = [point for point in points if point[0]["service_id"] not in gone]

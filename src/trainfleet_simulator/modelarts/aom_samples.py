@@ -5,9 +5,9 @@ Readings that v2 task metrics also have are the same here, so that tests can com
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from uuid import NAMESPACE_DNS, uuid5
 
 from trainfleet_simulator.modelarts import catalog
@@ -17,7 +17,6 @@ from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Pod, Role
 
 TRAINING = "modelarts-training"
-_KEPT = 3 * 20
 _CARD_LABELS = {"gpu": "gpu_id", "npu": "npu_id"}
 _CARD_MEMORY = {spec.pool_id: spec.node_type.card_memory * 1024 for spec in catalog.POOLS}  # MiB
 _OTHER_METRICS = {"ma_container_cpu_util": 2.5, "ma_container_memory_util": 11.0}
@@ -37,50 +36,42 @@ class Aom:
     renamed: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Metric:
-    """How to compute a metric from the world's reading: its name there, the pod's role, and the memory of one card
-    (MiB)."""
-
-    world: str
-    value: Callable[[float, Role, int], float]
-    device: str = ""
+Value = Callable[[float, Role, int], float]
+"""Calculates a value from the world's reading, the pod's role, and the memory of one card (MiB)."""
 
 
-def _same(reading: float, _: Role, __: int) -> float:
-    return reading
+def _used_memory(reading: float, _: Role, memory: int) -> float:
+    return reading / 100 * memory
 
 
-def _card(word: str, reading: str, value: Callable[[float, Role, int], float]) -> tuple[str, _Metric]:
-    return f"ma_container_{word}", _Metric(reading, value, word[:3])
+def _times(factor: float, plus: float = 0.0) -> Value:
+    return lambda reading, _, __: reading * factor + plus
 
 
-METRICS: dict[str, _Metric] = {
-    "ma_container_cpu_util": _Metric("CpuCoreUsage", _same),
-    "ma_container_cpu_used_core": _Metric("CpuCoreUsage", lambda reading, role, _: reading / 100 * role.cpu),
-    "ma_container_memory_util": _Metric("MemoryUsage", _same),
-    "ma_container_memory_used_megabytes": _Metric("MemoryUsage", lambda reading, role, _: reading / 100 * role.memory),
-    "ma_container_disk_read_kilobytes": _Metric("DiskReadRate", lambda reading, _, __: reading * 1024),
-    "ma_container_disk_write_kilobytes": _Metric("DiskWriteRate", lambda reading, _, __: reading * 1024),
-    "ma_container_network_receive_bytes": _Metric("NetworkInputRate", lambda reading, _, __: reading * 1e6),
-    "ma_container_network_transmit_bytes": _Metric("NetworkOutputRate", lambda reading, _, __: reading * 1e6),
-    **dict(
-        (
-            _card("gpu_util", "GpuCoreUsage", _same),
-            _card("gpu_mem_util", "GpuMemoryUsage", _same),
-            _card("gpu_mem_total_megabytes", "GpuMemoryUsage", lambda _, __, memory: memory),
-            _card("gpu_mem_used_megabytes", "GpuMemoryUsage", lambda reading, _, memory: reading / 100 * memory),
-            _card("npu_util", "GpuCoreUsage", _same),
-            _card("npu_memory_util", "GpuMemoryUsage", _same),
-            _card("npu_memory_used_megabytes", "GpuMemoryUsage", lambda reading, _, memory: reading / 100 * memory),
-            _card("npu_memory_total_megabytes", "GpuMemoryUsage", lambda _, __, memory: memory),
-            _card("npu_power_usage_watts", "GpuCoreUsage", lambda reading, _, __: 95 + 2.6 * reading),
-            _card("npu_ai_core_health_status", "GpuCoreUsage", lambda *_: 1.0),
-            _card("npu_ai_core_temperature_celsius", "GpuCoreUsage", lambda reading, _, __: 38 + 0.3 * reading),
-        )
-    ),
+_CPU, _MEMORY, _CARDS, _CARD_MEMORY_USE = "CpuCoreUsage", "MemoryUsage", "GpuCoreUsage", "GpuMemoryUsage"
+METRICS: Mapping[str, tuple[str, Value]] = {
+    "ma_container_cpu_util": (_CPU, _times(1)),
+    "ma_container_cpu_used_core": (_CPU, lambda reading, role, _: reading / 100 * role.cpu),
+    "ma_container_memory_util": (_MEMORY, _times(1)),
+    "ma_container_memory_used_megabytes": (_MEMORY, lambda reading, role, _: reading / 100 * role.memory),
+    "ma_container_disk_read_kilobytes": ("DiskReadRate", _times(1024)),
+    "ma_container_disk_write_kilobytes": ("DiskWriteRate", _times(1024)),
+    "ma_container_network_receive_bytes": ("NetworkInputRate", _times(1e6)),
+    "ma_container_network_transmit_bytes": ("NetworkOutputRate", _times(1e6)),
+    "ma_container_gpu_util": (_CARDS, _times(1)),
+    "ma_container_gpu_mem_util": (_CARD_MEMORY_USE, _times(1)),
+    "ma_container_gpu_mem_total_megabytes": (_CARD_MEMORY_USE, lambda _, __, memory: memory),
+    "ma_container_gpu_mem_used_megabytes": (_CARD_MEMORY_USE, _used_memory),
+    "ma_container_npu_util": (_CARDS, _times(1)),
+    "ma_container_npu_memory_util": (_CARD_MEMORY_USE, _times(1)),
+    "ma_container_npu_memory_used_megabytes": (_CARD_MEMORY_USE, _used_memory),
+    "ma_container_npu_memory_total_megabytes": (_CARD_MEMORY_USE, lambda _, __, memory: memory),
+    "ma_container_npu_power_usage_watts": (_CARDS, _times(2.6, 95)),
+    "ma_container_npu_ai_core_health_status": (_CARDS, _times(0, 1)),
+    "ma_container_npu_ai_core_temperature_celsius": (_CARDS, _times(0.3, 38)),
 }
-"""Every reported metric. Megabytes and kilobytes are of 1024. Rates are per second, also if the name says otherwise."""
+"""Every reported metric, with the world's name of its reading. Megabytes and kilobytes are of 1024. Rates are per
+second, also if the name says otherwise."""
 
 Point = tuple[dict[str, str], float]
 """The labels of a series and its newest sample."""
@@ -89,43 +80,39 @@ Point = tuple[dict[str, str], float]
 class Samples:
     """Computes the newest sample of every series, once for each metric and minute."""
 
-    def __init__(self) -> None:
-        self._points: OrderedDict[tuple[int, int, str], list[Point]] = OrderedDict()
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._series = lru_cache(3 * 20)(self._read)
         self._labels: dict[tuple[str, int], dict[str, str]] = {}
         """By pod and card. All metrics share these labels, because there are many thousands of them."""
+        self._minute = 0
 
-    def newest(self, world: World, metric: str, until: float, after: float) -> list[Point]:
+    def newest(self, metric: str, until: float, after: float) -> list[Point]:
         """Return every series' newest sample up to `until` that is younger than `after`; none for an unknown metric."""
-        key = *_minutes(until, after), metric
-        if key not in self._points:
-            if self._points and next(reversed(self._points))[0] != key[0]:
-                self._labels = {}
-            self._points[key] = list(self._series(world, *key))
-            while len(self._points) > _KEPT:
-                self._points.popitem(last=False)
-        return self._points[key]
+        # Samples are of whole minutes.
+        return self._series(int(until // 60) * 60, int(after // 60) * 60 + 60, metric)
 
-    def _series(self, world: World, until: int, since: int, name: str) -> Iterator[Point]:
-        metric = METRICS.get(name)
-        if metric is None or since > until:
-            return
-        for job in _reporting(world, until, since):
+    def _read(self, until: int, since: int, name: str) -> list[Point]:
+        if self._minute != until:
+            self._minute, self._labels = until, {}
+        return list(self._points(until, since, name)) if name in METRICS and since <= until else []
+
+    def _points(self, until: int, since: int, name: str) -> Iterator[Point]:
+        (metric, value), device = METRICS[name], name.split("_")[2]
+        for job in _reporting(self._world, until, since):
             memory = _CARD_MEMORY[job.draft.pool_id]
             for place, task in enumerate(tasks_of(job)):
                 role = job.pods[place].role
-                if metric.device and not has(role, metric.device):
-                    continue
-                found = _newest_reading(job, place, metric.world, until, since)
+                found = _newest_reading(job, place, metric, until, since) if has(role, device) else None
                 if found is None:
                     continue
                 reading, pod = found
-                if not metric.device:
-                    yield self._labels_of(job, task, pod), metric.value(reading, role, memory)
+                if device not in _CARD_LABELS:
+                    yield self._labels_of(job, task, pod), value(reading, role, memory)
                     continue
                 for card, share in enumerate(_by_card(reading, role.cards)):
-                    labels = self._labels_of(job, task, pod, card, _CARD_LABELS[metric.device])
-                    yield labels, metric.value(share, role, memory)
-        yield from _of_others(world, name)
+                    yield self._labels_of(job, task, pod, card, _CARD_LABELS[device]), value(share, role, memory)
+        yield from _of_others(self._world, name)
 
     def _labels_of(self, job: Job, task: str, pod: Pod, card: int = -1, card_label: str = "") -> dict[str, str]:
         if (pod.uid, card) not in self._labels:
@@ -138,11 +125,6 @@ class Samples:
                 "service_id": job.job_id,
             }
         return self._labels[pod.uid, card]
-
-
-def _minutes(until: float, after: float) -> tuple[int, int]:
-    """Return the last and the first minute of a range, because samples are of whole minutes."""
-    return int(until // 60) * 60, int(after // 60) * 60 + 60
 
 
 def _reporting(world: World, until: int, since: int) -> Iterator[Job]:

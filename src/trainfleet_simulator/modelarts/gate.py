@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Table, route
@@ -49,7 +49,6 @@ _REFUSALS: Table = {
         ("sts", (403, "PAP5.0001", "access denied: the agency may not be assumed")),
         ("iam", (403, "403", "You are not authorized to perform the requested action.")),
         ("aom", (403, "forbidden", "aom:metric:list is not allowed")),
-        ("metadata", (403, "Forbidden", "Forbidden")),
         ("", (403, "ModelArts.0108", "You are not authorized to do this.")),
     ),
     "not_found": (
@@ -66,22 +65,17 @@ _REFUSALS: Table = {
             (404, "ModelArts.0105", "The training job does not exist."),
         ),
         ("iam", (404, "404", "Could not find the requested resource.")),
-        ("metadata", (404, "NotFound", "Not Found")),
         ("", (404, *_WRONG_PATH)),
     ),
     "skewed_clock": (
-        (f"metadata token {_BY_PASSWORD} {_BY_ID_TOKEN}", None),  # a token has no time of the client
+        (f"token {_BY_PASSWORD} {_BY_ID_TOKEN}", None),  # a token has no time of the client
         ("", HuaweiVerifier.errors["skew"]),
     ),
     "expired_credentials": (
-        ("GetMetadataToken", None),
-        ("metadata", (401, "Unauthorized", "X-Metadata-Token is missing, unknown or has expired")),
         *_REFUSED_LOGINS,
         ("", HuaweiVerifier.errors["expired"]),
     ),
     "revoked_credentials": (
-        ("GetMetadataToken", None),
-        ("metadata", (404, "NotFound", "This machine has no agency")),
         *_REFUSED_LOGINS,
         ("", HuaweiVerifier.errors["key"]),
     ),
@@ -98,7 +92,7 @@ class ModelArts(Cloud):
         self.world = world
         self._verifier = HuaweiVerifier(agency)
         self._tokens = agency.tokens
-        training, v1, prometheus = Training(), V1(legacy), AomApi(aom)
+        training, v1, prometheus = Training(), V1(legacy), AomApi(aom, world)
         project = "/v[12]/[^/]+"
         job, version = f"{project}/training-jobs/{{JobId}}", f"{project}/training-jobs/{{JobId}}/versions/{{VersionId}}"
         pool, query = f"GET {project}/pools/{{PoolId}}", f"{project}/(?:0/)?aom/api/v1"
@@ -109,7 +103,7 @@ class ModelArts(Cloud):
             route("modelarts", "ShowTrainingQuotas", f"GET {project}/training-quotas", training.show_quotas),
             route("modelarts", "ListPools", f"GET {project}/pools", pools.list_pools),
             route("modelarts", "ShowPoolRuntimeMetrics", f"GET {project}/metrics/runtime/pools", pools.show_metrics),
-            route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", Monitor().show_pool_monitor),
+            route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", Monitor(world).show_pool_monitor),
             route("modelarts", "ListPoolNodes", f"{pool}/nodes continue", pools.list_pool_nodes),
             route("modelarts", "ListWorkloads", f"{pool}/workloads offset", pools.list_workloads),
             route(
@@ -161,10 +155,8 @@ class ModelArts(Cloud):
         if {found[1] if found else PROJECT_ID, request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise ApiError(403, "ModelArts.0210", "The project ID in the URL does not match that of the credentials.")
 
-    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
+    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         body: dict[str, Any]
-        if operation.api == "metadata":
-            return PlainTextResponse(error.message, error.status)
         if error.code.startswith(("APIGW.", "PAP5.")):
             body = {"error_code": error.code, "error_msg": error.message, "request_id": request_id}
         elif operation.api == "iam":

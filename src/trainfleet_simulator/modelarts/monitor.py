@@ -6,6 +6,7 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ShowPoolMonitor.html
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
@@ -28,7 +29,6 @@ _LOADS = {
 """Metrics of nodes, and the world's names for them."""
 _IDLE = {"cpuUsage": 1.5, "memUsedRate": 4.0}
 """Use by a node's own system. Cards are idle without a job."""
-_MOST_KEPT = 20_000
 _NO_DATA = -1
 _NOT_THERE_YET = 20  # seconds until a point of the newest minute appears
 _TIME_RANGE = re.compile(r"(-1|\d{13})\.(-1|\d{13})\.([1-9]\d{0,4})", re.ASCII)
@@ -39,8 +39,9 @@ _DISK_USED = 31.5  # percent, constant
 class Monitor:
     """Computes and caches the utilization, because each call requests again the minutes of the previous one."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str, int], dict[str, float]] = {}
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known = lru_cache(20_000)(lambda root, metric, at: _statistics(_loads(world, root, metric, at)))
 
     def show_pool_monitor(self, call: Call) -> Answer:
         """GET /v2/{project_id}/pools/{pool_name}/monitor: in percent, disks also in megabytes; -1 is no data.
@@ -48,7 +49,7 @@ class Monitor:
         The points are those of a cluster: a logical pool shows those of its parent. A pool that was never created has
         none.
         """
-        pool, world = pool_of(call), call.world
+        pool, world = pool_of(call), self._world
         statistic = call.choice("statistics", _STATISTICS, "maximum")
         period = int(call.choice("period", ("60", "300", "900", "3600"), "60"))
         present = min(world.present, int(call.now))  # a clock that was set back is also the clock of the points
@@ -65,7 +66,7 @@ class Monitor:
         root = pool.spec.parent or pool.spec.pool_id
         cluster = [{"name": "clusterId", "value": f"83df17f1-d74c-11ec-a070-{root[5:9]}0000"}]
         metrics = []
-        for name, (unit, values) in self._series(world, root, statistic, times, present).items():
+        for name, (unit, values) in self._series(root, statistic, times, present).items():
             points = [
                 {"timestamp": at * 1000, "unit": unit, "statistics": [{"statistic": statistic, "value": value}]}
                 for at, value in zip(times, values, strict=True)
@@ -74,16 +75,14 @@ class Monitor:
             metrics.append({"metric": metric, "dataPoints": points})
         return Answer({"metrics": metrics})
 
-    def _series(
-        self, world: World, root: str, statistic: str, times: range, present: int
-    ) -> dict[str, tuple[str, list[float]]]:
+    def _series(self, root: str, statistic: str, times: range, present: int) -> dict[str, tuple[str, list[float]]]:
         """Return unit and values of every metric."""
         there = [at for at in times if present - at >= _NOT_THERE_YET]
         late: list[float] = [_NO_DATA] * (len(times) - len(there))
-        nodes = sum(len(pool.nodes) for pool in world.family(root))
+        nodes = sum(len(pool.nodes) for pool in self._world.family(root))
         found: dict[str, tuple[str, list[float]]] = {}
         for name in _LOADS:
-            known = [self._statistics(world, root, name, at) for at in there]
+            known = [self._known(root, name, at) for at in there]
             # Without NPUs, the unit is absent, too.
             unit = "" if name.startswith("npu") and not any(known) else "Percent"
             found[name] = unit, [one.get(statistic, _NO_DATA) for one in known] + late
@@ -95,15 +94,6 @@ class Monitor:
         ):
             found[name] = unit, [value if nodes else _NO_DATA] * len(there) + late
         return found
-
-    def _statistics(self, world: World, root: str, metric: str, at: int) -> dict[str, float]:
-        """Return the statistics of the nodes of a pool and its children at a time; empty without such nodes."""
-        key = root, metric, at
-        if key not in self._known:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            self._known[key] = _statistics(_loads(world, root, metric, at))
-        return self._known[key]
 
 
 def _loads(world: World, root: str, metric: str, at: int) -> list[float]:
@@ -134,6 +124,7 @@ def _share(role: Role, kind: NodeType, metric: str) -> float:
 
 
 def _statistics(loads: list[float]) -> dict[str, float]:
+    """Return the statistics of nodes; empty without nodes."""
     if not loads:
         return {}
     values: tuple[Any, ...] = (max(loads), min(loads), sum(loads), fmean(loads), float(len(loads)))

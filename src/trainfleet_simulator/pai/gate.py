@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, route
 from trainfleet_simulator.pai import dlc, paistudio
@@ -33,7 +33,6 @@ _PAI_THROTTLED = "Request was denied due to user flow control."
 _PAI_RIGHT = "You are not authorized to do this action: {}."
 _REFUSALS: Table = {
     "unknown": (
-        ("metadata", (404, "NotFound", "There is no such thing.")),
         ("", (404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")),
     ),
     "invalid": (
@@ -55,19 +54,14 @@ _REFUSALS: Table = {
     ),
     "not_found": (("", (404, "NotFound", "The specified resource is not found.")),),
     "skewed_clock": (
-        ("metadata AssumeRoleWithOIDC", None),
+        ("AssumeRoleWithOIDC", None),
         ("", AlibabaVerifier.errors["skew"]),
     ),
     "expired_credentials": (
-        ("ListRamRoles GetRamRoleCredentials", (401, "Unauthorized", "A metadata token is wanted.")),
-        ("metadata", None),
         ("AssumeRoleWithOIDC", (400, "AuthenticationFail.OIDCToken.Expired", "This JSON Web Token has expired.")),
         ("", AlibabaVerifier.errors["expired"]),
     ),
     "revoked_credentials": (
-        # The machine has lost its role.
-        ("ListRamRoles GetRamRoleCredentials", (404, "NotFound", "There is no such thing.")),
-        ("metadata", None),
         ("AssumeRoleWithOIDC", (400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")),
         ("", AlibabaVerifier.errors["key"]),
     ),
@@ -121,9 +115,7 @@ class Pai(Cloud):
             answer.body["RequestId"] = request_id
         return super().respond(answer, request_id)
 
-    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        if operation.api == "metadata":
-            return PlainTextResponse(f"{error.status} - {error.message}\n", error.status)
+    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         body = {
             "Code": error.code,
             "Message": error.message,

@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from statistics import fmean
@@ -29,6 +28,8 @@ _MOST_METRICS, _MOST_POINTS = 500, 100_800
 _COARSER = ((63 * DAY, 3600), (15 * DAY, 300), (0, 60))
 """By age of StartTime (seconds): Period must be a multiple of this number of seconds."""
 _ID = re.compile("[a-z][A-Za-z0-9_]{0,254}")
+_TOKEN = re.compile("([0-9]{1,9}):([0-9]{1,9})")
+"""The query to continue, and the number of its points that were sent."""
 _HOST = re.compile("(.+)/algo-([1-9][0-9]{0,4})")
 _REQUEST = {
     "MetricDataQueries": "list",
@@ -75,13 +76,16 @@ def get_metric_data(call: Call) -> Answer:
     ):
         if not is_valid:
             raise _invalid(name)
-    first, skipped = _place(given.get("NextToken", ""))
+    place = _TOKEN.fullmatch(given.get("NextToken", "0:0"))
+    if place is None:
+        raise ApiError(400, "InvalidNextToken", "The next token specified is invalid.")
+    first, skipped = map(int, place.groups())
     results, token = [], {}
     for number, query in enumerate(queries[first:], start=first):
         points = _points(call, query, start, min(end, call.world.present - LAG))[skipped:]
         results.append(_result(query, points[:left], "Complete" if len(points) <= left else "PartialData"))
         if len(points) > left:
-            token = {"NextToken": base64.b64encode(f"{number}:{left + skipped}".encode()).decode()}
+            token = {"NextToken": f"{number}:{left + skipped}"}
             break
         left, skipped = left - len(points), 0
     return Answer({"MetricDataResults": results, "Messages": [], **token})
@@ -149,17 +153,6 @@ def _result(query: _Query, points: list[tuple[int, float]], status: str) -> dict
         "Values": [value for _, value in points],
         "StatusCode": status,
     }
-
-
-def _place(token: str) -> tuple[int, int]:
-    """Return the query to continue, and the number of its points that were sent."""
-    if not token:
-        return 0, 0
-    try:
-        number, _, sent = base64.b64decode(token, validate=True).decode().partition(":")
-        return int(number), int(sent)
-    except ValueError:
-        raise ApiError(400, "InvalidNextToken", "The next token specified is invalid.") from None
 
 
 def _invalid(name: str) -> ApiError:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, XmlResponse, route
 from trainfleet_simulator.pages import offset_of
@@ -27,45 +27,23 @@ _TARGETS = {"SageMaker": "sagemaker", "GraniteServiceVersion20100801": "cloudwat
 _JSON = {"sagemaker": "application/x-amz-json-1.1", "cloudwatch": "application/x-amz-json-1.0"}
 _SIGNING_NAMES = {"cloudwatch": "monitoring"}
 _STS_VERSION = "2011-06-15"
+_BY_IDENTITY = "AssumeRoleWithWebIdentity"
 
 _AWS_RIGHT = "User: arn:aws:iam::123456789012:user/exporter is not authorized to perform: {api}:{name} on resource: *"
 _REFUSALS: Table = {
-    "unknown": (
-        ("metadata", (404, "NotFound", "Not Found")),
-        ("", (404, "UnknownOperationException", "The requested operation is not recognized.")),
-    ),
+    "unknown": (("", (404, "UnknownOperationException", "The requested operation is not recognized.")),),
     "invalid": (("", (400, "ValidationException", "{detail}")),),
-    "throttled": (
-        ("metadata", (429, "ThrottlingException", "Rate exceeded")),
-        ("", (400, "ThrottlingException", "Rate exceeded")),
-    ),
+    "throttled": (("", (400, "ThrottlingException", "Rate exceeded")),),
     "server_error": (("", (500, "InternalFailure", "The request processing has failed because of an unknown error.")),),
-    "denied": (
-        ("metadata", (403, "Forbidden", "Forbidden")),
-        ("", (403, "AccessDeniedException", _AWS_RIGHT)),
-    ),
-    "not_found": (
-        ("metadata", (404, "ResourceNotFound", "Requested resource not found.")),
-        ("", (400, "ResourceNotFound", "Requested resource not found.")),
-    ),
-    "skewed_clock": (
-        ("metadata AssumeRoleWithWebIdentity", None),
-        ("", AwsVerifier.errors["skew"]),
-    ),
+    "denied": (("", (403, "AccessDeniedException", _AWS_RIGHT)),),
+    "not_found": (("", (400, "ResourceNotFound", "Requested resource not found.")),),
+    "skewed_clock": ((_BY_IDENTITY, None), ("", AwsVerifier.errors["skew"])),
     "expired_credentials": (
-        ("GetContainerKeys", (401, "Unauthorized", "The authorization token is missing or wrong")),
-        ("ListRoles GetRoleKeys", (401, "Unauthorized", "Unauthorized")),
-        ("metadata", None),
-        ("AssumeRoleWithWebIdentity", (400, "ExpiredTokenException", "Token expired")),
+        (_BY_IDENTITY, (400, "ExpiredTokenException", "Token expired")),
         ("", AwsVerifier.errors["expired"]),
     ),
     "revoked_credentials": (
-        ("ListRoles GetRoleKeys", (404, "NotFound", "Not Found")),  # the machine has lost its role
-        ("metadata", None),
-        (
-            "AssumeRoleWithWebIdentity",
-            (400, "InvalidIdentityToken", "No OpenIDConnect provider found in your account"),
-        ),
+        (_BY_IDENTITY, (400, "InvalidIdentityToken", "No OpenIDConnect provider found in your account")),
         ("", AwsVerifier.errors["key"]),
     ),
 }
@@ -142,14 +120,12 @@ class Aws(Cloud):
             response.headers["content-type"] = _JSON[api]
         return response
 
-    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
+    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
         headers = {self.id_header: request_id}
         in_query = _QUERY_CODES.get(error.code, error.code)
         match operation.api:
-            case "metadata":
-                return PlainTextResponse(error.message, error.status)
             case "sts":
-                if operation.name == "AssumeRoleWithWebIdentity":
+                if operation.name == _BY_IDENTITY:
                     in_query = error.code  # it has its own errors and codes
                 return XmlResponse(
                     f'<ErrorResponse xmlns="{XMLNS}"><Error><Type>Sender</Type><Code>{in_query}</Code>'
