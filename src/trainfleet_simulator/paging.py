@@ -105,7 +105,7 @@ class Paging:
         if not by:
             return False
         place = operation.parameters.get(by, "")
-        if place in {"", "0"} or (place == "1" and by != "offset"):
+        if place in {"", "0"} or (place == "1" and by in {"PageNumber", "page"}):
             place = ""
             _keep(self._readings, question, {})
         pages = self._readings.get(question)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from trainfleet_simulator.exchange import ApiError
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import GIB, NodeType, PoolSpec, User, Workspace
+from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, User, Workspace, by_name
 
 REGION = "cn-north-4"
 PROJECT_ID = "5f0c8e1d2b7a49c6a3d4e5f60718293a"
@@ -46,30 +45,13 @@ FAILURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Flavor:
-    """A machine type of the public pools. Memory in GiB, card memory in GiB per card."""
-
-    flavor_id: str
-    kind: str
-    arch: str
-    cpu: int
-    memory: int
-    cards: int = 0
-    product: str = ""
-    card_memory: int = 0
-
-
-FLAVORS = {
-    flavor.flavor_id: flavor
-    for flavor in (
-        Flavor("modelarts.vm.cpu.8u", "CPU", "x86", 8, 32),
-        Flavor("modelarts.vm.gpu.v100", "GPU", "x86", 8, 64, 1, "NVIDIA-V100", 32),
-        Flavor("modelarts.vm.gpu.8v100", "GPU", "x86", 72, 512, 8, "NVIDIA-V100", 32),
-        Flavor("modelarts.kat1.xlarge", "Ascend", "arm", 24, 96, 1, "ascend-snt9", 32),
-        Flavor("modelarts.kat1.8xlarge", "Ascend", "arm", 192, 720, 8, "ascend-snt9", 32),
-    )
-}
+FLAVORS = by_name(
+    Machine("modelarts.vm.cpu.8u", 8, 32 * GIB),
+    Machine("modelarts.vm.gpu.v100", 8, 64 * GIB, 1, "NVIDIA-V100", 32),
+    Machine("modelarts.vm.gpu.8v100", 72, 512 * GIB, 8, "NVIDIA-V100", 32),
+    Machine("modelarts.kat1.xlarge", 24, 96 * GIB, 1, "ascend-snt9", 32),
+    Machine("modelarts.kat1.8xlarge", 192, 720 * GIB, 8, "ascend-snt9", 32),
+)
 
 ASCEND_NODE = NodeType("modelarts.bm.npu.arm.8snt9b", 192, 1536 * GIB, 8, 64, prefix="os-node-created")
 GPU_NODE = NodeType("modelarts.vm.gpu.8v100.pool", 72, 512 * GIB, 8, 32, prefix="os-node-created")

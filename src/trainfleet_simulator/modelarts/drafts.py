@@ -11,7 +11,7 @@ from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import FAILURES, FLAVORS, USERS
 from trainfleet_simulator.world.fleet import ENDLESS, QUICK, Setting, Submissions, running_and_end
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
-from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, User
+from trainfleet_simulator.world.nouns import DAY, HOUR, STOPPED_BY_USER, User
 from trainfleet_simulator.world.pools import Pool
 
 # Places of jobs with their weights: (weight, workspace, pool or "" for the public one).
@@ -57,8 +57,7 @@ def compose(rng: Random, *, workspace: str, user: User, pool: str, roles: tuple[
 
 def public_roles(flavor_id: str, count: int) -> tuple[Role, ...]:
     """Workers on machines of the public pool."""
-    flavor = FLAVORS[flavor_id]
-    return (Role("worker", count, flavor.cpu, flavor.memory * GIB, flavor.cards, flavor.product, flavor_id),)
+    return (Role.on(FLAVORS[flavor_id], "worker", count),)
 
 
 def pool_role(pool: str, kind: str, count: int, cards: int) -> Role:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.modelarts.catalog import FLAVORS, NODE_FAULT, Flavor
+from trainfleet_simulator.modelarts.catalog import NODE_FAULT
 from trainfleet_simulator.world.jobs import Job, Loss, Role
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 
@@ -202,7 +202,7 @@ def _resource(job: Job) -> dict[str, Any]:
         "node_count": sum(role.count for role in roles),
     }
     if not pool:
-        return resource | {"flavor_detail": _flavor_detail(FLAVORS[first.machine])}
+        return resource | {"flavor_detail": _flavor_detail(first)}
     return resource | {
         "pool_id": pool,
         "pool_name": _POOL_NAMES[pool],
@@ -225,31 +225,31 @@ def _is_npu(role: Role) -> bool:
     return role.card_type.startswith("ascend")
 
 
-def _flavor_detail(flavor: Flavor) -> dict[str, Any]:
+def _kind(role: Role) -> str:
+    return "Ascend" if _is_npu(role) else "GPU" if role.cards else "CPU"
+
+
+def _info(role: Role, card_memory: str, **more: Any) -> dict[str, Any]:
+    """Return the resources of a flavor."""
     info: dict[str, Any] = {
-        "max_num": 16,
-        "cpu": {"arch": flavor.arch, "core_num": flavor.cpu},
-        "memory": {"size": flavor.memory, "unit": "GB"},
-        "disk": {"size": "500", "unit": "GB"},
+        "cpu": {"arch": "arm" if _is_npu(role) else "x86", "core_num": role.cpu},
+        "memory": {"size": role.memory // GIB, "unit": "GB"},
+        **more,
     }
-    memory = f"{flavor.card_memory}GB"
-    if flavor.kind == "GPU":
-        info["gpu"] = {"unit_num": flavor.cards, "product_name": flavor.product, "memory": memory}
-    elif flavor.kind == "Ascend":
-        info["npu"] = {"unit_num": str(flavor.cards), "product_name": flavor.product, "memory": memory}
-    return {"flavor_type": flavor.kind, "billing": {"code": flavor.flavor_id, "unit_num": 1}, "flavor_info": info}
+    if role.cards:
+        kind, cards = ("npu", str(role.cards)) if _is_npu(role) else ("gpu", role.cards)
+        info[kind] = {"unit_num": cards, "product_name": role.card_type, "memory": card_memory}
+    return info
+
+
+def _flavor_detail(role: Role) -> dict[str, Any]:
+    """Return the flavor of a job in the public pool."""
+    info = {"max_num": 16} | _info(role, "32GB", disk={"size": "500", "unit": "GB"})
+    return {"flavor_type": _kind(role), "billing": {"code": role.machine, "unit_num": 1}, "flavor_info": info}
 
 
 def _task(role: Role) -> dict[str, Any]:
     """One role of a heterogeneous job."""
-    kind = "Ascend" if _is_npu(role) else "GPU" if role.cards else "CPU"
-    info: dict[str, Any] = {
-        "cpu": {"arch": "arm" if kind == "Ascend" else "x86", "core_num": role.cpu},
-        "memory": {"size": role.memory // GIB, "unit": "GB"},
-    }
-    if kind == "GPU":
-        info["gpu"] = {"unit_num": role.cards, "product_name": role.card_type, "memory": "32GB"}
-    elif kind == "Ascend":
-        info["npu"] = {"unit_num": str(role.cards), "product_name": role.card_type, "memory": "64GB"}
-    resource = {"flavor_id": role.machine, "flavor_type": kind, "flavor_info": info}
+    info = _info(role, "64GB" if _is_npu(role) else "32GB")
+    resource = {"flavor_id": role.machine, "flavor_type": _kind(role), "flavor_info": info}
     return {"role": role.type, "algorithm": {}, "task_resource": resource}

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from trainfleet_simulator.world.nouns import GIB, NodeType, PoolSpec, User, Workspace
+from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, User, Workspace, by_name
 
 REGION = "cn-hangzhou"
 ACCOUNT_ID = "1000000000000001"
 CLUSTER_ID = "a1simcluster"
-
-
-@dataclass(frozen=True, slots=True)
-class EcsSpec:
-    """A machine type of the public resources. Memory in MiB, GPU memory in GiB per card."""
-
-    name: str
-    cpu: int
-    memory: int
-    cards: int = 0
-    card_type: str = ""
-    card_memory: int = 0
-    resource_type: str = "ECS"
 
 
 WORKSPACES = (
@@ -40,20 +25,17 @@ USERS = (
     User("200000000000000006", "faythe", "platform"),
 )
 
-ECS_SPECS = {
-    spec.name: spec
-    for spec in (
-        EcsSpec("ecs.c6.large", 2, 4 * GIB),
-        EcsSpec("ecs.g6.2xlarge", 8, 32 * GIB),
-        EcsSpec("ecs.g6.8xlarge", 32, 128 * GIB),
-        EcsSpec("ecs.gn6v-c8g1.2xlarge", 8, 32 * GIB, 1, "NVIDIA V100", 16),
-        EcsSpec("ecs.gn6v-c8g1.8xlarge", 32, 128 * GIB, 4, "NVIDIA V100", 16),
-        EcsSpec("ecs.gn6v-c8g1.16xlarge", 64, 256 * GIB, 8, "NVIDIA V100", 16),
-        EcsSpec("ecs.gn7i-c16g1.4xlarge", 16, 60 * GIB, 1, "NVIDIA A10", 24),
-        EcsSpec("ecs.gn6e-c12g1.3xlarge", 12, 92 * GIB, 1, "NVIDIA V100", 32),
-        EcsSpec("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, "GU8T", 96, "Lingjun"),
-    )
-}
+ECS_SPECS = by_name(
+    Machine("ecs.c6.large", 2, 4 * GIB),
+    Machine("ecs.g6.2xlarge", 8, 32 * GIB),
+    Machine("ecs.g6.8xlarge", 32, 128 * GIB),
+    Machine("ecs.gn6v-c8g1.2xlarge", 8, 32 * GIB, 1, "NVIDIA V100", 16),
+    Machine("ecs.gn6v-c8g1.8xlarge", 32, 128 * GIB, 4, "NVIDIA V100", 16),
+    Machine("ecs.gn6v-c8g1.16xlarge", 64, 256 * GIB, 8, "NVIDIA V100", 16),
+    Machine("ecs.gn7i-c16g1.4xlarge", 16, 60 * GIB, 1, "NVIDIA A10", 24),
+    Machine("ecs.gn6e-c12g1.3xlarge", 12, 92 * GIB, 1, "NVIDIA V100", 32),
+    Machine("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, "GU8T", 96),
+)
 
 LINGJUN_NODE = NodeType("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, 96, prefix="lrn")
 V100_NODE = NodeType(

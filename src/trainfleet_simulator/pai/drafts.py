@@ -62,7 +62,7 @@ def compose(
     """Build a draft from its main facts. The name, type, tags and priority are random."""
     model = rng.choice(catalog.MODELS[user.team])
     spec = ECS_SPECS.get(roles[0].machine)
-    lingjun = quota not in ("", catalog.GENERAL) if spec is None else spec.resource_type == "Lingjun"
+    lingjun = quota not in ("", catalog.GENERAL) if spec is None else spec.card_type == "GU8T"
     if lingjun and payment == "Spot" and not plan.bidding:
         plan = replace(plan, bidding=rng.randint(10, 40))
     return Draft(
@@ -82,8 +82,7 @@ def compose(
 
 def public_roles(spec_name: str, count: int) -> tuple[Role, ...]:
     """Workers on a machine type of the public resources."""
-    spec = ECS_SPECS[spec_name]
-    return (Role("Worker", count, spec.cpu, spec.memory, spec.cards, spec.card_type, spec_name),)
+    return (Role.on(ECS_SPECS[spec_name], "Worker", count),)
 
 
 def pool_role(kind: str, count: int, cards: int, card_type: str) -> Role:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainfleet_simulator.world.nouns import GIB, NodeType, PoolSpec, User
+from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, User, by_name
 
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
@@ -36,37 +36,16 @@ MAX_WAIT = ("MaxWaitTimeExceeded", "")
 """The secondary status of a job that SageMaker stops because its maximum wait is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceType:
-    """The resources of an instance. Memory is in GiB, card memory in GiB per card. `card` is empty without
-    accelerators."""
-
-    name: str
-    cpu: int
-    memory: int
-    cards: int = 0
-    card: str = ""
-    card_memory: int = 0
-
-    @property
-    def has_gpus(self) -> bool:
-        """Return whether CloudWatch has GPU metrics of it. Trainium has none in this namespace."""
-        return bool(self.cards) and self.card != "trainium"
-
-
-INSTANCE_TYPES = {
-    one.name: one
-    for one in (
-        InstanceType("ml.p5.48xlarge", 192, 2048, 8, "h100", 80),
-        InstanceType("ml.p4d.24xlarge", 96, 1152, 8, "a100", 40),
-        InstanceType("ml.g5.12xlarge", 48, 192, 4, "a10g", 24),
-        InstanceType("ml.g5.2xlarge", 8, 32, 1, "a10g", 24),
-        InstanceType("ml.g6.4xlarge", 16, 64, 1, "l4", 24),
-        InstanceType("ml.trn1.32xlarge", 128, 512, 16, "trainium", 32),
-        InstanceType("ml.m5.4xlarge", 16, 64),
-        InstanceType("ml.c5.9xlarge", 36, 72),
-    )
-}
+INSTANCE_TYPES = by_name(
+    Machine("ml.p5.48xlarge", 192, 2048 * GIB, 8, "h100", 80),
+    Machine("ml.p4d.24xlarge", 96, 1152 * GIB, 8, "a100", 40),
+    Machine("ml.g5.12xlarge", 48, 192 * GIB, 4, "a10g", 24),
+    Machine("ml.g5.2xlarge", 8, 32 * GIB, 1, "a10g", 24),
+    Machine("ml.g6.4xlarge", 16, 64 * GIB, 1, "l4", 24),
+    Machine("ml.trn1.32xlarge", 128, 512 * GIB, 16, "trainium", 32),
+    Machine("ml.m5.4xlarge", 16, 64 * GIB),
+    Machine("ml.c5.9xlarge", 36, 72 * GIB),
+)
 _P5 = INSTANCE_TYPES["ml.p5.48xlarge"]
 
 JOBS_PLAN = "p5-reserved"
@@ -77,8 +56,8 @@ PLANS = (
         JOBS_PLAN,
         JOBS_PLAN,
         "TrainingPlan",
-        _P5.card,
-        NodeType(_P5.name, _P5.cpu, _P5.memory * GIB, _P5.cards, _P5.card_memory, prefix="p5"),
+        _P5.card_type,
+        NodeType(_P5.name, _P5.cpu, _P5.memory, _P5.cards, _P5.card_memory, prefix="p5"),
         6,
         (WORKSPACE,),
         status="Active",

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call
-from trainfleet_simulator.sagemaker.catalog import INSTANCE_TYPES
 from trainfleet_simulator.sagemaker.job_rows import job_id_of, job_name
 from trainfleet_simulator.sagemaker.parameters import check
 from trainfleet_simulator.world.fleet import World
@@ -114,7 +113,7 @@ def _points(call: Call, query: _Query, start: int, end: float) -> list[tuple[int
     if found is None or query.metric not in _METRICS or query.period % coarsest:
         return []
     job, place, role = found
-    if query.metric.startswith("GPU") and not INSTANCE_TYPES[role.machine].has_gpus:
+    if query.metric.startswith("GPU") and (not role.cards or role.card_type == "trainium"):  # no metrics of Trainium
         return []
     points = []
     for at in range(-(-start // query.period) * query.period, int(end), query.period):

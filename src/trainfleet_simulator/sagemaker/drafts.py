@@ -10,7 +10,7 @@ from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import FAILURES, INSTANCE_TYPES, USERS
 from trainfleet_simulator.world.fleet import ENDLESS, QUICK, Setting, Submissions, running_and_end
 from trainfleet_simulator.world.jobs import Draft, Plan, Restart, Role
-from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, STOPPED_BY_USER, User
+from trainfleet_simulator.world.nouns import DAY, HOUR, STOPPED_BY_USER, User
 from trainfleet_simulator.world.pools import Pool
 
 ON_DEMAND, SPOT, PLAN = "OnDemand", "Spot", "TrainingPlan"
@@ -61,8 +61,7 @@ def compose(rng: Random, *, user: User, payment: str, roles: tuple[Role, ...], p
 
 def instances(machine: str, count: int, group: str = "") -> Role:
     """Return whole instances. `group` names them in a job with several instance types."""
-    kind = INSTANCE_TYPES[machine]
-    return Role(group or "algo", count, kind.cpu, kind.memory * GIB, kind.cards, kind.card, machine)
+    return Role.on(INSTANCE_TYPES[machine], group or "algo", count)
 
 
 def spot_interruptions(plan: Plan, count: int, lasts: int) -> Plan:

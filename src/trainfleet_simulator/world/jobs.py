@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from trainfleet_simulator.world.nouns import FINISHED, User
+from trainfleet_simulator.world.nouns import FINISHED, Machine, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,12 @@ class Role:
     cards: int = 0
     card_type: str = ""
     machine: str = ""
+
+    @classmethod
+    def on(cls, machine: Machine, type_: str, count: int) -> Role:
+        """Return pods that each have a whole machine."""
+        card_type = machine.card_type
+        return cls(type_, count, machine.cpu, machine.memory, machine.cards, card_type, machine.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,24 @@ class NodeType:
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine type outside of pools. Memory in MiB, card memory in GiB per card. Without cards, `card_type` is
+    empty."""
+
+    name: str
+    cpu: int
+    memory: int
+    cards: int = 0
+    card_type: str = ""
+    card_memory: int = 0
+
+
+def by_name(*machines: Machine) -> dict[str, Machine]:
+    """Return machine types by name."""
+    return {machine.name: machine for machine in machines}
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSpec:
     """A pool with its own nodes. The figures of `parent` include it."""
 
