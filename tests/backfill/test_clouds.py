@@ -39,6 +39,7 @@ from trainfleet_exporter.providers.huawei_modelarts import usage as modelarts_us
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.metrics import Query
 from trainfleet_exporter.transport import Transport
+from trainfleet_simulator import Fault
 from trainfleet_simulator.modelarts import aom
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
@@ -374,7 +375,7 @@ def test_without_aom_jobs_have_no_usage(tmp_path: Path) -> None:
     """Task metrics have no dates."""
 
     async def work(rig: Rig) -> None:
-        rig.simulator.aom.refused = True
+        rig.simulator.faults.add(Fault({"api": "aom"}, kind="denied"))
         await rig.backfill(tmp_path / "out", EVENING)
         assert any("usage from task metrics is left out" in line for line in rig.printed)
         running = {job.job_id for job in rig.jobs() if job.running and job.running < EVENING.end - 900 and job.live}

@@ -66,7 +66,7 @@ class AomApi:
 
     def query(self, call: Call) -> Answer:
         """POST or GET …/aom/api/v1/query: the newest sample of each series or group. Parameters are in the URL."""
-        query = self._read(call)
+        query = _read(call)
         when = _seconds(call, "time") if call.text("time") else call.now
         rows = [
             {"metric": labels, "value": [_stamp(when), _text(value)]}
@@ -76,7 +76,7 @@ class AomApi:
 
     def query_range(self, call: Call) -> Answer:
         """POST or GET …/aom/api/v1/query_range: the same at every step of a range, both ends included."""
-        query = self._read(call)
+        query = _read(call)
         start, end, step = (_seconds(call, name) for name in ("start", "end", "step"))
         if end < start or step <= 0 or (end - start) / step > _MOST_STEPS:
             raise call.invalid("end", f"not before the start, and at most {_MOST_STEPS} points per timeseries")
@@ -89,23 +89,10 @@ class AomApi:
 
     def names(self, call: Call) -> Answer:
         """GET …/aom/api/v1/label/__name__/values: the metrics that have series."""
-        self._check()
         until, after = call.now - self._aom.lag, call.now - _REMEMBERED
         known = set(METRICS) - self._aom.hidden
         data = sorted(metric for metric in known if self._samples.newest(metric, until, after))
         return Answer({"status": "success", "data": data})
-
-    def _check(self) -> None:
-        if self._aom.refused:
-            raise ApiError(403, "forbidden", "aom:metric:list is not allowed")
-
-    def _read(self, call: Call) -> Query:
-        self._check()
-        query = read_query(call.text("query"))
-        if query is None:
-            wanted = "a selector is wanted, perhaps within last_over_time and an aggregation by labels"
-            raise ApiError(400, "bad_data", f'invalid parameter "query": parse error: {wanted}')
-        return query
 
     def _result(self, call: Call, query: Query, when: float) -> list[Point]:
         """Return labels and values at one time."""
@@ -135,6 +122,14 @@ class AomApi:
             key = tuple((label, labels[label]) for label in query.by if labels.get(label))
             groups.setdefault(key, []).append(value)
         return [(dict(key), fmean(values)) for key, values in groups.items()]
+
+
+def _read(call: Call) -> Query:
+    query = read_query(call.text("query"))
+    if query is None:
+        wanted = "a selector is wanted, perhaps within last_over_time and an aggregation by labels"
+        raise ApiError(400, "bad_data", f'invalid parameter "query": parse error: {wanted}')
+    return query
 
 
 def metric_of(text: str) -> str:
