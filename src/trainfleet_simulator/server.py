@@ -46,8 +46,8 @@ _PAI = """\
     platform: alibaba_pai
     region: cn-hangzhou
     credentials:
-      access_key_id: {access_key_id}
-      access_key_secret: {access_key_secret}
+      access_key_id: {pai.access_key_id}
+      access_key_secret: {pai.access_key_secret}
 {token}    endpoints:
       dlc: {base_url}
       paistudio: {base_url}
@@ -59,18 +59,15 @@ _PAI = """\
       usage: {{interval: 15s}}
       pool_users: {{enabled: true, interval: 20s}}
       nodes: {{enabled: true, interval: 20s}}
-    limits:
-      requests_per_second: 200
-      concurrency: 8
 """
 _MODELARTS = """\
   - name: sim-modelarts-north4
     platform: huawei_modelarts
-    region: {region}
-    project_id: {project_id}
+    region: {modelarts.REGION}
+    project_id: {modelarts.PROJECT_ID}
     credentials:
-      access_key: {access_key}
-      secret_key: {secret_key}
+      access_key: {huawei.access_key_id}
+      secret_key: {huawei.access_key_secret}
 {token}    endpoints:
       modelarts: {base_url}
       iam: {base_url}
@@ -82,17 +79,14 @@ _MODELARTS = """\
       nodes: {{enabled: true, interval: 20s}}
       maintenance: {{enabled: true, interval: 20s}}
       jobs_v1: {{enabled: true, interval: 20s}}
-    limits:
-      requests_per_second: 200
-      concurrency: 8
 """
 _SAGEMAKER = """\
   - name: sim-sagemaker-us-east-1
     platform: aws_sagemaker
-    region: {aws_region}
+    region: {aws.REGION}
     credentials:
-      access_key_id: {aws_access_key_id}
-      secret_access_key: {aws_secret_access_key}
+      access_key_id: {amazon.access_key_id}
+      secret_access_key: {amazon.access_key_secret}
 {aws_token}    endpoints:
       sagemaker: {base_url}
       cloudwatch: {base_url}
@@ -101,6 +95,8 @@ _SAGEMAKER = """\
       job_counts: {{interval: 15s}}
       usage: {{interval: 15s}}
       nodes: {{enabled: true, interval: 20s}}
+"""
+_LIMITS = """\
     limits:
       requests_per_second: 200
       concurrency: 8
@@ -203,21 +199,18 @@ class Simulator:
 
     def config_yaml(self, base_url: str) -> str:
         """Return a config file with which the exporter polls this simulator, one provider for each cloud."""
-        pai, huawei, amazon = (issuer.permanent for issuer in (self.sts, self.agency, self.aws_sts))
-        token = f"      security_token: {pai.security_token}\n" if pai.security_token else ""
+        token = (
+            f"      security_token: {self.sts.permanent.security_token}\n" if self.sts.permanent.security_token else ""
+        )
         texts = {"pai": _PAI, "modelarts": _MODELARTS, "sagemaker": _SAGEMAKER}
-        parts = [_HEAD, *(text for cloud, text in texts.items() if cloud in self.worlds)]
-        return "".join(parts).format(
+        parts = [text + _LIMITS for cloud, text in texts.items() if cloud in self.worlds]
+        return "".join((_HEAD, *parts)).format(
             base_url=base_url,
             token=token,
             aws_token=token.replace("security_token", "session_token"),
-            region=modelarts.REGION,
-            project_id=modelarts.PROJECT_ID,
-            aws_region=aws.REGION,
-            access_key_id=pai.access_key_id,
-            access_key_secret=pai.access_key_secret,
-            access_key=huawei.access_key_id,
-            secret_key=huawei.access_key_secret,
-            aws_access_key_id=amazon.access_key_id,
-            aws_secret_access_key=amazon.access_key_secret,
+            modelarts=modelarts,
+            aws=aws,
+            pai=self.sts.permanent,
+            huawei=self.agency.permanent,
+            amazon=self.aws_sts.permanent,
         )
