@@ -90,14 +90,11 @@ class AomApi:
     def names(self, call: Call) -> Answer:
         """GET …/aom/api/v1/label/__name__/values: the metrics that have series."""
         until, after = call.now - self._aom.lag, call.now - _REMEMBERED
-        known = set(METRICS) - self._aom.hidden
-        data = sorted(metric for metric in known if self._samples.newest(metric, until, after))
+        data = sorted(metric for metric in METRICS if self._samples.newest(metric, until, after))
         return Answer({"status": "success", "data": data})
 
     def _result(self, call: Call, query: Query, when: float) -> list[Point]:
         """Return labels and values at one time."""
-        if query.metric in self._aom.hidden:
-            return []
         # A delayed sample does not count. The look-back of a query does not depend on the delay.
         until = min(when, call.now - self._aom.lag)
         points = self._samples.newest(query.metric, until, when - query.window)

@@ -25,12 +25,11 @@ _OTHER_METRICS = {"ma_container_cpu_util": 2.5, "ma_container_memory_util": 11.0
 
 @dataclass(slots=True)
 class Aom:
-    """AOM, as tests set it: hidden series, its delay in seconds, and its names of labels.
+    """AOM, as tests set it: its delay in seconds, and its names of labels.
 
     `renamed` maps the simulator's names of labels to the shown names.
     """
 
-    hidden: set[str] = field(default_factory=set)
     lag: float = 60.0
     renamed: dict[str, str] = field(default_factory=dict)
 
