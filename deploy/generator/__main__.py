@@ -11,7 +11,6 @@ SOURCES: tuple[Source, ...] = (rules.files, dashboards.files, docs.files, kubern
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m deploy.generator", description="Write the generated files.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
     check = parser.parse_args(arguments).check

@@ -36,7 +36,7 @@ _REQUESTED = (
     f"max by ({JOB}, accelerator, accelerator_model) "
     "(last_over_time(trainfleet_job_requested_accelerators[<bridge>])) > 0"
 )
-_ACCELERATORS = f"sum by ({JOB}) (\n  {_REQUESTED}\n)"
+_BY_ACCELERATORS = f"  * {_ON} group_left ()\n  sum by ({JOB}) (\n    {_REQUESTED}\n  )\n)"
 _JOB_PRICE = f"""\
 sum by ({JOB}, currency) (
   ({_REQUESTED})
@@ -188,6 +188,11 @@ clamp_max(
     ),
 )
 
+_LAUNCH = (
+    f'({_PHASE_GAIN}{{phase="preparing"}} '
+    f"and {_ON} max by ({JOB}) (max_over_time(trainfleet_job_holds_resources[<bridge>])) == 0)"
+)
+"""The preparation of jobs that hold nothing: SageMaker launches instances for them."""
 _NOT_QUEUED = '{phase!="queued"}'
 _PHASES = "provider:trainfleet_phase_accelerators:sum"
 _CHANGES = "provider:trainfleet_phase_accelerators:change1m"
@@ -210,8 +215,8 @@ def _fleet_ratio(name: str, part: str, whole: str) -> Record:
 _FLEET = (
     Record(
         _CHANGES,
-        f"sum by (provider, phase) (\n  {_PHASE_GAIN} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)",
-        "Accelerators times the minutes that the last minute added to each phase. May be below 0.",
+        f"sum by (provider, phase) (\n  ({_PHASE_GAIN} unless {_LAUNCH}) / 60\n{_BY_ACCELERATORS}",
+        "Accelerators times the minutes that the last minute added to each phase, without launches. May be below 0.",
     ),
     Record(
         _PHASES,
@@ -229,9 +234,7 @@ sum by (provider) (
     sum by ({JOB}) ({_LOST_GAIN})
   )
   / 60
-  * {_ON} group_left ()
-{indented(_ACCELERATORS)}
-)""",
+{_BY_ACCELERATORS}""",
         _OF_A_FLEET,
     ),
     _fleet_ratio(
@@ -310,7 +313,7 @@ _MONEY = (
         _BADPUT,
         f"""\
 sum by ({JOB}, cause) (
-  label_replace({_PHASE_GAIN}{{phase=~"preparing|checking|finishing"}}, "cause", "$1", "phase", "(.+)")
+  label_replace({_PHASE_GAIN}{{phase=~"preparing|checking|finishing"}} unless {_LAUNCH}, "cause", "$1", "phase", "(.+)")
   or
   label_replace({_RECOVERING} != 0 unless {_ON} {_FAULTS}, "cause", "unknown", "", "")
   or
@@ -328,9 +331,7 @@ sum by ({JOB}, cause) (
     ),
     Record(
         "provider:trainfleet_badput_accelerators:sum",
-        _at_least_zero(
-            f"sum by (provider, cause) (\n  {_BADPUT} / 60\n  * {_ON} group_left ()\n{indented(_ACCELERATORS)}\n)"
-        ),
+        _at_least_zero(f"sum by (provider, cause) (\n  {_BADPUT} / 60\n{_BY_ACCELERATORS}"),
         "Accelerator-minutes without useful work that the last minute added, by cause. At least 0.",
     ),
     Record(
