@@ -8,6 +8,7 @@ import ssl
 import warnings
 from pathlib import Path
 
+import time_machine
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -78,7 +79,9 @@ def _build(
     host: str = "",
     expired: bool = False,
 ) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC) - (2 * _DAY if expired else 0 * _DAY)
+    real = time_machine.escape_hatch  # OpenSSL's clock cannot be stepped
+    clock = real.datetime.datetime if real.is_travelling() else datetime.datetime
+    now = clock.now(datetime.UTC) - (2 * _DAY if expired else 0 * _DAY)
     builder = (
         x509.CertificateBuilder()
         .subject_name(_name(name))

@@ -79,9 +79,9 @@ async def test_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await _failure("http://slow.invalid", outcome="timeout") == "no connection in time"
 
 
-def test_tls_is_verified(tmp_path: Path) -> None:
+async def test_tls_is_verified(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    tls = authority.server()  # now: OpenSSL's clock cannot be stepped
+    tls = authority.server()
     trusting = HttpSettings(connect_timeout=3, ca_file=authority.file, trust_env=False)
 
     async def speak_first(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,22 +89,19 @@ def test_tls_is_verified(tmp_path: Path) -> None:
         await writer.drain()
         writer.close()
 
-    async def main() -> None:
-        async with raw_server(JSON_OK, tls) as server:
-            address = f"https://{server.address}"
-            assert (await _failure(address)).startswith("certificate not trusted: ")
-            async with Rig(base_url=address, http=trusting) as rig:
-                assert await rig.call() == {"Jobs": []}
-            port = server.address.rpartition(":")[2]
-            words = await _failure(f"https://localhost:{port}", trusting)
-            assert words.startswith("certificate not trusted: Hostname mismatch")
-        listener = await asyncio.start_server(speak_first, "127.0.0.1", 0)
-        async with listener:
-            port = listener.sockets[0].getsockname()[1]
-            assert (await _failure(f"https://127.0.0.1:{port}")).startswith("TLS handshake failed: ")
-            await asyncio.sleep(0.01)  # the server's side closes
-
-    run_stepped(main)
+    async with raw_server(JSON_OK, tls) as server:
+        address = f"https://{server.address}"
+        assert (await _failure(address)).startswith("certificate not trusted: ")
+        async with Rig(base_url=address, http=trusting) as rig:
+            assert await rig.call() == {"Jobs": []}
+        port = server.address.rpartition(":")[2]
+        words = await _failure(f"https://localhost:{port}", trusting)
+        assert words.startswith("certificate not trusted: Hostname mismatch")
+    listener = await asyncio.start_server(speak_first, "127.0.0.1", 0)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        assert (await _failure(f"https://127.0.0.1:{port}")).startswith("TLS handshake failed: ")
+        await asyncio.sleep(0.01)  # the server's side closes
 
 
 def test_unusable_ca_file_is_reported_at_the_start(tmp_path: Path) -> None:

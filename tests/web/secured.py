@@ -7,7 +7,7 @@ import base64
 import os
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,6 @@ from pathlib import Path
 import bcrypt
 from starlette.types import Receive, Scope, Send
 
-from tests.support.clock import run_stepped
 from trainfleet_exporter.web.access import Access, AccessControl
 from trainfleet_exporter.web.listeners import listen
 from trainfleet_exporter.web.server import WebServer
@@ -96,8 +95,6 @@ def trusting(authority: Path, *certificate: Path) -> ssl.SSLContext:
     return context
 
 
-Visit = Callable[[Served], Awaitable[None]]
-
 ANNAS = basic("anna", "annas-secret")
 """Her login."""
 
@@ -108,16 +105,6 @@ def write(path: Path, text: str, at: float | None = None) -> None:
     draft.write_text(text, encoding="utf-8")
     os.utime(draft, None if at is None else (at, at))
     draft.replace(path)
-
-
-def serve(path: Path, visit: Visit) -> None:
-    """Serve by a web config file, in stepped time, for the steps of a test."""
-
-    async def main() -> None:
-        async with serving(path) as served:
-            await visit(served)
-
-    run_stepped(main)
 
 
 async def later(seconds: float = 1.5) -> None:

@@ -19,7 +19,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.support.certificates import Authority
-from tests.web.secured import ANNAS, BERT, Served, basic, later, serve, serving, trusting, write
+from tests.web.secured import ANNAS, BERT, Served, basic, later, serving, trusting, write
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.page import PageStore
 from trainfleet_exporter.page.blocks import CHUNK_BYTES
@@ -151,7 +151,7 @@ async def test_64_wrong_logins_never_lock_out_a_verified_user(tmp_path: Path) ->
     assert len(waited) == 12
 
 
-def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
+async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     own, following = authority.issue("server"), authority.issue("next")
     write(tmp_path / "web.yaml", f"tls_server_config: {{cert_file: {own[0].name}, key_file: {own[1].name}}}\n")
@@ -162,7 +162,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> No
         writer.transport.abort()
         return ssl.DER_cert_to_PEM_cert(found)
 
-    async def visit(served: Served) -> None:
+    async with serving(tmp_path / "web.yaml") as served:
         before = own[0].read_text(encoding="utf-8")
         assert await shown(served) == before
         following[0].replace(own[0])  # half way: the key is another one's
@@ -171,8 +171,6 @@ def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> No
         following[1].replace(own[1])
         await later()
         assert await shown(served) == own[0].read_text(encoding="utf-8") != before
-
-    serve(tmp_path / "web.yaml", visit)
 
 
 class _Denying(socket.socket):

@@ -17,7 +17,6 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.support.certificates import Authority
-from tests.support.clock import run_stepped
 from tests.support.logs import lines_of
 from tests.web.secured import serving, trusting
 from trainfleet_exporter.errors import StartError
@@ -241,7 +240,7 @@ async def test_a_client_that_does_not_read_is_cut_off(said: bytes, seconds: floa
         (ASK, HI, IDLE_SECONDS),
     ],
 )
-def test_the_same_limits_by_tls(tmp_path: Path, said: bytes, begins: bytes, seconds: float) -> None:
+async def test_the_same_limits_by_tls(tmp_path: Path, said: bytes, begins: bytes, seconds: float) -> None:
     authority = Authority(tmp_path)
     authority.issue("server")
     (tmp_path / "web.yaml").write_text(
@@ -249,16 +248,13 @@ def test_the_same_limits_by_tls(tmp_path: Path, said: bytes, begins: bytes, seco
         encoding="utf-8",
     )
 
-    async def main() -> None:
-        async with serving(tmp_path / "web.yaml") as served:
-            tls = trusting(authority.file)
-            visitor = Visitor(*await asyncio.open_connection("127.0.0.1", served.port, ssl=tls), None)
-            visitor.say(said)
-            assert (await visitor.rest()).startswith(begins)
-            assert seconds <= visitor.seconds < seconds + 3
-            visitor.writer.close()
-
-    run_stepped(main)
+    async with serving(tmp_path / "web.yaml") as served:
+        tls = trusting(authority.file)
+        visitor = Visitor(*await asyncio.open_connection("127.0.0.1", served.port, ssl=tls), None)
+        visitor.say(said)
+        assert (await visitor.rest()).startswith(begins)
+        assert seconds <= visitor.seconds < seconds + 3
+        visitor.writer.close()
 
 
 # Connections

@@ -7,15 +7,14 @@ import logging
 import ssl
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.certificates import Authority
-from tests.support.clock import run_stepped
 from tests.support.logs import line_of
-from tests.web.secured import Served, later, serving, trusting, write
+from tests.web.secured import later, serving, trusting, write
 from trainfleet_exporter.web.tls import _CIPHERS
 from trainfleet_exporter.web.web_config import read_web_config
 
@@ -54,18 +53,10 @@ class Site:
         """A client without a certificate."""
         return trusting(self.authority.file)
 
-    def serve(self, visit: Callable[[Served], Awaitable[None]]) -> None:
-        async def main() -> None:
-            async with serving(self.path) as served:
-                await visit(served)
-
-        run_stepped(main)
-
-    def let_in(self, *clients: ssl.SSLContext) -> list[bool]:
+    async def let_in(self, *clients: ssl.SSLContext) -> list[bool]:
         """Which of these clients get an answer."""
         outcomes: list[bool] = []
-
-        async def visit(served: Served) -> None:
+        async with serving(self.path) as served:
             for client in clients:
                 before = len(served.reached)
                 try:
@@ -76,8 +67,6 @@ class Site:
                 else:
                     assert (answer.status, answer.body) == (200, "hi")
                     outcomes.append(True)
-
-        self.serve(visit)
         return outcomes
 
 
@@ -88,16 +77,14 @@ def site(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Site]:
     assert not [record for record in caplog.get_records("call") if record.levelno >= logging.ERROR]
 
 
-def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
-    async def visit(served: Served) -> None:
+async def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
+    async with serving(site.path) as served:
         assert (await served.get(tls=site.without_certificate())).body == "hi"
         with pytest.raises(REFUSED):
             await served.get()
         with pytest.raises(ssl.SSLCertVerificationError):
             await served.get(tls=ssl.create_default_context())
         assert served.reached == ["https"]
-
-    site.serve(visit)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +96,7 @@ def test_it_is_served_by_tls_and_by_nothing_else(site: Site) -> None:
         ("RequireAndVerifyClientCert", [False, True, False, False]),
     ],
 )
-def test_client_authentication_types(site: Site, kind: str, expected: list[bool]) -> None:
+async def test_client_authentication_types(site: Site, kind: str, expected: list[bool]) -> None:
     authority = [] if expected[3] else ["client_ca_file: authority.pem"]
     site.write(f"client_auth_type: {kind}", *authority)
     clients = [
@@ -118,10 +105,10 @@ def test_client_authentication_types(site: Site, kind: str, expected: list[bool]
         site.stranger(),
         site.client("prometheus", expired=True),
     ]
-    assert site.let_in(*clients) == expected
+    assert await site.let_in(*clients) == expected
 
 
-def test_only_the_allowed_names_come_in(site: Site) -> None:
+async def test_only_the_allowed_names_come_in(site: Site) -> None:
     site.write(
         "client_auth_type: RequireAndVerifyClientCert",
         "client_ca_file: authority.pem",
@@ -129,9 +116,9 @@ def test_only_the_allowed_names_come_in(site: Site) -> None:
     )
     allowed = ["prometheus.test", "2001:db8:0::1", "10.1.2.3", "spiffe://x/ns/prom", "ops@x.test"]
     others = ["grafana.test", "x.prometheus.test", "2001:db8::2", "spiffe://x/ns/prom2", "root@x.test"]
-    assert site.let_in(*map(site.client, allowed)) == [True] * 5
-    assert site.let_in(*map(site.client, others)) == [False] * 5
-    assert site.let_in(site.stranger("prometheus.test"), site.without_certificate()) == [False, False]
+    assert await site.let_in(*map(site.client, allowed)) == [True] * 5
+    assert await site.let_in(*map(site.client, others)) == [False] * 5
+    assert await site.let_in(site.stranger("prometheus.test"), site.without_certificate()) == [False, False]
 
 
 def test_an_expired_certificate_cannot_resume_a_session(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,15 +156,14 @@ def _agree(client: ssl.SSLContext, server: ssl.SSLContext, session: ssl.SSLSessi
     return kept if kept is not None and (kept.has_ticket or kept.id) else None
 
 
-def test_a_refused_client_sees_an_alert_and_leaves_a_trace(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refused_client_sees_an_alert_and_leaves_a_trace(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.write(
         "client_auth_type: RequireAndVerifyClientCert", "client_ca_file: authority.pem", "client_allowed_sans: [x.test]"
     )
     alerts: list[str] = []
     clients = [site.without_certificate(), site.stranger("x.test"), site.client("x.test", expired=True)]
     clients.append(site.client("y.test"))
-
-    async def visit(served: Served) -> None:
+    async with serving(site.path) as served:
         for client in clients:
             try:
                 await served.get(tls=client)
@@ -189,8 +175,6 @@ def test_a_refused_client_sees_an_alert_and_leaves_a_trace(site: Site, caplog: p
         await asyncio.sleep(60)
         with pytest.raises(REFUSED):
             await served.get(tls=clients[0])
-
-    site.serve(visit)
     assert alerts == [
         "TLSV13_ALERT_CERTIFICATE_REQUIRED",
         "TLSV1_ALERT_UNKNOWN_CA",
@@ -205,14 +189,12 @@ def test_a_refused_client_sees_an_alert_and_leaves_a_trace(site: Site, caplog: p
     ]
 
 
-def test_a_client_that_only_connects_is_no_refusal(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    async def visit(served: Served) -> None:
+async def test_a_client_that_only_connects_is_no_refusal(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(site.path) as served:
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)  # such as a probe of Kubernetes
         writer.close()
         await asyncio.sleep(20)
         assert not served.rejected
-
-    site.serve(visit)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -225,7 +207,7 @@ def test_a_client_that_only_connects_is_no_refusal(site: Site, caplog: pytest.Lo
         (("cipher_suites: [TLS_AES_128_GCM_SHA256]",), False, True),
     ],
 )
-def test_versions(site: Site, lines: tuple[str, ...], oldest: bool, latest: bool) -> None:
+async def test_versions(site: Site, lines: tuple[str, ...], oldest: bool, latest: bool) -> None:
     site.write(*lines)
     only_12, only_13, only_11 = site.without_certificate(), site.without_certificate(), site.without_certificate()
     only_12.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -235,32 +217,27 @@ def test_versions(site: Site, lines: tuple[str, ...], oldest: bool, latest: bool
         warnings.simplefilter("ignore", DeprecationWarning)  # that it is deprecated is why it is tested
         only_11.minimum_version = ssl.TLSVersion.TLSv1
         only_11.maximum_version = ssl.TLSVersion.TLSv1_1
-    assert site.let_in(only_11, only_13) == [False, latest]
-    assert site.let_in(only_12) == [oldest]
+    assert await site.let_in(only_11, only_13) == [False, latest]
+    assert await site.let_in(only_12) == [oldest]
 
 
 @pytest.mark.parametrize("name", sorted(_CIPHERS))
-def test_every_suite_by_its_name(site: Site, name: str) -> None:
+async def test_every_suite_by_its_name(site: Site, name: str) -> None:
     site.write(f"cipher_suites: [{name}]", "max_version: TLS12")
-    agreed: list[str] = []
-
-    async def visit(served: Served) -> None:
-        client = site.without_certificate()
-        client.set_ciphers("ALL:@SECLEVEL=0")
-        _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
-        agreed.append(writer.get_extra_info("cipher")[0])
-        writer.transport.abort()
-
-    if "_RSA_" in name:  # the server's key is of an elliptic curve
-        with pytest.raises(REFUSED):
-            site.serve(visit)
-    else:
-        site.serve(visit)
-        assert agreed == [_CIPHERS[name]]
+    client = site.without_certificate()
+    client.set_ciphers("ALL:@SECLEVEL=0")
+    async with serving(site.path) as served:
+        if "_RSA_" in name:  # the server's key is of an elliptic curve
+            with pytest.raises(REFUSED):
+                await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
+        else:
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=client)
+            assert writer.get_extra_info("cipher")[0] == _CIPHERS[name]
+            writer.transport.abort()
 
 
-def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
-    async def visit(served: Served) -> None:
+async def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
+    async with serving(site.path) as served:
         loop = asyncio.get_running_loop()
         began = loop.time()
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(50)]
@@ -271,42 +248,34 @@ def test_a_handshake_ends_after_10_seconds(site: Site) -> None:
             writer.close()
         assert 9 < loop.time() - began < 12
 
-    site.serve(visit)
-
 
 # Files that change. `test_promises` has a renewed certificate.
 
 
-def test_other_authorities_of_clients_count_a_second_later(site: Site) -> None:
+async def test_other_authorities_of_clients_count_a_second_later(site: Site) -> None:
     clients, others = Authority(site.folder, "clients"), Authority(site.folder, "others")
     client = trusting(site.authority.file, *clients.issue("client", host="prometheus"))
     site.write("client_auth_type: RequireAndVerifyClientCert", "client_ca_file: clients.pem")
-
-    async def visit(served: Served) -> None:
+    async with serving(site.path) as served:
         assert (await served.get(tls=client)).status == 200
         others.file.replace(clients.file)
         await later()
         with pytest.raises(REFUSED):
             await served.get(tls=client)
 
-    site.serve(visit)
-
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_tls_is_switched_by_a_restart_only(tmp_path: Path, is_on: bool, caplog: pytest.LogCaptureFixture) -> None:
+async def test_tls_is_switched_by_a_restart_only(tmp_path: Path, is_on: bool, caplog: pytest.LogCaptureFixture) -> None:
     site = Site(tmp_path)
     tls = site.without_certificate()
-
-    async def visit(served: Served) -> None:
+    if not is_on:
+        write(site.path, "{}\n")
+    async with serving(site.path) as served:
         site.write() if not is_on else write(site.path, "{}\n")
         await later()
         assert (await served.get(tls=tls if is_on else None)).status == 200
         with pytest.raises(REFUSED):
             await served.get(tls=None if is_on else tls)
-
-    if not is_on:
-        write(site.path, "{}\n")
-    site.serve(visit)
     reported = [line_of(record) for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(reported) == 1
     assert "tls_server_config: only a restart switches TLS on or off" in reported[0]
