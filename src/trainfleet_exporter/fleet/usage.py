@@ -14,7 +14,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
@@ -55,17 +55,16 @@ class Column:
     """The time of the oldest reading of all; infinite without any."""
 
     def __post_init__(self) -> None:
-        self.owners = tuple({subject.keys[0] for subject in self.subjects})
+        self.owners = tuple(dict.fromkeys(map(itemgetter(0), map(attrgetter("keys"), self.subjects))))
         self.first = min(self.oldest, default=math.inf)
 
     def since(self, since: float, begun: Mapping[str, float]) -> Column:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
-        starts = {owner: begun.get(owner, math.nan) for owner in self.owners}  # not infinity, which UNDATED is
-        if self.first >= since and all(start <= self.first for start in starts.values()):
+        starts = map(begun.get, self.owners, repeat(math.nan))  # not infinity, which UNDATED is
+        if self.first >= since and all(map(self.first.__ge__, starts)):
             return self
-        return self.only(
-            [since <= at >= starts[each.keys[0]] for each, at in zip(self.subjects, self.oldest, strict=True)]
-        )
+        dated = zip(self.subjects, self.oldest, strict=True)
+        return self.only([since <= at >= begun.get(each.keys[0], math.nan) for each, at in dated])
 
     def only(self, is_kept: Sequence[bool]) -> Column:
         numbers = [array("d", compress(each, is_kept)) for each in (self.values, self.oldest, self.newest)]
@@ -198,17 +197,20 @@ class NewestReadings:
 
 def wholes(parts: Iterable[Reading], family: Family, silence: float, spoiled: Collection[str] = ()) -> dict[Key, Row]:
     """Return the values of the wholes of a family, made of the readings of their parts."""
-    groups: defaultdict[Key, list[tuple[float, float | None]]] = defaultdict(list)
+    groups: defaultdict[Key, tuple[list[float], list[float | None]]] = defaultdict(lambda: ([], []))
     length, found = KEY_LENGTHS[family.level], dict[Key, Row]()
     for key, time, value in parts:
-        groups[key[:length]].append((time, value))
+        times, values = groups[key[:length]]
+        times.append(time)
+        values.append(value)
     for key, group in groups.items():
         if spoiled and not family.is_ratio and ("" in spoiled or key[0] in spoiled):
             continue
-        times, values = zip(*group, strict=True)
+        times, values = group
         oldest, newest = min(times), max(times)
         if oldest < newest - silence:
-            times, values = zip(*[each for each in group if each[0] >= newest - silence], strict=True)
+            is_counted = [time >= newest - silence for time in times]
+            times, values = list(compress(times, is_counted)), list(compress(values, is_counted))
             oldest = min(times)
         whole = total(values, is_ratio=family.is_ratio)
         if whole is not None:
@@ -251,11 +253,9 @@ def usage_sources(columns: Iterable[Column], source: str) -> list[UsageSource]:
     newest: dict[str, float] = {}
     for column in columns:
         last = max(column.newest, default=0.0)
-        if all(newest.get(owner, -1.0) >= last for owner in column.owners):
-            continue
-        for subject, at in zip(column.subjects, column.newest, strict=True):
-            if at > newest.get(subject.keys[0], -1.0):
-                newest[subject.keys[0]] = at
+        if any(newest.get(owner, -1.0) < last for owner in column.owners):
+            for subject, at in zip(column.subjects, column.newest, strict=True):
+                newest[subject.keys[0]] = max(at, newest.get(subject.keys[0], -1.0))
     return [UsageSource(job_id, source, None if at == UNDATED else at) for job_id, at in newest.items()]
 
 
