@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job, metric, point
+from tests.providers.test_forgetting import texts_of
 from tests.support.clock import START
 from tests.support.fleet import Fleet
 from tests.support.traps import Traps
@@ -208,6 +209,32 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     cloud.catalogue = [metric("JOB_CPU_UTIL", "%", Periods="15,300,900")]
     assert await fleet.exporter.poll_once()
     assert [query["Period"] for query in cloud.called("DescribeMetricLast")] == ["300"]
+
+
+@trap("2 a list that is shorter than its own total is no list: what was shown stays")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    cloud.workspaces += [{"WorkspaceId": "2"}]
+    assert await fleet.exporter.poll_once()
+    shown = await fleet.lines("workspace_info")
+    short = {"TotalCount": 2, "Workspaces": [{"WorkspaceId": "1"}]}
+    cloud.answer = _refuse("ListWorkspaces", httpx.Response(200, json=short))
+    await fleet.runner("workspaces").tick()
+    assert fleet.own("collector_errors_total", collector="workspaces", reason="bad_answer") == 1
+    assert await fleet.lines("workspace_info") == shown
+    assert len(shown) == 2
+
+
+@trap("4 usage of a job that is gone is forgotten", CLOUDMONITOR + "global: {finished_job_retention: 1m}\n")
+async def _(cloud: Cloud, fleet: Fleet) -> None:
+    _monitor(cloud)
+    cloud.jobs, cloud.points["JOB_CPU_UTIL"] = [job("gone-job")], [point("gone-job", 50)]
+    assert await fleet.exporter.poll_once()
+    assert "gone-job" in texts_of(fleet.exporter)
+    cloud.jobs, cloud.points["JOB_CPU_UTIL"] = [], []
+    for _ in range(3):
+        await asyncio.sleep(120)
+        assert await fleet.exporter.poll_once()
+    assert "gone-job" not in texts_of(fleet.exporter)
 
 
 @pytest.mark.parametrize("name", trap.names)
