@@ -145,7 +145,8 @@ def _check(there: Site, *, whole: bool) -> list[str]:
 
 def _shown(there: Site) -> set[tuple[str, str]]:
     """Return the jobs on the page, by provider and id."""
-    page = b"".join(there.daemon.exporter.page_store.page().samples("trainfleet_job_info"))
+    block = there.daemon.exporter.page_store.page().families.get("trainfleet_job_info")
+    page = b"".join(block.texts) if block else b""
     return {(provider, _in_world(provider, job_id)) for provider, job_id in _JOB_ID.findall(page.decode())}
 
 

@@ -17,7 +17,6 @@ from trainfleet_exporter.model import ClassicHistogram
 
 Samples = Iterable[tuple[tuple[str, ...], float | ClassicHistogram]]
 Read = Callable[[Any], Samples]
-ACCELERATOR_LABELS = ("accelerator", "accelerator_model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +131,5 @@ def amounts(path: str, *labels: str, value: str = "count", zeros: bool = True) -
 
 
 def accelerators(path: str, *, zeros: bool = True) -> Read:
-    """Accelerators by kind and model, for the labels `ACCELERATOR_LABELS`. `zeros` as in `amounts`."""
+    """Accelerators by kind and model, for the labels `accelerator` and `accelerator_model`. `zeros` as in `amounts`."""
     return amounts(path, "kind", "model", zeros=zeros)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import ValidationInfo, field_validator, model_serializer
@@ -19,14 +19,6 @@ class ChosenMetrics(Section):
         """Return the values of the config, by family."""
         found = {suffix: getattr(self, suffix) for suffix in type(self).model_fields}
         return {suffix: metric for suffix, metric in found.items() if metric is not None}
-
-    def check_profiles(self, known: Mapping[str, Family], profiles: Container[str]) -> None:
-        """Raise ValueError for a metric of a family that is off; `known` are the families by name."""
-        for suffix in self.given():
-            profile = known[suffix].profile
-            if profile and profile not in profiles:
-                allowed = f"families that are on, and this one if usage.profiling names {profile}"
-                raise ValueError(f"found {suffix}, which is off; allowed: {allowed}")
 
     @model_serializer
     def _given(self) -> dict[str, Any]:
@@ -53,5 +45,10 @@ class ProfiledUsage(Collector):
     @field_validator("metrics", check_fields=False)
     @classmethod
     def _is_profiled(cls, metrics: ChosenMetrics, info: ValidationInfo) -> ChosenMetrics:
-        metrics.check_profiles(cls.families, info.data.get("profiling", PROFILES))
+        profiles = info.data.get("profiling", PROFILES)
+        for suffix in metrics.given():
+            profile = cls.families[suffix].profile
+            if profile and profile not in profiles:
+                allowed = f"families that are on, and this one if usage.profiling names {profile}"
+                raise ValueError(f"found {suffix}, which is off; allowed: {allowed}")
         return metrics

@@ -112,11 +112,6 @@ class MetricsPage:
     objects: Sequence[tuple[str, Sequence[object]]] = ()
     """The objects that the status page counts, part by part, each with the name of its provider."""
 
-    def samples(self, family: str) -> tuple[bytes, ...]:
-        """The sample lines of one family; empty if it has none or is unknown."""
-        block = self.families.get(family)
-        return () if block is None else block.texts
-
     def body(self, fmt: Format, own: bytes, *, gzip: bool) -> Body:
         """The page in one format, followed by `own` and the format's end.
 

@@ -57,11 +57,6 @@ class Renderer:
             if not is_denied(family.name, settings.deny):
                 self._families[family.of].append(family)
 
-    @property
-    def shown(self) -> frozenset[str]:
-        """The names of the families that the settings allow."""
-        return frozenset([family.name for families in self._families.values() for family in families])
-
     def family(self, of: type, field: str) -> MetricFamily | None:
         """Return the family that shows `Readings` of a class and field, or None if the config denies it."""
         return next((family for family in self._families[of] if family.field == field), None)
