@@ -108,20 +108,6 @@ async def test_call_that_was_not_sent_makes_no_pause(error: CloudError) -> None:
     assert [await _outcome(credential), await _outcome(credential)] == [error.outcome, "id-2"]
 
 
-async def test_keys_of_the_machine_do_not_replace_those_of_a_profile(caplog: pytest.LogCaptureFixture) -> None:
-    origins = iter(['profile "default" of ~/file', *["ECS metadata, role m"] * 3])
-
-    async def fetch(deadline: float) -> Keys:
-        origin = next(origins)
-        return Keys(f"id-{origin[0]}", "planted", origin=origin)
-
-    credential = FetchedKeys("p", "the default chain", fetch, clock=time.time)
-    for _ in range(3):
-        assert (await credential.keys(asyncio.get_running_loop().time() + 50)).access_key_id == "id-p"
-        await asyncio.sleep(301)
-    assert caplog.text.count("cannot refresh the credential") == 1
-
-
 async def test_failed_refresh_keeps_valid_keys_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
     source = Source()
     credential = source.credential()

@@ -59,6 +59,7 @@ def ini(key_id: str, secret: str = "planted") -> dict[str, str]:
     return {huawei.FILE: f"[basic]\nak = {key_id}\nsk = {secret}\n"}
 
 
+BASE = alibaba.profile("AK", **alibaba.KEYS)
 ALIBABA, HUAWEI = (load_alibaba, echo(alibaba.answer)), (load_huawei, echo(huawei.answer))
 ONE, TWO = {"token": "planted-one"}, {"token": "planted-two"}
 CASES = {
@@ -110,5 +111,28 @@ def test_replaced_files_are_used_when_they_are_whole(name: str, tmp_path: Path) 
             except AccessDenied as error:
                 found.append((at, "planted" if "planted" in str(error) else ""))
         assert found == case.used
+
+    run_stepped(main)
+
+
+@pytest.mark.parametrize("profile", [BASE, alibaba.profile("RamRoleArn", **alibaba.KEYS, ram_role_arn=alibaba.ROLE)])
+def test_lost_profile_never_becomes_the_machines_role(profile: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / alibaba.CLI
+    path.parent.mkdir()
+    path.write_text(alibaba.cli(profile)[alibaba.CLI])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        given = echo(alibaba.answer)(request)
+        is_machine = request.url.path.startswith("/latest")
+        return httpx.Response(200, text=given.text.replace("one", "machine")) if is_machine else given
+
+    async def main() -> None:
+        http = MockHttp(answer)
+        credential = open_credential("p", None, load_alibaba, http, {"HOME": str(tmp_path)})
+        before = await credential.keys(20)
+        path.unlink()
+        await asyncio.sleep(2701)
+        assert await credential.keys(2721) is before
+        assert http.calls[-3:] == alibaba.MACHINE
 
     run_stepped(main)

@@ -34,7 +34,7 @@ REFRESH_MARGIN = 900.0
 RECHECK = 300.0
 """Seconds after which keys without an expiration are fetched again, because profile files are replaced."""
 PROFILE = "profile "
-"""How the origin of keys of a profile begins."""
+"""Part of the origin of keys of a profile, also of its role."""
 REFUSAL_PAUSE, FAILURE_PAUSE = 300.0, 30.0
 """Seconds before a fetch is repeated that was refused (too many wrong passwords lock an account), or that failed."""
 ROTATION = 60.0
@@ -240,7 +240,7 @@ class FetchedKeys(Generic[K]):
             ended, here = iso_time(keys.expires), iso_time(self._clock())
             raise AccessDenied(f"the keys expired at {ended}, and it is {here}: check the clock of this machine")
         held = self._held
-        if held is not None and held.origin.startswith(PROFILE) and not keys.origin.startswith(PROFILE):
+        if held is not None and PROFILE in held.origin and PROFILE not in keys.origin:
             found = f"{held.origin} is gone, and the next source is {keys.origin}"
             raise AccessDenied(f"{found}; restore the profile, or restart the exporter to accept the other identity")
 

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -393,14 +394,6 @@ def test_refusal_of_sts_names_the_code_and_the_permission(home: Path, services: 
     assert [(each.api, each.outcome) for each in found.attempts] == [("sts", "auth")]
 
 
-def test_machine_without_a_role_is_named(home: Path, services: AwsServices) -> None:
-    services.machine_role = None
-    assert ours(home).refusal == (
-        'ListRoles: HTTP 404 no credentials found in the environment or in profile "default" of ~/.aws/config '
-        "and ~/.aws/credentials, and EC2 metadata has none: this machine has no role"
-    )
-
-
 METADATA = {
     "the chain": Env(),
     "credential_source": Env("[default]\n" + MACHINE_ROLE),
@@ -448,7 +441,7 @@ AWAY = {
         {"network"},
         "credential_source",
     ),
-    "no role": (Env(machine=False), {"ok", "not_found"}, "this machine has no role"),
+    "no role": (Env(machine=False), {"ok", "not_found"}, "EC2 metadata has none: this machine has no role"),
     "no role for the source": (
         Env("[default]\n" + MACHINE_ROLE, machine=False),
         {"ok", "not_found"},
@@ -524,6 +517,19 @@ def is_running(pid: str) -> bool:
         return False
 
 
+@asynccontextmanager
+async def searching() -> AsyncIterator[tuple[Load, KeyHttp]]:
+    """The search of one exporter, which may be repeated."""
+    context = BuildContext(settings=Global(), account=Account("test", CallLimits()), observe=print)
+    config = AwsSageMakerConfig(name="p", platform="aws_sagemaker", region="us-east-1")
+    transport = Transport(account=context.account, http=HttpSettings(), observe=print)
+    http = KeyHttp(transport, context, config.endpoint, {})
+    http.deadline = asyncio.get_running_loop().time() + 60
+    yield Load(config), http
+    await http.aclose()
+    await transport.aclose()
+
+
 def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
     arrange(Env(credentials="[default]\n" + KEYS.format("D")), home, services, monkeypatch)
     release, read = threading.Event(), botocore.configloader.raw_config_parse
@@ -534,21 +540,17 @@ def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, mo
         return read(*args, **given)
 
     async def use() -> None:
-        context = BuildContext(settings=Global(), account=Account("test", CallLimits()), observe=print)
-        config = AwsSageMakerConfig(name="p", platform="aws_sagemaker", region="us-east-1")
-        transport = Transport(account=context.account, http=HttpSettings(), observe=print)
-        http, load = KeyHttp(transport, context, config.endpoint, {}), Load(config)
-        running = threading.active_count()
-        for _ in range(3):
-            with pytest.raises(RequestTimedOut, match="the search for credentials hangs"):
-                await load(None, os.environ, http)
-        assert threading.active_count() == running + 1
-        release.set()
-        (late,) = [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
-        await asyncio.to_thread(late.join)
-        http.deadline = asyncio.get_running_loop().time() + 20
-        assert (await load(None, os.environ, http)).access_key_id == "AKIAD"
-        await transport.aclose()
+        async with searching() as (load, http):
+            http.deadline, running = 0.0, threading.active_count()
+            for _ in range(3):
+                with pytest.raises(RequestTimedOut, match="the search for credentials hangs"):
+                    await load(None, os.environ, http)
+            assert threading.active_count() == running + 1
+            release.set()
+            (late,) = [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
+            await asyncio.to_thread(late.join)
+            http.deadline = asyncio.get_running_loop().time() + 20
+            assert (await load(None, os.environ, http)).access_key_id == "AKIAD"
 
     monkeypatch.setattr("botocore.configloader.raw_config_parse", hang)
     asyncio.run(use())
@@ -571,12 +573,23 @@ def test_errors_of_botocore_bring_no_frames(home: Path, monkeypatch: pytest.Monk
     assert not [each for each in gc.get_objects() if isinstance(each, Frame)]
 
 
-def test_sso_works_in_a_home_that_cannot_be_written(
+def test_sso_token_that_cannot_be_written_is_renewed_once(
     home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrange(ENVIRONMENTS["sso session, refreshed"], home, services, monkeypatch)
     monkeypatch.setattr("botocore.utils.tempfile.mkstemp", Mock(side_effect=OSError(30, "Read-only file system")))
-    assert [ours(home).key, ours(home).key] == ["SSO", "SSO"]
+
+    async def use() -> None:
+        async with searching() as (load, http):
+            for _ in range(3):
+                assert (await load(None, os.environ, http)).access_key_id == "SSO"
+            assert services.asked == ["sso-oidc", "sso", "sso", "sso"]
+            again = _sso_token("s", ENDED, **(REFRESH | {"refreshToken": "oidc-refresh-of-a-new-login"}))
+            arrange(Env(files=again), home, services, monkeypatch)
+            assert (await load(None, os.environ, http)).access_key_id == "SSO"
+            assert services.asked[4:] == ["sso-oidc", "sso"]
+
+    asyncio.run(use())
 
 
 def test_unreadable_file_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices) -> None:

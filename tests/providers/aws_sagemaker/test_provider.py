@@ -1,4 +1,4 @@
-"""The platform as a whole: no collector succeeds without a call, what a policy names, and no past."""
+"""The permissions of the platform."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.providers.aws_sagemaker.api import judge, sign
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, HttpAnswer
-from trainfleet_exporter.transport.calls import NOT_JSON
 
 
 def test_a_thousand_random_requests_are_signed_as_by_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +79,6 @@ def test_errors_by_code_and_status(status: int, code: str, message: str, kind: t
     error = judge(_answer(status, {"__type": f"com.amazonaws.sagemaker#{code}", "message": message}))
     assert type(error) is kind
     assert error.code == code
-
-
-def test_errors_of_sts_are_xml() -> None:
-    body = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>"
-    error = judge(_answer(403, NOT_JSON, body))
-    assert isinstance(error, AccessDenied)
-    assert (error.code, error.message) == ("AccessDenied", "not you")
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,17 @@ async def test_nodes_keep_their_end_while_plans_fail(fleet_of: FleetOf) -> None:
         assert await fleet.lines("node_expiry_timestamp_seconds") == []
 
 
+async def test_a_plan_without_its_arn_is_no_parent_of_other_groups(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    cloud.is_of_models = False
+    cloud.clusters = {"c": ([_group("g", InstanceType="ml.p5.48xlarge")], [])}
+    cloud.plans = [_plan() | {"TrainingPlanArn": None}]
+    async with fleet_of(cloud) as fleet:
+        await fleet.runner("pools").tick()
+        parents = [line.split('parent_pool_id="')[1] for line in await fleet.lines("pool_info")]
+        assert parents == ['"} 1', '"} 1']
+
+
 @pytest.mark.parametrize(
     ("chosen", "pool", "payment"), [("ml.p4d.24xlarge", "p", "TrainingPlan"), ("ml.p5.48xlarge", "", "OnDemand")]
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import copy
 import json
 import logging
 import os
@@ -18,13 +19,10 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from types import SimpleNamespace
 from typing import Annotated, Any, Self, TypeAlias
 from urllib.parse import parse_qsl, urlencode
@@ -37,7 +35,7 @@ from trainfleet_exporter.config.kinds import SecretText, Text
 from trainfleet_exporter.config.secrets import show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.redaction import redact
-from trainfleet_exporter.process.threads import THREAD_NAME
+from trainfleet_exporter.process.threads import DaemonThreadExecutor
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect, judge
 from trainfleet_exporter.providers.key_search import (
     A_TOKEN,
@@ -164,9 +162,8 @@ _TEXTS = {
 _KEY_FIELDS = ("AccessKeyId", "SecretAccessKey", "Token", "Expiration")
 _SECRET_NAMES = re.compile("token|secret|external|assertion|code|authorization", re.IGNORECASE)
 _DROPPED_HEADERS = ("content-length", "user-agent", "x-amz-user-agent", "amz-sdk-invocation-id", "amz-sdk-request")
-"""Headers of botocore about itself."""
-_LAST_TURN = 0.5
-"""Seconds beyond a deadline in which botocore makes an error of what it was waiting for."""
+_SHORTEST = 0.5
+"""Seconds that a search may take after the last call, also beyond the deadline."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\([^)]*\)|\S*/\S*""")
 _HANGS = "the search for credentials hangs: can this machine read the files of AWS profiles?"
 
@@ -176,76 +173,63 @@ class Load:
 
     def __init__(self, config: Any = None) -> None:
         self._config = config
-        self._thread: Thread | None = None
+        self._running: asyncio.Future[Any] | None = None
+        self._kept: dict[str, tuple[Any, Any]] = {}
 
     async def __call__(self, section: Credentials | None, environ: Mapping[str, str], http: NoHttp) -> Keys:
         """The keys. Raises CloudError."""
         if section is not None and (parts := section.given_keys()):
             return GivenKeys(*parts).current()
-        search = _Search(section, self._config, http)
-        if not isinstance(http, KeyHttp):
-            found = search.outcome()
-        elif self._thread is not None and self._thread.is_alive():  # never in two threads
+        search = _Search(section, self._config, http, self._kept)
+        while True:
+            found = await self._in_thread(search.run, http.deadline) if isinstance(http, KeyHttp) else search.run()
+            if isinstance(found, Keys):
+                return found
+            if isinstance(found, CloudError):
+                raise found
+            question, ask = found
+            try:
+                search.answers[question] = await ask()
+            except CloudError as error:  # botocore may know another way
+                search.answers[question] = error.with_traceback(None)
+
+    async def _in_thread(self, run: Callable[[], Any], deadline: float) -> Any:
+        """Search in a daemon thread, never in two. RequestTimedOut beyond the deadline (loop time)."""
+        loop = asyncio.get_running_loop()
+        latest = max(deadline, loop.time() + _SHORTEST)
+        if self._running is not None:
+            await asyncio.wait({self._running}, timeout=latest - loop.time())
+        if self._running is None or self._running.done():
+            self._running = loop.run_in_executor(DaemonThreadExecutor(), run)
+            await asyncio.wait({self._running}, timeout=latest - loop.time())
+        if not self._running.done():
             raise RequestTimedOut(_HANGS)
-        else:
-            self._thread = search.thread
-            found = await search.run(http.deadline)
-            self._thread = None  # it has answered, though it may not have ended
-        if isinstance(found, CloudError):
-            raise found
-        return found
+        return self._running.result()
 
 
-class _Search(Executor):
-    """One search by botocore, which may hang, in a daemon thread. It stops at the first call if `http` makes none.
+class _NextCall(BaseException):
+    """Ends a run of botocore, which catches each Exception."""
 
-    Each `submit` begins a turn of the thread, which ends when botocore waits for a call, or is done.
-    """
 
-    def __init__(self, given: Credentials | None, config: Any, http: NoHttp) -> None:
-        self._given, self._config, self._http = given, config, http
-        self.thread = Thread(target=lambda: self._end_turn(self.outcome()), name=THREAD_NAME, daemon=True)
-        self._turn: Future[Any] = Future()
-        self._answers: SimpleQueue[Any] = SimpleQueue()
+class _Search:
+    """A search by botocore. It stops at each call, and runs again with the answers so far."""
+
+    def __init__(self, given: Credentials | None, config: Any, http: NoHttp, kept: dict[str, tuple[Any, Any]]) -> None:
+        self._given, self._config, self._http, self._kept = given, config, http, kept
+        self.answers: dict[tuple[str, ...], Any] = {}
+        """By request (method, URL and body) or command: what a service or program answered, or the error."""
         self._is_answered = False
         self._token_error: CloudError | None = None
         """Why EC2 metadata gave no token."""
         self._role = ""
-        """The name of the machine's role, if it has been asked."""
         self._origin = ""
 
-    async def run(self, deadline: float) -> Keys | CloudError:
-        """The outcome in the thread, whose calls are made here. RequestTimedOut beyond the deadline (loop time)."""
-        loop, begin = asyncio.get_running_loop(), partial(self.thread.start)
-        try:
-            while True:
-                turn = loop.run_in_executor(self, begin)
-                await asyncio.wait({turn}, timeout=max(_LAST_TURN, deadline - loop.time()))
-                if not turn.done():
-                    raise RequestTimedOut(_HANGS)
-                said: Any = turn.result()
-                if isinstance(said, Keys | CloudError):
-                    return said
-                try:
-                    begin = partial(self._answers.put, await said())
-                except CloudError as error:  # botocore may know another way
-                    begin = partial(self._answers.put, error.with_traceback(None))
-        finally:
-            self._answers.put(RequestTimedOut(_HANGS))  # ends the thread, if it is going to wait
-
-    def submit(self, begin: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self._turn = Future()
-        self._turn.set_running_or_notify_cancel()  # from now on it cannot be cancelled
-        begin(*args, **kwargs)
-        return self._turn
-
-    def _end_turn(self, said: object) -> None:
-        with suppress(InvalidStateError):  # one that hung has ended
-            self._turn.set_result(said)
-
-    def outcome(self) -> Keys | CloudError:
+    def run(self) -> Any:
+        """Return the keys, a CloudError, or the next request with the call that answers it."""
         try:
             return self._keys()
+        except _NextCall as needed:
+            return needed.args
         except Exception as error:  # noqa: BLE001 - botocore raises anything
             meaning = self._meaning(error)
             if self._origin and not isinstance(error, CloudError):
@@ -283,9 +267,6 @@ class _Search(Executor):
             found = fetch()
             expires = datetime.fromisoformat(found["expiry_time"]).timestamp()
             return Keys(found["access_key"], found["secret_key"], found["token"], expires, self._origin)
-        if base.method == "login":
-            self._http.asks(self._origin)
-            base.get_frozen_credentials()
         frozen = getattr(base, "_frozen_credentials", base)  # to freeze them again may ask again
         end = getattr(base, "_expiry_time", None)
         parts = (frozen.access_key, frozen.secret_key, frozen.token)
@@ -303,6 +284,8 @@ class _Search(Executor):
             raise AccessDenied(f"no {whose}")
         profiles = session.full_config["profiles"]
         says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
+        nothing = f"no credentials found in the environment or in {whose}, and EC2 metadata"
+        keys = f" ({', '.join(says)})" if says else ""
         for link in self._links(session):
             method = link.METHOD
             self._origin = _FOUND.get(method, whose)
@@ -316,26 +299,23 @@ class _Search(Executor):
                 self._origin = f"web identity role {env.get('AWS_ROLE_ARN')}, by the environment"
             elif method.startswith("assume-role"):
                 self._origin = f"STS role {profiles.get(name, {}).get('role_arn', '')}, by {whose}"
+            usual = f"the {self._origin} cannot be used" if method in _FOUND else f"{self._origin} cannot be used{keys}"
+            beginning = f"{nothing} has none" if method == "iam-role" else usual
             try:
+                if method == "login" and "login_session" in says:
+                    raise AccessDenied("a login needs a person; use sso_session")
                 found = link.load()
-                for visited in getattr(link, "_visited_profiles", ()):
-                    if {"mfa_serial", "role_arn"} <= set(profiles.get(visited, ())):
-                        raise AccessDenied("mfa_serial needs a person; use a role without MFA")
+                visited = [profiles.get(each, ()) for each in getattr(link, "_visited_profiles", ())]
+                if any("mfa_serial" in each and "role_arn" in each for each in visited):
+                    raise AccessDenied("mfa_serial needs a person; use a role without MFA")
             except Exception as error:  # noqa: BLE001 - botocore raises anything
                 problem = self._meaning(error)
-                problem.message = f"{self._beginning(method, whose, says)}: {problem.message}"
+                problem.message = f"{beginning}: {problem.message}"
                 raise problem from None
             if found is not None:
                 self._origin += f", role {self._role}" if method == "iam-role" else ""
                 return found
-        raise AccessDenied(f"no credentials found in the environment or in {whose}, and EC2 metadata is switched off")
-
-    def _beginning(self, method: str, whose: str, says: Sequence[str]) -> str:
-        if method == "iam-role":
-            return f"no credentials found in the environment or in {whose}, and EC2 metadata has none"
-        if method in _FOUND:
-            return f"the {_FOUND[method]} cannot be used"
-        return f"{self._origin} cannot be used" + (f" ({', '.join(says)})" if says else "")
+        raise AccessDenied(f"{nothing} is switched off")
 
     def _session(self, *, is_own: bool, profile: str | None) -> Any:
         """A session of botocore with the provider's region and addresses, whose clients neither sign nor send.
@@ -388,7 +368,7 @@ class _Search(Executor):
                     link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
                 case "sso":
                     tokens = link._token_provider._token_loader
-                    tokens.save_token = partial(_save_if_possible, tokens.save_token)
+                    tokens._cache = _TokenFiles(tokens._cache, self._kept)
                 case "assume-role":  # makes links of its own for the source profile
                     builder = link._profile_provider_builder
                     builder._create_process_provider = partial(
@@ -397,10 +377,12 @@ class _Search(Executor):
         return links
 
     def _popen(self, command: Sequence[str], **_: Any) -> Any:
-        """Run a program in the place of subprocess.Popen. It may take as long as a request.
+        """Run a program once, in the place of subprocess.Popen. It may take as long as a request.
 
         https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html
         """
+        if (question := tuple(command)) in self.answers:
+            return self.answers[question]
         self._http.asks(self._origin)
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         try:  # the user's own profile names the program
@@ -411,13 +393,14 @@ class _Search(Executor):
         seconds = self._config.http.request_timeout
         with process:  # its end closes the pipe, which what the program started may keep open
             try:
-                written, _errors = process.communicate(timeout=seconds)
+                written, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # with its children
                 late = f"the program of credential_process did not end within {seconds:.0f} s (http.request_timeout)"
                 raise RequestTimedOut(f"{late} and was killed") from None
-        return SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
+        done = SimpleNamespace(communicate=lambda: (written, b""), returncode=process.returncode)
+        return self.answers.setdefault(question, done)
 
     def _send(self, signer: GivenKeys | None, request: Any, event_name: str, **_: Any) -> Any:
         api, operation = event_name.split(".")[1:]
@@ -450,7 +433,7 @@ class _Search(Executor):
         return self._response(request, answer)
 
     def _call(self, api: str, operation: str, request: Any, signer: GivenKeys | None = None) -> Any:
-        """Let the loop make a request of botocore, and wait for its answer. Raises CloudError."""
+        """Return the answer to a request of botocore. Raises CloudError."""
         url, body = yarl.URL(request.url, encoded=True), request.body or b""
         body = _OWN_SESSION_NAME.sub(_SESSION_NAME, body if isinstance(body, str) else body.decode())
         given = {name.lower(): v.decode() if isinstance(v, bytes) else v for name, v in request.headers.items()}
@@ -470,11 +453,13 @@ class _Search(Executor):
             text=_TEXTS.get(operation),
             secrets=tuple(str(value) for key, value in fields if _SECRET_NAMES.search(key) and len(str(value)) >= 8),
         )
-        self._http.asks(self._origin)
-        self._end_turn(lambda: self._http.call(call, dict, dialect, str(url.origin())))
-        answer = self._answers.get()
+        question = call.method, request.url, body
+        if question not in self.answers:
+            self._http.asks(self._origin)
+            raise _NextCall(question, lambda: self._http.call(call, dict, dialect, str(url.origin())))
+        answer = self.answers[question]
         if isinstance(answer, CloudError):
-            raise answer
+            raise copy.copy(answer)  # each run writes to it
         self._is_answered = True
         return answer
 
@@ -518,10 +503,25 @@ def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[Profile
     return list(parsers), [file for file, profiles in found.items() if name in (profiles or ())]
 
 
-def _save_if_possible(save: Callable[..., None], *token: Any, **of_session: Any) -> None:
-    """Save an SSO token. In a home that cannot be written, each fetch renews the one in the file."""
-    with suppress(OSError):
-        save(*token, **of_session)
+class _TokenFiles:
+    """A cache of botocore. Tokens that cannot be written are kept in memory until their files change."""
+
+    def __init__(self, files: Any, kept: dict[str, tuple[Any, Any]]) -> None:
+        self._files, self._kept = files, kept
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._files
+
+    def __getitem__(self, key: str) -> Any:
+        written = self._files[key]
+        before, renewed = self._kept.get(key, (None, None))
+        return renewed if before == written else written
+
+    def __setitem__(self, key: str, token: Any) -> None:
+        try:
+            self._files[key] = token
+        except OSError:
+            self._kept[key] = self._files[key], json.loads(json.dumps(token, default=str))  # as if read from a file
 
 
 @cache

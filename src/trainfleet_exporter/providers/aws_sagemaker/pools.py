@@ -225,7 +225,6 @@ def cluster_node(cluster: str, row: ClusterNode, ends: Mapping[str, float | None
 _PLANS = "training plans"
 """A part. The names of the others, which are those of clusters, have no spaces."""
 _PLANS_SHARE = 0.4
-"""Share of the time of a poll that the plans may take."""
 
 
 class Pools:
@@ -292,8 +291,9 @@ class Pools:
         known = [row for row in rows if row is None or row.status != EXPIRED]
         found = [None if row is None else plan_pool(row) for row in known]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
-        self._plans = {row.training_plan_arn or "": row for row in known if row is not None and row.training_plan_name}
-        self._types.count(poll, [each for row in self._plans.values() for each in row.instance_types])
+        plans = [row for row in known if row is not None and row.training_plan_name]
+        self._plans = {row.training_plan_arn: row for row in plans if row.training_plan_arn}
+        self._types.count(poll, [each for row in plans for each in row.instance_types])
         await part.publish([each for pair in shown.values() for each in pair])
 
     async def _read_cluster(self, poll: Poll, part: Part) -> None:
