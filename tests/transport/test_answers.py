@@ -136,15 +136,12 @@ def test_bad_answers_say_what_is_wrong_and_quote_nothing(answer: bytes, message:
     assert str(error).endswith(message)
 
 
-def test_a_gzip_answer_over_the_wire() -> None:
-    async def main() -> None:
-        answer = http(gzip.compress(b'{"Jobs": [1]}', mtime=0), GZIP)
-        async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
-            assert await rig.call() == {"Jobs": [1]}
-            assert await rig.call() == {"Jobs": [1]}
-            assert server.connections == 1
-
-    asyncio.run(main())
+async def test_a_gzip_answer_over_the_wire() -> None:
+    answer = http(gzip.compress(b'{"Jobs": [1]}', mtime=0), GZIP)
+    async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
+        assert await rig.call() == {"Jobs": [1]}
+        assert await rig.call() == {"Jobs": [1]}
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize(

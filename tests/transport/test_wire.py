@@ -36,29 +36,23 @@ def test_the_signed_target_is_sent_byte_for_byte(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["/ü", "/a\r\nX: y", "/a\tb", "/a\x7f"])
-def test_a_target_that_http_cannot_write_is_not_sent(target: str) -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
-            rig.dialect.target = target
-            error = await rig.failure()
-            assert isinstance(error, RequestRefused)
-            assert error.message == f"{server.address}: the request cannot be written as HTTP"
-            assert server.heads == []
-
-    asyncio.run(main())
+async def test_a_target_that_http_cannot_write_is_not_sent(target: str) -> None:
+    async with raw_server(JSON_OK) as server, Rig(base_url=f"http://{server.address}") as rig:
+        rig.dialect.target = target
+        error = await rig.failure()
+        assert isinstance(error, RequestRefused)
+        assert error.message == f"{server.address}: the request cannot be written as HTTP"
+        assert server.heads == []
 
 
-def test_connections_are_kept_and_cookies_are_not() -> None:
-    async def main() -> None:
-        answer = http(b"{}", "Set-Cookie: session=1; Path=/")
-        async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
-            await rig.call()
-            await rig.call()
-            assert server.connections == 1
-            assert len(server.heads) == 2
-            assert b"cookie" not in server.heads[1].lower()
-
-    asyncio.run(main())
+async def test_connections_are_kept_and_cookies_are_not() -> None:
+    answer = http(b"{}", "Set-Cookie: session=1; Path=/")
+    async with raw_server(answer) as server, Rig(base_url=f"http://{server.address}") as rig:
+        await rig.call()
+        await rig.call()
+        assert server.connections == 1
+        assert len(server.heads) == 2
+        assert b"cookie" not in server.heads[1].lower()
 
 
 def _once(then: Serve) -> Serve:
@@ -86,48 +80,39 @@ async def test_call_on_a_closed_connection_is_repeated_and_counted(method: str, 
         assert (server.connections, len(set(rig.dialect.signed))) == (2, 3)
 
 
-def test_configured_proxy_gets_full_address_and_credentials() -> None:
-    async def main() -> None:
-        async with raw_server(JSON_OK) as proxy:
-            settings = HttpSettings(proxy_url=f"http://me:pass%2Fword@{proxy.address}")
-            async with Rig(base_url="http://api.test:8080", http=settings) as rig:
-                rig.dialect.target = "/jobs?a=%2F~"
-                assert await rig.call() == {"Jobs": []}
-            head = proxy.heads[0]
-            assert head.startswith(b"GET http://api.test:8080/jobs?a=%2F~ HTTP/1.1\r\n")
-            credentials = base64.b64encode(b"me:pass/word").decode()
-            assert f"proxy-authorization: basic {credentials}".lower().encode() in head.lower()
-            assert b"host: api.test:8080\r\n" in head.lower()
-
-    asyncio.run(main())
+async def test_configured_proxy_gets_full_address_and_credentials() -> None:
+    async with raw_server(JSON_OK) as proxy:
+        settings = HttpSettings(proxy_url=f"http://me:pass%2Fword@{proxy.address}")
+        async with Rig(base_url="http://api.test:8080", http=settings) as rig:
+            rig.dialect.target = "/jobs?a=%2F~"
+            assert await rig.call() == {"Jobs": []}
+        head = proxy.heads[0]
+        assert head.startswith(b"GET http://api.test:8080/jobs?a=%2F~ HTTP/1.1\r\n")
+        credentials = base64.b64encode(b"me:pass/word").decode()
+        assert f"proxy-authorization: basic {credentials}".lower().encode() in head.lower()
+        assert b"host: api.test:8080\r\n" in head.lower()
 
 
-def test_a_proxy_that_refuses_the_tunnel() -> None:
-    async def main() -> None:
-        async with raw_server(http(b"SECRET", status="407 Proxy Authentication Required")) as proxy:
-            settings = HttpSettings(proxy_url=f"http://me:SECRET@{proxy.address}")
-            async with Rig(base_url="https://api.test", http=settings) as rig:
-                error = await rig.failure()
-            assert proxy.heads[0].startswith(b"CONNECT api.test:443 HTTP/1.1\r\n")
-            assert b"signature" not in proxy.heads[0]
-            assert str(error) == "ListJobs: api.test: the proxy answered HTTP 407"
-            assert set(rig.outcomes) == {"network"}
-
-    asyncio.run(main())
-
-
-def test_a_proxy_that_is_not_there() -> None:
-    async def main() -> None:
-        async with raw_server(b"") as gone:
-            pass
-        settings = HttpSettings(proxy_url=f"http://me:SECRET@{gone.address}")
-        async with Rig(base_url="http://api.test", http=settings) as rig:
-            assert str(await rig.failure()) == "ListJobs: api.test: proxy: connection refused"
-        async with Rig(http=HttpSettings(proxy_url="socks5://me:SECRET@127.0.0.1:1080")) as rig:
+async def test_a_proxy_that_refuses_the_tunnel() -> None:
+    async with raw_server(http(b"SECRET", status="407 Proxy Authentication Required")) as proxy:
+        settings = HttpSettings(proxy_url=f"http://me:SECRET@{proxy.address}")
+        async with Rig(base_url="https://api.test", http=settings) as rig:
             error = await rig.failure()
-        assert error.message == "api.test: the proxy's address is not http or https"
+        assert proxy.heads[0].startswith(b"CONNECT api.test:443 HTTP/1.1\r\n")
+        assert b"signature" not in proxy.heads[0]
+        assert str(error) == "ListJobs: api.test: the proxy answered HTTP 407"
+        assert set(rig.outcomes) == {"network"}
 
-    asyncio.run(main())
+
+async def test_a_proxy_that_is_not_there() -> None:
+    async with raw_server(b"") as gone:
+        pass
+    settings = HttpSettings(proxy_url=f"http://me:SECRET@{gone.address}")
+    async with Rig(base_url="http://api.test", http=settings) as rig:
+        assert str(await rig.failure()) == "ListJobs: api.test: proxy: connection refused"
+    async with Rig(http=HttpSettings(proxy_url="socks5://me:SECRET@127.0.0.1:1080")) as rig:
+        error = await rig.failure()
+    assert error.message == "api.test: the proxy's address is not http or https"
 
 
 def _way(url: str, **settings: str | bool) -> str | None:
