@@ -242,14 +242,6 @@ async def test_the_quota_of_jobs(fleet_of: FleetOf) -> None:
         assert await fleet.lines("provider_job_quota") == ['trainfleet_provider_job_quota_used{provider="p"} 4']
 
 
-async def test_pools_that_are_gone_fail_nothing(fleet_of: FleetOf) -> None:
-    async with fleet_of(NODES) as (cloud, fleet):
-        gone = httpx.Response(404, json={"error_code": "ModelArts.50015001", "error_msg": "Pool not found"})
-        cloud.answer = lambda path, request: gone if "/pools/pool-1/" in path else None
-        assert await fleet.exporter.poll_once()
-        assert await fleet.lines("pool_cpu", "node") == []
-
-
 async def test_golden_page_of_nodes(fleet_of: FleetOf) -> None:
     async with fleet_of(NODES) as (cloud, fleet):
         status = {

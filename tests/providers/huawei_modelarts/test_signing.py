@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.providers.canonical import Query
-from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, Token, sign
+from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, sign
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, SignedRequest
 
@@ -76,12 +76,6 @@ def test_vectors(name: str) -> None:
     assert signed.headers["Authorization"] == (
         f"{ALGORITHM} Access=example-ak, SignedHeaders={names}, Signature={signature}"
     )
-
-
-def test_token_is_sent_instead_of_a_signature() -> None:
-    signed = _sign(method="POST", body=b"{}", keys=Token("", "", "planted-token"))
-    assert signed.headers == {"host": HOST, "content-type": JSON, "X-Auth-Token": "planted-token"}
-    assert signed.secrets == ("planted-token",)
 
 
 text = st.text(st.characters(exclude_categories=["Cs"]))  # lone surrogates are no UTF-8, on no wire

@@ -163,10 +163,15 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 @trap("8.5 a region without workspaces has the default one")
 async def _(cloud: Cloud, fleet: Fleet) -> None:
     refusal = httpx.Response(404, json={"error_code": "APIGW.0101", "error_msg": "The API does not exist"})
-    cloud.answer = lambda path, request: refusal if path.endswith("/workspaces") else None
+    refusals = [refusal]
+    cloud.answer = lambda path, request: refusal if refusals and path.endswith("/workspaces") else None
     cloud.jobs = [job("a")]
     assert await fleet.exporter.poll_once()
     assert await fleet.value('workspace_info{workspace_id="0",workspace_name="default"}') == 1
+    refusals.clear()
+    assert await fleet.exporter.poll_once()
+    refusals.append(refusal)
+    assert not await fleet.exporter.poll_once()  # it has served them
 
 
 @trap("IAM that is down while the token is valid takes nothing along", PASSWORD)
@@ -245,6 +250,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
     accelerators = 'job_requested_accelerators{job_id="3/3",accelerator="npu",accelerator_model="ascend-910"}'
     assert await fleet.value(accelerators) == 16
     assert fleet.own("collector_parts_failed", collector="jobs_v1") == 1
+    cloud.answer = lambda path, request: refusal if path.endswith("training-jobs") else None
+    npu["unit_num"] = "4"
+    await fleet.exporter.poll_once()
+    assert await fleet.value(accelerators) == 8  # jobs of the last list are still read
 
 
 @pytest.mark.parametrize("name", trap.names)

@@ -281,6 +281,9 @@ async def test_job_with_accelerators_unknown_to_aom_uses_task_metrics(fleet_of: 
         assert await source(fleet, "npu") == "aom"
         device = 'device_utilization_ratio{job_id="npu",pod_id="worker-0",device="0",accelerator="npu"}'
         assert await fleet.value(device) == 0.9
+        cloud.answer = lambda path, request: httpx.Response(503) if NPU in request.url.params.get("query", "") else None
+        await asyncio.sleep(3 * INTERVAL)
+        assert await fleet.value('job_cpu_utilization_ratio{job_id="npu"}') == 0.5
 
 
 async def test_jobs_beyond_the_limit_are_skipped_and_logged_once(fleet_of: FleetOf) -> None:
