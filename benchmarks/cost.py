@@ -133,25 +133,25 @@ def _exporter(simulator: Simulator, url: str, cloud: Cloud, observe: Callable[[A
 
 
 def table(cloud: Cloud, measured: Sequence[Measured]) -> str:
-    """One cloud's table: calls of a poll for each collector, by the first of WORLDS."""
-    worlds = ", ".join(f"{found.live:,} live jobs with {found.pods:,} pods" for found in measured[::2])
-    heads = [f"and {ended:,} ended" if ended else f"{live:,} jobs" for live, ended in WORLDS[: len(measured)]]
+    """One cloud's table: calls of a poll for each collector in the first of WORLDS, with the ended jobs."""
+    alone, shown = measured[::2], measured[1::2]
+    worlds = ", ".join(f"{found.live:,} live jobs with {found.pods:,} pods" for found in shown)
+    sizes = " | ".join(f"{size:,} jobs" for size in SIZES[: len(shown)])
     lines = [
         f"**{cloud.title}** ({RATE} requests a second; {worlds})",
         "",
-        f"| collector | every | {' | '.join(heads)} | takes at most |",
-        "|---|---|" + "---|" * (len(measured) + 1),
+        f"| collector | every | {sizes} | takes at most |",
+        "|---|---|" + "---|" * (len(shown) + 1),
     ]
     intervals = measured[0].intervals
     for collector, interval in intervals.items():
-        cells = [_number(found.each(collector)) for found in measured]
+        cells = [_number(found.each(collector)) for found in shown]
         longest = max(found.seconds[collector] for found in measured)
         lines.append(f"| `{collector}` | {interval:.0f} s | {' | '.join(cells)} | {longest:.0f} s |")
-    totals = [sum(found.each(name) * 60 / interval for name, interval in intervals.items()) for found in measured]
+    totals = [sum(found.each(name) * 60 / interval for name, interval in intervals.items()) for found in shown]
     lines.append("| calls a minute | | " + " | ".join(map(_number, totals)) + " | |")
-    pairs = list(zip(measured[::2], measured[1::2], strict=False))
-    more = max((abs(old.each(name) - alone.each(name)) for alone, old in pairs for name in intervals), default=0.0)
-    lines += ["", f"The ended jobs change the calls of a poll by at most {_number(more)}."]
+    more = max(abs(a.each(name) - b.each(name)) for a, b in zip(alone, shown, strict=True) for name in intervals)
+    lines += ["", f"The ended jobs change a poll by at most {_number(more)} calls."]
     return "\n".join(lines) + "\n"
 
 

@@ -214,7 +214,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, services: AwsServices)
     monkeypatch.setattr("getpass.getpass", lambda prompt: 1 / 0)  # botocore asks a person for the code of MFA
     (tmp_path / "token").write_text("ID.TOKEN")
     answer = {"Version": 1, "AccessKeyId": "PROCESS", "SecretAccessKey": "planted", "Expiration": LATER}
-    (tmp_path / "process.py").write_text(f"print({json.dumps(answer)!r})")
+    (tmp_path / "process.py").write_text(f"print({json.dumps(answer)!r})\nopen(__file__ + '.runs', 'a').write('x')")
     return tmp_path
 
 
@@ -333,6 +333,10 @@ ORIGINS = {
         ["AssumeRoleWithWebIdentity"],
     ),
     "process": (*('profile "default" of ~/.aws/config',) * 2, []),
+    "role of a process": (
+        *(f'STS role {ROLE.format("a")}, by profile "default" of ~/.aws/config',) * 2,
+        ["AssumeRole"],
+    ),
     "byte order mark": (*('profile "default" of ~/.aws/credentials',) * 2, []),
     "sso session, refreshed": (*('profile "default" of ~/.aws/config',) * 2, ["CreateToken", "GetRoleCredentials"]),
     "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
@@ -349,6 +353,7 @@ def test_the_identity_is_named_and_its_calls_are_counted(
     found = ours(home)
     assert (found.at_start, found.origin, [each.operation for each in found.attempts]) == ORIGINS[name]
     assert {each.outcome for each in found.attempts} <= {"ok"}
+    assert [file.read_text() for file in home.glob("*.runs")] == ["x"] * ("process" in name)
     assert {form["RoleSessionName"][0] for form in services.forms} <= {"trainfleet-exporter"}
 
 
@@ -525,9 +530,11 @@ async def searching() -> AsyncIterator[tuple[Load, KeyHttp]]:
     transport = Transport(account=context.account, http=HttpSettings(), observe=print)
     http = KeyHttp(transport, context, config.endpoint, {})
     http.deadline = asyncio.get_running_loop().time() + 60
-    yield Load(config), http
-    await http.aclose()
-    await transport.aclose()
+    try:
+        yield Load(config), http
+    finally:
+        await http.aclose()
+        await transport.aclose()
 
 
 def test_hang_of_botocore_costs_one_thread(home: Path, services: AwsServices, monkeypatch: pytest.MonkeyPatch) -> None:
