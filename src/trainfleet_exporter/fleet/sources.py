@@ -50,8 +50,8 @@ class JobSources:
         """The jobs that parts in bulk show, or are about to."""
         self._missed: dict[str, int] = {}
         """How many polls in bulk did not find a job."""
-        self._answered: dict[str, bool] = {}
-        """The jobs that the other source answered for, and whether with any usage."""
+        self._answered: dict[str, bool | None] = {}
+        """Whether the other source answered for a job with any usage; None: no longer held, and no answer since."""
         self._watchers: list[Callable[[], None]] = []
         fleet.watchers.append(self._forget)
 
@@ -67,9 +67,8 @@ class JobSources:
     def is_one_by_one(self, job: Job) -> bool:
         """Return whether the job is the other source's."""
         answer = self._first_answer(job)
-        if job.status not in self._measured or answer is True:
-            return False
-        return answer is False or (job.job_id not in self.held and self.is_missed(job))
+        is_free = answer is None and job.job_id not in self.held and self.is_missed(job)
+        return job.status in self._measured and (answer is False or is_free)
 
     def is_missed(self, job: Job) -> bool:
         """Return whether the job has been waited for long enough."""
@@ -80,16 +79,16 @@ class JobSources:
     def hold(self, job_ids: Collection[str]) -> None:
         """Note the jobs that parts in bulk show, or are about to: from here on no other source shows them."""
         before, self.held = self.held, frozenset(job_ids)
-        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id not in self.held}
+        answers = dict.fromkeys(before) | self._answered
+        self._answered = {job_id: used for job_id, used in answers.items() if job_id not in self.held}
         if not self.held <= before:
             for callback in self._watchers:
                 callback()
 
     def end_poll(self, running: Mapping[str, Job], found: Collection[str], *, is_refused: bool) -> None:
-        """Note the end of a poll in bulk, good or bad: what it found of the `running` jobs."""
+        """Note the end of a poll in bulk, good or bad, and what it found of the `running` jobs."""
         self.is_refused = is_refused
         self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in found}
-        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
         self.polled.publish(None)
 
     def answered(self, job_id: str, *, with_usage: bool) -> None:
@@ -97,10 +96,11 @@ class JobSources:
             self._answered[job_id] = with_usage
 
     async def wait_until_replaced(self, running: Collection[str], *, with_usage: bool, until: float) -> bool:
-        """Return whether the other source serves the running jobs: it answered, `with_usage` if need be. Waits for
-        that until a loop time, unless it cannot be."""
+        """Return whether the other source serves the running jobs: it answered for all that are no longer held, and
+        `with_usage` if need be. Waits for that until a loop time, unless it cannot be."""
         while not self.left_out and self.held.isdisjoint(running):
-            if any(used or not with_usage for job_id, used in self._answered.items() if job_id in running):
+            answers = [used for job_id, used in self._answered.items() if job_id in running]
+            if None not in answers and any(used or not with_usage for used in answers):
                 return True
             if asyncio.get_running_loop().time() >= until:
                 break

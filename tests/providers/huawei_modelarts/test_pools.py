@@ -295,8 +295,8 @@ async def test_nodes_of_tasks_are_those_of_its_pool(fleet_of: FleetOf) -> None:
         assert await shown() == elsewhere
 
 
-@pytest.mark.parametrize("failing", ["host_ips", "/nodes"])
-async def test_nodes_of_tasks_go_when_calls_fail_for_long(fleet_of: FleetOf, failing: str) -> None:
+@pytest.mark.parametrize(("failing", "late"), [("host_ips", ""), ("/nodes", "n")])
+async def test_nodes_of_tasks_go_when_searches_fail_for_long(fleet_of: FleetOf, failing: str, late: str) -> None:
     async with fleet_of(NODES) as (cloud, fleet):
         cloud.nodes["pool-1"] = [{"metadata": {"name": "n"}, "status": {"privateIp": "10.0.0.1"}}]
         cloud.jobs = [job("a", resource={"pool_id": "pool-1"})]
@@ -312,7 +312,7 @@ async def test_nodes_of_tasks_go_when_calls_fail_for_long(fleet_of: FleetOf, fai
         assert fleet.own("collector_success", collector="nodes") == 0
         assert fleet.own("collector_success", collector="jobs") == 1
         await asyncio.sleep(1200)
-        assert 'node_name=""' in (await fleet.lines("pod_info"))[0]
+        assert f'node_name="{late}"' in (await fleet.lines("pod_info"))[0]
 
 
 @pytest.mark.parametrize(

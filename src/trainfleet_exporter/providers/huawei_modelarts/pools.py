@@ -652,8 +652,7 @@ class Pools:
         turns.was_read(await poll.read_each(self._placed, self._read_tasks, at_once=self._fleet.at_once))
 
     def nodes_expired(self, key: str) -> None:
-        """Forget the addresses of a pool's nodes, or where tasks run: by now, they may be others."""
-        self._nodes.pop(key, None)
+        """Tasks may run elsewhere by now. The addresses of a pool's nodes stay known while their list fails."""
         if key in self._placed:
             self._jobs.places.pop(self._placed[key], None)
 
@@ -672,7 +671,7 @@ class Pools:
 
     async def _read_tasks(self, part: Part) -> None:
         pair = self._placed[part.key]
-        await self._jobs.find_places(part, pair, self._nodes.get(pair[0], {}))
+        await self._jobs.find_places(part, pair, self._nodes[pair[0]])
         await part.publish([])
 
     @collector("maintenance")
