@@ -157,7 +157,7 @@ REASONS = ("duplicate", "out_of_range", "malformed", "stale", "unlisted", "no_da
 
 async def test_pod_metric_feeds_the_job_without_a_job_metric(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    cloud.jobs = [job(name) for name in "abce"]
+    cloud.jobs = [job(name) for name in "abcef"]
     cloud.catalogue = [metric("POD_CPU_UTIL", "%"), metric("POD_DISK_READ_RATE", "KB/s")]
     cloud.points["POD_CPU_UTIL"] = [
         point("a", 40, pod="a-0"),
@@ -165,6 +165,8 @@ async def test_pod_metric_feeds_the_job_without_a_job_metric(fleet_of: FleetOf) 
         point("b", 40, pod="b-0"),
         point("b", 0, pod="b-1", age=400),  # silent since: likely gone
         point("e", 40, pod="e-0", age=120),
+        point("f", 40, pod="f-0"),
+        point("f", 40, pod="f-1", age=120),
     ]
     cloud.points["POD_DISK_READ_RATE"] = [
         point("a", 1, pod="a-0"),
@@ -186,8 +188,8 @@ async def test_pod_metric_feeds_the_job_without_a_job_metric(fleet_of: FleetOf) 
         assert await fleet.value('job_disk_read_bytes_per_second{job_id="c"}') is None  # one pod of it is not known
         assert await fleet.value('pod_disk_read_bytes_per_second{job_id="c",pod_id="c-0"}') == 1000
         assert await fleet.value('job_disk_read_bytes_per_second{job_id="e"}') is None  # it has a pod without a name
-        newest = [await fleet.value(f'job_usage_timestamp_seconds{{job_id="{name}"}}') for name in "ae"]
-        assert newest[0] == newest[1] is not None  # of all metrics
+        newest = [await fleet.value(f'job_usage_timestamp_seconds{{job_id="{name}"}}') for name in "aef"]
+        assert newest[0] == newest[1] == newest[2] is not None  # of all metrics and pods
         assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 3
 
 
