@@ -92,7 +92,7 @@ class ExporterProcess:
                 env={**os.environ, "PYTHONWARNINGS": "error", **(environ or {})},
             )
         self.url = f"http://{eventually(self._address, what='the exporter to listen')}"
-        self.client = httpx.Client(base_url=self.url, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, trust_env=False, timeout=60)
 
     def _address(self) -> str | None:
         assert self.process.poll() is None, self.log
@@ -149,7 +149,7 @@ def running_server(command: Sequence[str | Path], port: int, log: Path) -> Itera
     """A client for a server such as Prometheus, once it is ready."""
     with log.open("ab") as stream, subprocess.Popen(command, stderr=stream, stdout=stream) as process:
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
                 eventually(lambda: client.get("/-/ready").status_code == 200, what=str(command[0]))
                 yield client
         finally:
