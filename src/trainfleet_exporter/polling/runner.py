@@ -163,7 +163,7 @@ class Runner:
         self._store.keep_only(objects)
         # Objects that were never read come first and at once. The others are spread over the interval.
         fresh = [key for key in objects if key not in self._store]
-        known = [key for key in objects if key in self._store]
+        known = [key for key in objects if key in self._store and collector.is_current(key)]
         slots = asyncio.Semaphore(collector.workers)
         async with asyncio.TaskGroup() as group:
             for place, key in enumerate((*fresh, *known), start=-len(fresh)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tests.providers.huawei_modelarts.cloud import CONFIG
@@ -20,3 +21,13 @@ async def test_a_month_of_eight_cards_is_read(fleet_of: FleetOf) -> None:
         cloud.v1_metrics = {("pod", "each"): metrics}
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("device_utilization_ratio")) == 16
+
+
+async def test_lists_that_were_read_delay_no_cycle(fleet_of: FleetOf) -> None:
+    async with fleet_of(V1) as (cloud, fleet):
+        cloud.v1_jobs = [{"job_id": 1, "version_id": 2, "status": 8}]
+        cloud.v1_versions = {"1": [{"version_id": 2, "status": 7}]}
+        cloud.workspaces.append({"id": "w", "name": "team"})
+        fleet.schedule.start()
+        await asyncio.sleep(20)
+        assert fleet.own("collector_success", collector="jobs_v1") == 1
