@@ -219,11 +219,9 @@ class _Units:
         await part.publish(count(part.key))
 
 
-@pytest.mark.parametrize("where", ["begin", "units"])
-async def test_bug_before_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, where: str) -> None:
-    broken = False
-
-    units = _Units("a", "b")
+@pytest.mark.parametrize("where", ["begin", "units", "cycle"])
+async def test_bug_in_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, where: str) -> None:
+    broken, units = False, _Units("a", "b")
 
     async def begin(poll: Poll) -> None:
         if broken and where == "begin":
@@ -234,7 +232,12 @@ async def test_bug_before_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest
             raise KeyError("the fault")
         return units.names
 
-    rig = Rig(PerObject(names, units.collector.poll, begin=begin, is_current=units.collector.is_current))
+    def is_current(name: str) -> bool:
+        if broken and where == "cycle":
+            raise KeyError("the fault")
+        return name in units.names
+
+    rig = Rig(PerObject(names, units.collector.poll, begin=begin, is_current=is_current))
     await rig.runner.tick()
     assert rig.own("collector_success") == 1
     broken = True

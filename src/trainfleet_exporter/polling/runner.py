@@ -120,23 +120,21 @@ class Runner:
         loop = asyncio.get_running_loop()
         started, collector = loop.time(), self.collector
         self._failures.begin()
-        deadline = started + self._poll_timeout
-        poll = self._running = Poll(self._store, self._failures, deadline)
+        poll = self._running = Poll(self._store, self._failures, started + self._poll_timeout)
         try:
             # The transport enforces the deadline of each call. This timeout covers other code that could hang. It is a
             # second later, so that the more precise error of the transport comes first.
-            async with asyncio.timeout_at(deadline + 1.0):
+            async with asyncio.timeout_at(poll.deadline + 1.0):
                 await (collector.poll(poll) if isinstance(collector, BulkCollector) else collector.begin(poll))
             objects = () if isinstance(collector, BulkCollector) else collector.objects()
+            self._store.forgive(WHOLE_COLLECTOR)
+            if not isinstance(collector, BulkCollector):
+                await self._cycle(collector, poll, objects, started)
         except TimeoutError:
             if self._failures.count == 0:  # else the interrupted parts have noted it themselves
                 poll.failed(WHOLE_COLLECTOR, DeadlineExceeded("the poll did not end within poll_timeout"))
         except Exception as error:  # noqa: BLE001 - a collector's failure is its own; the daemon goes on
             poll.failed(WHOLE_COLLECTOR, error)
-        else:
-            self._store.forgive(WHOLE_COLLECTOR)
-            if not isinstance(collector, BulkCollector):
-                await self._cycle(collector, poll, objects, started)
         self._failures.end()
         self._store.account()
         self.state.duration = loop.time() - started

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -64,11 +64,10 @@ class Schedule:
             self._runs.append(_Runs(runner))
             self._plan(self._runs[-1])
 
-    async def remove(self, runners: Iterable[Runner]) -> None:
+    async def remove(self, runners: Collection[Runner]) -> None:
         """Remove these, and end their running polls."""
-        gone = list(runners)
-        self._runs = [runs for runs in self._runs if runs.runner not in gone]
-        await asyncio.gather(*(runner.stop() for runner in gone))
+        self._runs = [runs for runs in self._runs if runs.runner not in runners]
+        await asyncio.gather(*(runner.stop() for runner in runners))
 
     async def stop(self) -> None:
         """End all running polls and start no other."""
@@ -85,8 +84,10 @@ class Schedule:
         # Counted from its due time, so that small delays do not add up.
         due = runs.began + runs.runner.interval
         runs.began = due if 0 <= now - due <= _TOLERANCE else now
-        await runs.runner.tick()
-        self._plan(runs)
+        try:
+            await runs.runner.tick()
+        finally:
+            self._plan(runs)
 
     def _plan(self, runs: _Runs) -> None:
         """Plan the next run, or move it if its time has changed."""
