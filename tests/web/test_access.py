@@ -94,22 +94,17 @@ async def test_an_invalid_change_keeps_the_old_config(path: Path, caplog: pytest
     assert "hunter2" not in "".join(reported)
 
 
-def _written(path: Path, text: str, after: float) -> None:
-    """Write a file with the stepped clock's time, so many seconds after the start."""
-    write(path, text, START + after)
-
-
 async def test_a_file_that_is_still_being_written_is_not_taken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    _written(path, f"basic_auth_users: {{anna: {ANNA}}}\n", 0)
+    write(path, f"basic_auth_users: {{anna: {ANNA}}}\n", START)
     with caplog.at_level(logging.INFO, "trainfleet_exporter"):
         async with serving(path) as served:
             await asyncio.sleep(10)
             assert (await served.get(ANNAS)).status == 200
             for halves in range(4):  # none of which has the users yet, and none of which is sound but the first
-                _written(path, "http_server_config: {}\n" + "basic_auth_users: {" * halves, 10 + halves * 1.5)
+                write(path, "http_server_config: {}\n" + "basic_auth_users: {" * halves, START + 10 + halves * 1.5)
                 await asyncio.sleep(1.5)
                 assert [(await served.get(*who)).status for who in ([], [ANNAS])] == [401, 200]
-            _written(path, f"http_server_config: {{}}\nbasic_auth_users: {{bert: {BERT}}}\n", 16)
+            write(path, f"http_server_config: {{}}\nbasic_auth_users: {{bert: {BERT}}}\n", START + 16)
             await asyncio.sleep(1.5)
             assert [(await served.get(*who)).status for who in ([], [ANNAS], [BERTS])] == [401, 200, 401]
             await asyncio.sleep(2.5)

@@ -54,8 +54,7 @@ async def read_whole_list(
         if page.total is None or items is None:
             raise BadAnswer("the answer has no list, or does not say how long it is", operation=operation)
         if number == 0 and page.total > MOST_PAGES * len(items) > 0:
-            text = f"a list of {page.total} rows in pages of {len(items)} is implausible"
-            raise BadAnswer(text, operation=operation)
+            raise BadAnswer(f"a list of {page.total} rows in pages of {len(items)} is implausible", operation=operation)
         smallest, read = min(smallest, page.total), read + len(items)
         is_last = not items or read >= page.total
         for row in items:  # without a wait: the next large answer is decoded in the first one (transport.body)
@@ -66,7 +65,7 @@ async def read_whole_list(
         if is_last:
             break
         del page, items, row  # before the next page is awaited
-    if (found := len(rows) + malformed) < smallest:
+    if (found := len(rows) + malformed) < smallest or not is_last:
         raise BadAnswer(f"the list is incomplete: {found} rows of {smallest}", operation=operation)
     return Listing(rows, malformed)
 

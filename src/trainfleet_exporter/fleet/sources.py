@@ -89,6 +89,7 @@ class JobSources:
         """Note the end of a poll in bulk, good or bad, and what it found of the `running` jobs."""
         self.is_refused = is_refused
         self._missed = {job_id: self._missed.get(job_id, 0) + 1 for job_id in running if job_id not in found}
+        self._answered = {job_id: used for job_id, used in self._answered.items() if job_id in running}
         self.polled.publish(None)
 
     def answered(self, job_id: str, *, with_usage: bool) -> None:

@@ -100,9 +100,8 @@ class Runner:
     async def stop(self) -> None:
         """End the running poll now and start no other."""
         self._stopping = True
-        if self._running is not None:
+        if self._task is not None and self._running is not None:
             self._running.closing = True
-        if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
@@ -145,8 +144,7 @@ class Runner:
     def _log(self, calls: int) -> None:
         state = self.state
         facts = fields(
-            provider=state.provider,
-            collector=state.collector,
+            **self._failures.who,
             result="success" if state.success else "failure",
             duration=round(state.duration or 0.0, 3),
             calls=calls,

@@ -33,12 +33,11 @@ _TOLERANCE = 0.5
 
 @dataclass(slots=True, eq=False)
 class _Runs:
-    """The runs of one runner. `began` is the loop time from which the interval to the next one counts."""
+    """The runs of one runner. `began` is the loop time from which the interval counts, `next` None while one runs."""
 
     runner: Runner
     began: float = -math.inf
     next: Job | None = None
-    """None while one runs."""
 
 
 class Schedule:
@@ -67,6 +66,9 @@ class Schedule:
     async def remove(self, runners: Collection[Runner]) -> None:
         """Remove these, and end their running polls."""
         self._runs = [runs for runs in self._runs if runs.runner not in runners]
+        for job in self._scheduler.get_jobs():
+            if job.args[0].runner in runners:
+                job.remove()
         await asyncio.gather(*(runner.stop() for runner in runners))
 
     async def stop(self) -> None:
@@ -112,8 +114,8 @@ class Schedule:
                 log.warning("system clock jumped; polls keep their intervals", extra=fields(seconds=round(jump, 1)))
             for runs in self._runs:
                 try:
-                    runs.runner.expire()
                     if runs.next is not None:
                         self._plan(runs)
+                    runs.runner.expire()
                 except Exception:  # an error of one runner must not keep old parts of another
                     log.exception("dropping expired parts failed: internal error")

@@ -97,7 +97,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         if "oidc-refresh" in body:
             self.server.asked.append("sso-oidc")
-            answer = {"accessToken": "new", "expiresIn": 3600, "refreshToken": "oidc-refresh-2", "tokenType": "Bearer"}
+            answer = {"accessToken": "new", "expiresIn": 600 if "oidc-refresh-short" in body else 3600}
+            answer |= {"refreshToken": "oidc-refresh-2", "tokenType": "Bearer"}
             self._send(json.dumps(answer))
             return
         form = parse_qs(body)

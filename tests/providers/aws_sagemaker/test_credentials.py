@@ -70,6 +70,7 @@ def _sso_token(name: str, end: str, **more: str) -> dict[str, str]:
     return {f".aws/sso/cache/{hashlib.sha1(name.encode()).hexdigest()}.json": json.dumps(token | more)}
 
 
+SHORT = "oidc-refresh-short"
 REFRESH = {
     "refreshToken": "oidc-refresh-1",
     "clientId": "c",
@@ -160,6 +161,7 @@ ENVIRONMENTS = {
     "sso": Env(f"[default]\n{SSO}{SSO_ROLE}", files=_sso_token("https://sso.test", LATER)),
     "sso session": Env(SSO_SESSION, files=_sso_token("s", LATER)),
     "sso session, refreshed": Env(SSO_SESSION, files=_sso_token("s", ENDED, **REFRESH)),
+    "sso session of minutes": Env(SSO_SESSION, files=_sso_token("s", ENDED, **REFRESH | {"refreshToken": SHORT})),
     "sso without a login": Env(SSO_SESSION),
     "sso that ended": Env(f"[default]\n{SSO}{SSO_ROLE}", files=_sso_token("https://sso.test", ENDED)),
     "sso_session alone": Env("[default]\nsso_session = s\n[sso-session s]\n" + SSO, why=ALONE),
@@ -339,6 +341,7 @@ ORIGINS = {
     ),
     "byte order mark": (*('profile "default" of ~/.aws/credentials',) * 2, []),
     "sso session, refreshed": (*('profile "default" of ~/.aws/config',) * 2, ["CreateToken", "GetRoleCredentials"]),
+    "sso session of minutes": (*('profile "default" of ~/.aws/config',) * 2, ["CreateToken", "GetRoleCredentials"]),
     "container": (*("container credentials endpoint",) * 2, ["GetContainerKeys"]),
     "boto": ("boto config", "boto config", []),
     "nothing": ("EC2 metadata", "EC2 metadata, role machine", ["PutToken", "ListRoles", "GetRoleKeys"]),

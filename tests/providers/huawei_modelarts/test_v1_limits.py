@@ -25,8 +25,6 @@ async def test_a_month_of_eight_cards_is_read(fleet_of: FleetOf) -> None:
 
 async def test_lists_that_were_read_delay_no_cycle(fleet_of: FleetOf) -> None:
     async with fleet_of(V1) as (cloud, fleet):
-        cloud.v1_jobs = [{"job_id": 1, "version_id": 2, "status": 8}]
-        cloud.v1_versions = {"1": [{"version_id": 2, "status": 7}]}
         cloud.workspaces.append({"id": "w", "name": "team"})
         fleet.schedule.start()
         await asyncio.sleep(20)

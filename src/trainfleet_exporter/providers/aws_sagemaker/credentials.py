@@ -217,7 +217,7 @@ class _Search:
     def __init__(self, given: Credentials | None, config: Any, http: NoHttp, kept: dict[str, tuple[Any, Any]]) -> None:
         self._given, self._config, self._http, self._kept = given, config, http, kept
         self.answers: dict[tuple[str, ...], Any] = {}
-        """By request (method, URL and body) or command: what a service or program answered, or the error."""
+        """By request (method, URL and body) or command, what was answered, or the error; SSO tokens as first read."""
         self._is_answered = False
         self._token_error: CloudError | None = None
         """Why EC2 metadata gave no token."""
@@ -368,7 +368,7 @@ class _Search:
                     link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
                 case "sso":
                     tokens = link._token_provider._token_loader
-                    tokens._cache = _TokenFiles(tokens._cache, self._kept)
+                    tokens._cache = _TokenFiles(tokens._cache, self._kept, self.answers)
                 case "assume-role":  # makes links of its own for the source profile
                     builder = link._profile_provider_builder
                     builder._create_process_provider = partial(
@@ -506,8 +506,8 @@ def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[Profile
 class _TokenFiles:
     """A cache of botocore. Tokens that cannot be written are kept in memory until their files change."""
 
-    def __init__(self, files: Any, kept: dict[str, tuple[Any, Any]]) -> None:
-        self._files, self._kept = files, kept
+    def __init__(self, files: Any, kept: dict[str, tuple[Any, Any]], answers: dict[tuple[str, ...], Any]) -> None:
+        self._files, self._kept, self._answers = files, kept, answers
 
     def __contains__(self, key: str) -> bool:
         return key in self._files
@@ -515,7 +515,7 @@ class _TokenFiles:
     def __getitem__(self, key: str) -> Any:
         written = self._files[key]
         before, renewed = self._kept.get(key, (None, None))
-        return renewed if before == written else written
+        return self._answers.setdefault((key,), renewed if before == written else written)
 
     def __setitem__(self, key: str, token: Any) -> None:
         try:

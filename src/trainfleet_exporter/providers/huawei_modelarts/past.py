@@ -19,7 +19,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
@@ -95,7 +95,7 @@ class ModelArtsPast(Past):
                     await usage.query_range(self._api, text, start=now, end=now, step=MINUTE, deadline=deadline)
                 self._plans = plans(names, *chosen)
             except CloudError as error:
-                if not usage.is_refusal(error) or self._usage.source == AOM.name:
+                if not usage.is_refusal(error) or isinstance(error, AccessDenied) or self._usage.source == AOM.name:
                     raise
                 log.warning("AOM is not available; usage is left out", extra=fields(error=error))
 

@@ -513,7 +513,7 @@ class Lists(Generic[T]):
 
     async def publish(self, part: Part, rows: Iterable[T | None]) -> None:
         """Show what no other workspace shows. Known ids stay in the list that malformed rows (None) may be about."""
-        others = {one for key in self.ids.keys() - {part.key} for one in self.ids[key]}
+        others = {one for key in self.ids.keys() - {part.key} if key in part.store for one in self.ids[key]}
         found, malformed = distinct(part, rows, self._id_of, others)
         self.ids[part.key] = with_unread(found, self.ids.get(part.key, ()), malformed=malformed)
         await part.publish(list(found.values()))
