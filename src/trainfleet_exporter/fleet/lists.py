@@ -45,9 +45,8 @@ async def read_whole_list(
     again. The list is complete if it has at least as many rows as the smallest of these totals. If a row leaves,
     another one may be missed, and no total shows that. A caller that must not lose a known row looks it up by its id.
     """
-    rows: dict[str, T] = {}
     malformed = read = 0
-    smallest = math.inf
+    rows, smallest = dict[str, T](), math.inf
     for number in range(MOST_PAGES):
         page = await read_page(read if by_offset else number)
         items = [] if page.rows is None and page.total == 0 else page.rows

@@ -149,8 +149,9 @@ class NewestReadings:
         self.points += points
 
     def take_newest(self, readings: Sequence[Reading]) -> None:
-        """Take over the newest of the readings of one key that can be true; if none can, the newest."""
+        """Take over the newest reading of one key that can be true, and count a newer one; if none can, the newest."""
         usable = [one for one in readings if one[1] <= self._until and one[2] is not None and 0 <= one[2] < math.inf]
+        self.dropped["malformed"] += bool(usable) and max(readings, key=itemgetter(1)) not in usable
         self.take([max(usable or readings, key=itemgetter(1))] if readings else ())
 
     def _leave_out(self, key: Key, time: float) -> None:

@@ -228,10 +228,10 @@ async def test_readings_that_cannot_be_true_are_dropped(fleet_of: FleetOf) -> No
         return httpx.Response(200, json=found) if found["MetricDataResults"] else None
 
     cloud.answer = precede
-
     async with fleet_of(cloud) as fleet:
         await _poll(fleet)
         (shown,) = await fleet.lines("pod_accelerator_utilization_ratio")
         assert shown.endswith('pod_id="algo-2",accelerator="gpu"} 0.5')
         assert fleet.own("dropped_readings_total", collector="usage", reason="out_of_range") == 1
+        assert fleet.own("dropped_readings_total", collector="usage", reason="malformed") == 8  # one a query
         assert await fleet.lines("pod_memory_utilization_ratio") == []

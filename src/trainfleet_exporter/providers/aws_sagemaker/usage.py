@@ -217,7 +217,7 @@ class Usage:
             async with poll.part(metric.key) as part:
                 if isinstance(newest, CloudError):
                     raise newest
-                part.dropped("no_data", 0 if newest.times or newest.dropped else 1)
+                part.dropped("no_data", 0 if newest.times or +newest.dropped else 1)
                 self._shown[metric.key] = newest.of_families(self._targets[metric], period=_PERIOD)
                 count(part, newest.dropped)
                 await self._publish(part, self._shown[metric.key])
