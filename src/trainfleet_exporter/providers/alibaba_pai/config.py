@@ -15,7 +15,8 @@ from trainfleet_exporter.fleet.chosen_metrics import ChosenMetrics, ProfiledUsag
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
-from trainfleet_exporter.providers.key_search import checked
+from trainfleet_exporter.providers.key_search import KeyHttp, checked, open_credential
+from trainfleet_exporter.providers.keys import Credential, Keys
 
 _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",
@@ -164,6 +165,9 @@ class AlibabaPaiConfig(ProviderConfig):
     """Credentials. Default: the default chain of the vendor."""
     endpoints: Endpoints = Endpoints()
     collectors: Collectors = Collectors()
+
+    def open_identity(self, http: KeyHttp) -> Credential[Keys]:
+        return open_credential(self.name, self.credentials, load, http, self.variables)
 
     def public_endpoint(self, api: str) -> str:
         return f"https://{_HOSTS[api].format(self.region)}"

@@ -37,7 +37,7 @@ from trainfleet_exporter.model import (
     Workspace,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll
-from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, segment
+from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
 from trainfleet_exporter.providers.values import amount, gibibytes, number, quantity, utc_time, whole

@@ -27,7 +27,7 @@ from trainfleet_exporter.fleet.usage import Reading
 from trainfleet_exporter.model import FINISHED
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
-from trainfleet_exporter.providers.alibaba_pai.client import Api
+from trainfleet_exporter.providers.alibaba_pai.api import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
@@ -61,7 +61,7 @@ class PaiPast(Past):
         self._config, self._metrics, self._usage = config, context.settings.metrics, config.collectors.usage
         self._retention = context.settings.finished_job_retention
         self._by_monitor = self._usage.enabled and self._usage.by_cloudmonitor
-        self._api = Api(config, context, cloudmonitor=True)
+        self._api = Api(config, context, config.open_identity, cloudmonitor=True)
         self._clock = context.clock
         self._workspaces: Sequence[str] = ()
         self._quotas: Mapping[str, Quota] = {}

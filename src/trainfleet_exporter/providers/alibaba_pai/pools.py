@@ -31,7 +31,7 @@ from trainfleet_exporter.model import (
     Status,
 )
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
-from trainfleet_exporter.providers.alibaba_pai.client import Api, ListOf, Row, Total, segment
+from trainfleet_exporter.providers.alibaba_pai.api import Api, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.jobs import gpus
 from trainfleet_exporter.providers.values import POOL_STATUS, gibibytes, quantity, utc_time, whole

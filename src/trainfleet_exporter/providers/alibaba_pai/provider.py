@@ -7,7 +7,7 @@ from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import ProviderFacts, Status
 from trainfleet_exporter.polling import Collector
-from trainfleet_exporter.providers.alibaba_pai.client import PERMISSIONS, Api
+from trainfleet_exporter.providers.alibaba_pai.api import PERMISSIONS, Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.credentials import KEPT
 from trainfleet_exporter.providers.alibaba_pai.jobs import STATES, Jobs
@@ -28,7 +28,7 @@ class AlibabaPai:
         self.facts = ProviderFacts(platform=config.platform, region=config.region)
         chosen, every, usage = config.collectors, context.settings.poll_interval, config.collectors.usage
         by_cloudmonitor = usage.enabled and usage.by_cloudmonitor
-        self._api = api = Api(config, context, cloudmonitor=by_cloudmonitor)
+        self._api = api = Api(config, context, config.open_identity, cloudmonitor=by_cloudmonitor)
         self.identity, self.endpoints = api.identity, api.endpoints
         fleet = Workspaces(config, context, STATES)
         interval = usage.effective_interval(every)

@@ -51,7 +51,7 @@ from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.alibaba_pai.client import Api, KeptList, ListOf, Row, Total, segment
+from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.config import Usage as UsageConfig
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
