@@ -143,18 +143,19 @@ async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "queued", "recovering"),
+    ("strategy", "ended", "queued", "recovering"),
     [
-        ("job_reschedule", 40, 0),
-        ("job_reschedule_with_taint", 40, 0),
-        ("pod_reschedule", 10, 30),
-        ("proc_restart", 10, 30),
+        ("job_reschedule", -470, 40, 0),
+        ("job_reschedule_with_taint", -480, 20, 20),
+        ("pod_reschedule", -470, 10, 30),
+        ("pod_reschedule", -480, 10, 30),
+        ("proc_restart", -480, 10, 30),
     ],
 )
-async def test_wait_of_a_reschedule_stays_queued(
-    fleet_of: FleetOf, strategy: str, queued: int, recovering: int
+async def test_only_a_job_without_its_nodes_waits_for_capacity(
+    fleet_of: FleetOf, strategy: str, ended: int, queued: int, recovering: int
 ) -> None:
-    """The record of the recovery ends with the next run. Other tasks keep their nodes if only some are replaced."""
+    """The record of a recovery ends with the next run, or before. Tasks that are not replaced keep their nodes."""
 
     def at(offset: float) -> int:
         return ms(offset) // 1000
@@ -162,7 +163,7 @@ async def test_wait_of_a_reschedule_stays_queued(
     async with fleet_of() as (cloud, fleet):
         attempt = {"recover_start_at": at(-500), "recover": strategy, "fault_scenario": "node_fault"}
         first = {"start_at": at(-590), "end_at": at(-500), "end_recover": strategy, "recover_records": [attempt]}
-        attempt |= {"recover_end_at": at(-470), "recover_result": "success"}
+        attempt |= {"recover_end_at": at(ended), "recover_result": "success"}
         cloud.jobs = [job("a", resource=POOL, running_records=[first, {"start_at": at(-470)}])]
         await fleet.exporter.poll_once()
         assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == queued
