@@ -22,10 +22,9 @@ import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import repeat, takewhile
-from operator import attrgetter
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from functools import partial
+from itertools import takewhile
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -33,7 +32,7 @@ from msgspec.structs import replace
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
 from trainfleet_exporter.fleet.collectors import EachJob, collector
-from trainfleet_exporter.fleet.lists import Listing
+from trainfleet_exporter.fleet.lists import Listing, pages_by_token
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import (
     Column,
@@ -84,8 +83,8 @@ POINTS = 1440
 _SOURCES = "sources"
 """The key of the part that has the source of each job's usage. Metrics are in capitals."""
 _DAY, _CATALOGUE_PAGE = 86400.0, 200
-_MOST_PAGES, _EMPTY_PAGES, _NAMES = 1000, 3, 50
-"""The most pages, empty pages in a row that each name a next one, and resources in Dimensions."""
+_EMPTY_PAGES, _NAMES = 3, 50
+"""The most empty pages in a row that each name a next one, and resources in Dimensions."""
 _SURELY_REPORTING = 600.0
 """A job that has been running for so many seconds has points, or CloudMonitor does not answer as it is asked."""
 _NEARLY = 2.0
@@ -136,7 +135,7 @@ class JobMetrics(Row):
 # CloudMonitor: points have `jobId`, a key of the pod, one of the card; `quotaId` or `quotaName`; the statistics.
 
 
-def readings(feed: Feed, points: Sequence[object], owner: Callable[[Point], str]) -> Iterator[Reading]:
+def readings(feed: Feed, points: Iterable[object], owner: Callable[[Point], str]) -> Iterator[Reading]:
     """Yield the reading of each point. A key that lacks a part ends before it. `owner` returns whose a point is."""
     devices = [key for key in feed.metric.keys if is_device_key(key)]
     statistics = [each for name in feed.statistics for each in (name, name.lower())]
@@ -151,38 +150,12 @@ def readings(feed: Feed, points: Sequence[object], owner: Callable[[Point], str]
         if "" in key:
             key = tuple(takewhile(bool, key)) or ("",)
         at = number_of(point.get("timestamp"))
-        yield key, math.inf if at is None or not at.is_integer() else at / 1000, _first(point, statistics, number_of)
-
-
-def usual_readings(feed: Feed, text: str) -> Iterator[Reading] | None:
-    """Return the same for a JSON list whose points have a job, and all that is read under its first name; else None."""
-    devices = [key for key in feed.metric.keys if is_device_key(key)]
-    if feed.level == "pool" or len(devices) != (feed.level == "device"):
-        return None
-    names = ("timestamp", feed.statistics[0], "jobId", *(POD_KEYS[:1] if feed.level != "job" else ()), *devices)
-    try:
-        points = _decoder_of_usual(names)(text)
-    except (ValueError, RecursionError):
-        return None
-    times, values, *parts = [map(attrgetter(field), points) for field, _ in _FIELDS[: len(names)]]
-    seconds = {at: at / 1000 for at in map(attrgetter("at"), points)}  # a float for each reading takes memory
-    keys = zip(*parts, *[repeat("gpu")] * len(devices), strict=False)
-    return zip(keys, map(seconds.__getitem__, times), values, strict=True)
-
-
-_TIME, _TEXT = Annotated[int, msgspec.Meta(ge=0, le=2**53)], Annotated[str, msgspec.Meta(min_length=1)]
-_FIELDS = (("at", _TIME), ("value", float), ("job", _TEXT), ("pod", _TEXT), ("device", _TEXT))
-"""Of a usual point: milliseconds, a number, and texts that are not empty."""
-
-
-@lru_cache(maxsize=16)
-def _decoder_of_usual(names: Sequence[str]) -> Callable[[str], Sequence[msgspec.Struct]]:
-    fields = [(*field, msgspec.field(name=name)) for field, name in zip(_FIELDS, names, strict=False)]
-    return msgspec.json.Decoder(list[msgspec.defstruct("UsualPoint", fields, gc=False)]).decode  # type: ignore[misc]
+        at = math.inf if at is None or not at.is_integer() else at / 1000
+        yield key, at, _first(point, statistics, number_of)
 
 
 def job_of(point: Point) -> str:
-    return text_of(point.get("jobId")) or ""
+    return text_of(point.get("jobId"))
 
 
 def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[Point], str]:
@@ -192,7 +165,7 @@ def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[Point], str]:
     by_name = {name: key for key, name in quotas.items() if counted[name] == 1}
 
     def find(point: Point) -> str:
-        name, where = text_of(point.get("quotaName")) or "", text_of(point.get("regionId")) or region
+        name, where = text_of(point.get("quotaName")), text_of(point.get("regionId")) or region
         return text_of(point.get("quotaId")) or (by_name.get(name, "") if where == region else f"{name} of {where}")
 
     return find
@@ -208,25 +181,23 @@ def dimensions(feed: Feed, ids: Iterable[str], quotas: Mapping[str, str]) -> lis
     return [{"quotaName": quotas[quota_id]} for quota_id in ids if quotas.get(quota_id)]
 
 
-def _first(point: Point, names: Sequence[str], read: Callable[[object], T | None]) -> T | None:
+def _first(point: Point, names: Sequence[str], read: Callable[[object], T]) -> T | None:
     """The first of some fields that a point has."""
     for name in names:
-        if name in point and (found := read(point[name])) is not None:
+        if (found := read(point.get(name))) not in (None, ""):
             return found
     return None
 
 
-def text_of(value: object) -> str | None:
-    """An id: a text, or digits; None for anything else."""
-    if type(value) is str:
-        return value or None
-    return str(value) if type(value) is int else None
+def text_of(value: object) -> str:
+    """An id: a text, or digits; empty for anything else."""
+    return value if type(value) is str else str(value) if type(value) is int else ""
 
 
 def number_of(value: object) -> float | None:
     """A number, or a text of one; infinite if it is beyond reason."""
     try:
-        return float(value) if isinstance(value, float | int | str) and not isinstance(value, bool) else None
+        return float(value) if isinstance(value, float | int | str) and type(value) is not bool else None
     except ValueError:
         return None
     except OverflowError:
@@ -247,35 +218,32 @@ async def read_points(
     `times` are StartTime alone for the newest point of each resource (DescribeMetricLast), or also EndTime for all
     points of a range (DescribeMetricList), in milliseconds; and Period. `named` are the resources; none: all.
     """
-    operation = "DescribeMetricList" if "EndTime" in times else "DescribeMetricLast"
+    operation, empty = "DescribeMetricList" if "EndTime" in times else "DescribeMetricLast", 0
     namespace = QUOTA if feed.level == "pool" else DLC
-    query = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
-    if named:
-        query["Dimensions"] = json.dumps(named, separators=(",", ":"))
-    tokens, empty, no_data = set[str](), 0, lambda page: not page.next_token and _is_empty(page)
-    for _ in range(_MOST_PAGES):
-        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=no_data)
-        given, token = page.datapoints, page.next_token
-        text = given if given and isinstance(given, str) else json.dumps(given or [])
-        empty = empty + 1 if _is_empty(page) else 0
-        if (found := usual_readings(feed, text)) is None:
-            if (points := decode_value(text, list[object])) is None:
-                raise BadAnswer("the points are not a JSON array", operation=operation)
-            found, points = readings(feed, points, owner), None
-        yield found
-        del page, given, text, found  # before the next call
-        if not token:
-            return
-        if token in tokens or empty == _EMPTY_PAGES:
-            raise BadAnswer("the next pages repeat the same rows", operation=operation)
-        tokens.add(token)
-        query["NextToken"] = token
-    raise BadAnswer(f"the answer has more than {_MOST_PAGES} pages", operation=operation)
+    asked = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
+    asked |= {"Dimensions": json.dumps(named, separators=(",", ":"))} if named else {}
+
+    async def read_page(token: str) -> tuple[Sequence[object], str | None]:
+        nonlocal empty
+        query = {**asked, "NextToken": token} if token else asked
+        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=_is_no_data)
+        given, token = page.datapoints or [], page.next_token or ""
+        points = decode_value(given if isinstance(given, str) else json.dumps(given), list[object])
+        if points is None:
+            raise BadAnswer("the points are not a JSON array", operation=operation)
+        empty = 0 if points else empty + 1
+        if token and empty == _EMPTY_PAGES:
+            raise BadAnswer("the list goes on and on without points", operation=operation)
+        return points, token
+
+    async for points in pages_by_token(read_page, operation):
+        yield readings(feed, points, owner)
+        del points  # before the next call
 
 
-def _is_empty(page: PointsPage) -> bool:
+def _is_no_data(page: PointsPage) -> bool:
     points = page.datapoints  # not decoded: each answer is asked, and has a long text where it is not empty
-    return not points or (isinstance(points, str) and points.strip() in ("", "[]"))
+    return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))
 
 
 async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
@@ -309,8 +277,8 @@ class Space:
         """Seen in this poll, shown or not."""
         self.named_until = self.useless_until = float("-inf")
         """Until when to ask by name; and until when that is known not to help (loop times)."""
-        self.logged = set[str]()
-        """Why names are needed, as the log has it."""
+        self.is_logged = False
+        """Whether the log says that names are needed."""
         self._families, self._choices = families, choices
         self._unfed: Sequence[Unfed] = ()
 
@@ -473,8 +441,8 @@ class Usage:
             space.useless_until = clock() + _DAY if answered.issuperset(space.feeds) else float("-inf")
 
     def _log_names(self, space: Space, cause: str) -> None:
-        if cause not in space.logged:
-            space.logged.add(cause)
+        if not space.is_logged:
+            space.is_logged = True
             facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
             log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
