@@ -97,6 +97,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         if "oidc-refresh" in body:
             self.server.asked.append("sso-oidc")
+            if "oidc-refresh-refused" in body:
+                self._send('{"error": "invalid_grant", "error_description": "planted-text"}', 400)
+                return
             answer = {"accessToken": "new", "expiresIn": 600 if "oidc-refresh-short" in body else 3600}
             answer |= {"refreshToken": "oidc-refresh-2", "tokenType": "Bearer"}
             self._send(json.dumps(answer))

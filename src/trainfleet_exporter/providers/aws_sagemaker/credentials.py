@@ -10,7 +10,6 @@ https://docs.aws.amazon.com/boto3/latest/guide/credentials.html
 from __future__ import annotations
 
 import asyncio
-import configparser
 import copy
 import json
 import logging
@@ -220,7 +219,7 @@ class _Search:
         """By request (method, URL and body) or command, what was answered, or the error; SSO tokens as first read."""
         self._is_answered = False
         self._token_error: CloudError | None = None
-        """Why EC2 metadata gave no token."""
+        """Why EC2 metadata or SSO gave no token."""
         self._role = ""
         self._origin = ""
 
@@ -282,6 +281,7 @@ class _Search:
         whose = f"{PROFILE}{show(name)} of {' and '.join(file.shown for file in having or files)}"
         if chosen is not None and not having:
             raise AccessDenied(f"no {whose}")
+        self._origin = whose
         profiles = session.full_config["profiles"]
         says = [key for key in _SAYS_KEYS if key in profiles.get(name, {})]
         nothing = f"no credentials found in the environment or in {whose}, and EC2 metadata"
@@ -353,8 +353,10 @@ class _Search:
     def _links(self, session: Any) -> Sequence[Any]:
         """The links of botocore's chain, which neither send nor run programs."""
         from botocore.credentials import ProcessProvider  # noqa: PLC0415
+        from botocore.tokens import SSOTokenProvider  # noqa: PLC0415
 
         links: list[Any] = session.get_component("credential_provider").providers
+        tokens = _TokenFiles(SSOTokenProvider(session)._cache, self._kept, self.answers)
         for link in links:
             match link.METHOD:
                 case "iam-role":
@@ -367,10 +369,10 @@ class _Search:
                 case "assume-role-with-web-identity":
                     link._token_loader_cls = lambda path: secret_of(Path(path), "the token file").reveal
                 case "sso":
-                    tokens = link._token_provider._token_loader
-                    tokens._cache = _TokenFiles(tokens._cache, self._kept, self.answers)
+                    link._token_provider._token_loader._cache = tokens
                 case "assume-role":  # makes links of its own for the source profile
                     builder = link._profile_provider_builder
+                    builder._sso_token_cache = tokens
                     builder._create_process_provider = partial(
                         ProcessProvider, load_config=lambda: session.full_config, popen=self._popen
                     )
@@ -434,6 +436,8 @@ class _Search:
 
     def _call(self, api: str, operation: str, request: Any, signer: GivenKeys | None = None) -> Any:
         """Return the answer to a request of botocore. Raises CloudError."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415
+
         url, body = yarl.URL(request.url, encoded=True), request.body or b""
         body = _OWN_SESSION_NAME.sub(_SESSION_NAME, body if isinstance(body, str) else body.decode())
         given = {name.lower(): v.decode() if isinstance(v, bytes) else v for name, v in request.headers.items()}
@@ -459,7 +463,11 @@ class _Search:
             raise _NextCall(question, lambda: self._http.call(call, dict, dialect, str(url.origin())))
         answer = self.answers[question]
         if isinstance(answer, CloudError):
-            raise copy.copy(answer)  # each run writes to it
+            answer = copy.copy(answer)  # each run writes to it
+            if operation == "CreateToken":  # botocore uses the token that it has, until that expires
+                self._token_error = answer
+                raise ClientError({}, operation)
+            raise answer
         self._is_answered = True
         return answer
 
@@ -475,7 +483,7 @@ class _Search:
 
         if isinstance(error, CloudError):
             return error
-        if isinstance(error, vendor.MetadataRetrievalError) and self._token_error is not None:
+        if self._token_error and isinstance(error, vendor.MetadataRetrievalError | vendor.TokenRetrievalError):
             return self._token_error
         if isinstance(error, vendor.CredentialRetrievalError) and error.kwargs.get("provider") == "custom-process":
             # The error quotes what the program wrote.
@@ -527,17 +535,8 @@ class _TokenFiles:
 @cache
 def _loader() -> Any:
     """The reader of the files of AWS' services: reading them again takes 100 ms, and leaves 10 MiB of garbage."""
-    from botocore import configloader  # noqa: PLC0415
     from botocore.loaders import create_loader  # noqa: PLC0415
 
     # It logs the errors that it raises, with their traces.
     logging.getLogger("botocore").setLevel(logging.CRITICAL)
-    configloader.configparser = SimpleNamespace(RawConfigParser=_ProfileParser, Error=configparser.Error)
     return create_loader()
-
-
-class _ProfileParser(configparser.RawConfigParser):
-    """Reads files in UTF-8, also those with a byte order mark."""
-
-    def read(self, filenames: Any, encoding: str | None = None) -> list[Any]:
-        return super().read(filenames, "utf-8-sig")
