@@ -1,6 +1,6 @@
 """`make bench`: measure everything in docs/evidence/benchmarks.md. Each section is written as soon as it is ready.
 
-It needs an idle machine. The page says which goals are kept; none of them makes the command fail.
+It needs an idle machine.
 """
 
 from __future__ import annotations

@@ -42,7 +42,6 @@ def main() -> None:
     server, _ = prometheus.start_http_server(0, addr="127.0.0.1", registry=registry(Path(sys.argv[1])))
     print(json.dumps({"url": f"http://127.0.0.1:{server.server_port}"}), flush=True)
     sys.stdin.read()
-    server.shutdown()
 
 
 if __name__ == "__main__":

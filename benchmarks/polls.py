@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import rig
-from benchmarks.report import Goal, Section, Table, median_and_range, number
+from benchmarks.report import Section, Table, median_and_range, number
 from benchmarks.rig import DrivenExporter
 
 _SIZES, _SHORT_SIZES = (1_000, 10_000), (50, 100)
@@ -18,10 +18,6 @@ _PODS = 8
 _ROUNDS = 3
 _REPEATED = 3
 """Polls of a small fleet in a turn. A long poll averages fast and slow moments of the machine, a short one does not."""
-_NOISE = 1.05
-"""Growth above linear by less than this is noise: medians of the same poll differ by this factor between runs."""
-_AT_MOST = 1.7
-"""Allowed cost of a poll, as a ratio to the older checkout's."""
 _METHOD = (
     f"Jobs have {_PODS} pods each and 12 readings for each pod. Medians of {_ROUNDS} rounds (least to most).",
     (
@@ -66,7 +62,7 @@ def run(short: bool, old: Path | None) -> Section:
                 repeated = min(_REPEATED, max(sizes) // size)
                 polls = [_poll(groups[size], kind, first=turn + number) for number in range(repeated)]
                 found.append([statistics.fmean(each) for each in zip(*polls, strict=True)])
-    return _section(costs, sizes)
+    return _section(costs)
 
 
 def _poll(group: Sequence[DrivenExporter], kind: _Kind, *, first: int) -> list[float]:
@@ -80,34 +76,13 @@ def _poll(group: Sequence[DrivenExporter], kind: _Kind, *, first: int) -> list[f
     return found
 
 
-def _section(costs: _Costs, sizes: Sequence[int]) -> Section:
+def _section(costs: _Costs) -> Section:
     is_paired = any(len(each) > 1 for turns in costs.values() for each in turns)
-    columns = ("what changed", "jobs", "now", *(("before", "now / before") if is_paired else ()))
+    columns = ("what changed", "jobs", "now", "of 1,000 jobs", *(("before", "now / before") if is_paired else ()))
     section = Section("CPU time of polls", _METHOD, {"CPU seconds of a poll": (table := Table(columns))})
-    ratios: dict[str, float] = {}
     for (kind, size), turns in costs.items():
-        cells = [number(statistics.median(seconds)) for seconds in zip(*turns, strict=True)]
-        if is_paired:
-            ratio = [now / before for now, before in turns]
-            ratios[f"{kind.title}, {size:,} jobs"] = statistics.median(ratio)
-            cells.append(median_and_range(ratio))
-        table.rows.append((kind.title, f"{size:,}", *cells))
-    section.goals.append(_growth(costs, sizes))
-    if is_paired:
-        worst = max(ratios, key=ratios.__getitem__)
-        measured = f"{number(ratios[worst])} x ({worst})"
-        section.goals.append(Goal(f"CPU of a poll: <= {_AT_MOST} x before", measured, ratios[worst] <= _AT_MOST))
+        now, *before = (number(statistics.median(seconds)) for seconds in zip(*turns, strict=True))
+        each = number(statistics.median(first / size * 1000 for first, *_ in turns))
+        ratio = [median_and_range([now / before for now, before in turns])] if before else []
+        table.rows.append((kind.title, f"{size:,}", now, each, *before, *ratio))
     return section
-
-
-def _growth(costs: _Costs, sizes: Sequence[int]) -> Goal:
-    small, large = sizes
-    growth = {
-        kind.title: statistics.median(
-            more[0] / less[0] for less, more in zip(costs[kind, small], costs[kind, large], strict=True)
-        )
-        for kind in _KINDS
-    }
-    worst = max(growth, key=growth.__getitem__)
-    limit = f"CPU of {large:,} jobs: <= {large // small} x that of {small:,} ({_NOISE - 1:.0%} more is noise)"
-    return Goal(limit, f"{number(growth[worst])} x ({worst})", growth[worst] <= large / small * _NOISE)

@@ -20,7 +20,6 @@ from pathlib import Path
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "evidence" / "benchmarks.md"
 _WIDTH = 120
-_VERDICTS = {True: "kept", False: "**not kept**", None: "not measured"}
 _HEAD = """\
 # Benchmarks
 
@@ -35,7 +34,6 @@ _BEGIN, _END = "<!-- measured: begin -->\n", "<!-- measured: end -->\n"
 _PACKAGES = ("trainfleet-exporter", "uvicorn", "msgspec", "aiohttp", "prometheus-client")
 _PROGRAMS = {"nginx": "-v", "prometheus-pushgateway": "--version"}
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
-_VERSION_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -46,23 +44,13 @@ class Table:
     rows: list[Sequence[str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A limit, the measured value, and whether it is within the limit (None: not measured)."""
-
-    limit: str
-    measured: str
-    kept: bool | None
-
-
 @dataclass(slots=True)
 class Section:
-    """A part of the page: how it was measured, tables by title, and goals."""
+    """A part of the page: how it was measured, and tables by title."""
 
     title: str
     method: Sequence[str]
     tables: dict[str, Table] = field(default_factory=dict)
-    goals: list[Goal] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return the section as Markdown, without its heading."""
@@ -73,9 +61,6 @@ class Section:
         yield from map(_item, self.method)
         for title, table in self.tables.items():
             yield from ("", f"### {title}", "", *_grid(table.columns, table.rows))
-        if self.goals:
-            rows = [(goal.limit, goal.measured, _VERDICTS[goal.kept]) for goal in self.goals]
-            yield from ("", *_grid(("goal", "measured", "result"), rows))
 
 
 def write(section: Section) -> None:
@@ -121,37 +106,18 @@ def median_and_range(values: Sequence[float]) -> str:
 
 
 def machine() -> str:
-    """Return processor, cores, memory and kernel in one line, without the host's name."""
-    model = _first(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.machine()
-    memory = int(_first(r"MemTotal:\s*(\d+) kB", "/proc/meminfo") or "0") / (1 << 20)
-    kernel = _VERSION.search(platform.release())
-    return (
-        f"{model} with {os.cpu_count()} cores and {memory:.0f} GiB of memory, "
-        f"{platform.system()} {kernel[0] if kernel else platform.release()}"
-    )
+    """Return processor, cores and kernel in one line, without the host's name."""
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    kernel = platform.release().partition("-")[0]
+    return f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores, {platform.system()} {kernel}"
 
 
 def versions() -> str:
     """Return versions of Python, packages and the compared programs in one line."""
     found = [f"Python {platform.python_version()}", f"zlib {zlib.ZLIB_RUNTIME_VERSION}"]
     found += [f"{package} {version(package)}" for package in _PACKAGES]
-    found += [f"{program} {_program_version(program, option)}" for program, option in _PROGRAMS.items()]
+    for program, option in _PROGRAMS.items():
+        if shutil.which(program):
+            done = subprocess.run([program, option], capture_output=True, text=True, check=False)  # noqa: S603 - above
+            found += [f"{program} {each}" for each in _VERSION.findall(done.stdout + done.stderr)[:1]]
     return ", ".join(found)
-
-
-def _program_version(program: str, option: str) -> str:
-    if shutil.which(program) is None:
-        return "(missing)"
-    done = subprocess.run(  # noqa: S603 - programs of the table above
-        [program, option], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
-    )
-    found = _VERSION.search(done.stdout + done.stderr)
-    return found[0] if found else "(unknown version)"
-
-
-def _first(pattern: str, path: str) -> str | None:
-    try:
-        found = re.search(pattern, Path(path).read_text(encoding="utf-8"))
-    except OSError:
-        return None
-    return found[1].strip() if found else None

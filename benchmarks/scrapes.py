@@ -7,13 +7,13 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import peers, rig
-from benchmarks.report import Goal, Section, Table, number, quantile
+from benchmarks.report import Section, Table, number, quantile
 from benchmarks.rig import DrivenExporter, Scraper
 
 OURS, BEFORE = "trainfleet-exporter", "before"
@@ -181,55 +181,27 @@ def _section(found: list[_Found], exporters: list[str]) -> Section:
         memory.rows.append((name, *(number(each.memory[name]) for each in found)))
     memory.rows.append(("page, plain, MB", *(number(len(each.page.plain) / 1e6) for each in found)))
     memory.rows.append(("page, gzip, MB", *(number(len(each.page.gzip) / 1e6) for each in found)))
-    section.goals = [*_goals(found[-1]), *_polling_goals(found, OURS, "idle", {"plain": 2.0, "gzip": 2.0})]
-    if BEFORE in exporters:
-        section.goals += _polling_goals(found, BEFORE, "polling", {"plain": 1.3, "gzip": 1.0})
-        section.goals += _goals_of_change(found)
+    section.tables["Ratios"] = ratios = Table(("", *sizes))
+    for title, encoding, share, server, state, other, other_state in _ratios(BEFORE in exporters):
+        pairs = [
+            (each.quantile(server, state, encoding, share), each.quantile(other, other_state, encoding, share))
+            for each in found
+        ]
+        ratios.rows.append((f"{encoding}, p{share * 100:.0f}: {title}", *(number(one / two) for one, two in pairs)))
     return section
+
+
+def _ratios(is_paired: bool) -> Iterator[tuple[str, str, float, str, str, str, str]]:
+    """Yield title, encoding, quantile, and server and state of both sides of each row."""
+    for encoding in _ENCODINGS:
+        for other in (peers.NGINX, peers.PUSHGATEWAY, peers.CLIENT):
+            yield f"idle / {other}", encoding, 0.5, OURS, "idle", other, "idle"
+        yield "polling / idle", encoding, 0.99, OURS, "polling", OURS, "idle"
+        if is_paired:
+            yield "idle / before", encoding, 0.5, OURS, "idle", BEFORE, "idle"
+            yield "polling / before", encoding, 0.99, OURS, "polling", BEFORE, "polling"
 
 
 def _milliseconds(found: _Found, name: str, state: str, encoding: str) -> str:
     middle, most = (found.quantile(name, state, encoding, share) * 1e3 for share in (0.5, 0.99))
     return f"{number(middle)} ({number(most)})"
-
-
-def _goals(largest: _Found) -> Iterator[Goal]:
-    """Yield the goals next to other servers, for the largest page."""
-    for encoding, most in (("plain", 1.0), ("gzip", 1.5)):
-        ours, theirs = (largest.quantile(name, "idle", encoding, 0.5) for name in (OURS, peers.NGINX))
-        limit = f"{encoding}, {largest.series()}: <= {most} x nginx"
-        yield Goal(limit, *_within(ours / theirs, most))
-    for other, least in ((peers.PUSHGATEWAY, 20), (peers.CLIENT, 150)):
-        ours, theirs = (largest.quantile(name, "idle", "plain", 0.5) for name in (OURS, other))
-        measured, kept = _within(theirs / ours, math.inf)
-        limit = f"plain, {largest.series()}: >= {least} x faster than {other}"
-        yield Goal(limit, measured, None if kept is None else theirs / ours >= least)
-    share = largest.memory[OURS] / largest.memory[peers.PUSHGATEWAY]
-    yield Goal(f"memory, {largest.series()}: <= 0.4 x Pushgateway", *_within(share, 0.4))
-
-
-def _polling_goals(found: list[_Found], other: str, state: str, limits: Mapping[str, float]) -> Iterator[Goal]:
-    """Yield the goals for the p99 while polling, relative to another p99, at the worst size."""
-    for encoding, most in limits.items():
-        ratios = {
-            each.quantile(OURS, "polling", encoding, 0.99) / each.quantile(other, state, encoding, 0.99): each.series()
-            for each in found
-        }
-        worst = max(filter(math.isfinite, ratios), default=math.nan)
-        measured, kept = _within(worst, most)
-        limit = f"{encoding} p99 while polling: <= {most} x {'idle' if state == 'idle' else other}"
-        yield Goal(limit, f"{measured} at {ratios[worst]}" if worst in ratios else measured, kept)
-
-
-def _goals_of_change(found: list[_Found]) -> Iterator[Goal]:
-    """Yield the other goals relative to the older checkout."""
-    smallest, largest = found[0], found[-1]
-    now, before = (smallest.quantile(name, "idle", "gzip", 0.5) * 1e3 for name in (OURS, BEFORE))
-    limit = f"idle gzip, {smallest.series()}: <= 0.5 ms more than {BEFORE}"
-    yield Goal(limit, f"{number(now)} ms, {BEFORE} {number(before)} ms", now - before <= 0.5)
-    share = largest.memory[f"{OURS}, after polls"] / largest.memory[f"{BEFORE}, after polls"]
-    yield Goal(f"memory after polls, {largest.series()}: <= 1.1 x {BEFORE}", *_within(share, 1.1))
-
-
-def _within(ratio: float, most: float) -> tuple[str, bool | None]:
-    return ("–", None) if math.isnan(ratio) else (f"{number(ratio)} x", ratio <= most)

@@ -61,7 +61,7 @@ def main() -> None:
     """Run until libFuzzer ends or finds an error."""
     name = sys.argv.pop(1)
     sys.argv[0] = os.environ.get("FUZZ_SELF", sys.argv[0])
-    with atheris.instrument_imports(include=["trainfleet_exporter", "uvicorn.protocols.http"]):
+    with atheris.instrument_imports(include=["trainfleet_exporter"]):
         targets = importlib.import_module("fuzz.targets")
     options = {"custom_mutator": mutate_json} if name in _JSON else {}
     atheris.Setup(sys.argv, targets.TARGETS[name], **options)

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 from fuzz.answers import answer
-from fuzz.connection import http
 from trainfleet_exporter.config import Config, load_config, redacted
 from trainfleet_exporter.config.schema import ProviderConfig
 from trainfleet_exporter.errors import BadAnswer, ConfigError, Fault
@@ -260,7 +259,6 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "config": config,
     "web_config": web_config,
     "accept": accept,
-    "http": http,
     "answer": answer,
     "alibaba_pai": alibaba_pai,
     "aws_sagemaker": aws_sagemaker,

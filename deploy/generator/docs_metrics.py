@@ -27,16 +27,6 @@ _CLASSES = {
     "Pools": "Pool PoolAmounts PoolQueue PoolWorkloads PoolUser",
     "Nodes": "Node NodeMaintenance",
 }
-_USAGE = """\
-## Usage
-
-Each row has one measure at several levels, and describes the first one. The levels have the labels `job_id` (`job`),
-`job_id` and `pod_id` (`pod`) or `pool_id` (`pool`), and the further ones. `device` is one accelerator, with `job_id`,
-`pod_id`, `device` and `accelerator`: on ModelArts from the same metrics by card, or with `statistic_type=each` of v1.
-[Profiling](collectors.md#profiling) and health, from `sm` on, are off by default. The namespaces of CloudMonitor are
-`acs_pai_dlc`, and `acs_pai_quota` for pools.
-
-"""
 _HEADS = ("metric", "labels, besides `provider`", "meaning and source")
 _CLOUDS: Mapping[str, str] = {"alibaba_pai": "PAI", "aws_sagemaker": "SageMaker", "huawei_modelarts": "ModelArts"}
 """Short names of the platforms. The sources of a family begin with them."""
@@ -47,18 +37,19 @@ _SAID_ABOVE = re.compile(
 """Sentences of HELP that the page says once, in its rules."""
 
 
-def reference() -> str:
-    """Return all tables of the page."""
+def tables() -> str:
+    """Return the tables of all families but those of usage."""
     groups = {title: [each for each in FAMILIES if each.of.__name__ in of.split()] for title, of in _CLASSES.items()}
     groups["Disks of pools, and sources of usage"] = [*_BY_NAME.values()]
-    tables = [
+    return "\n\n".join(
         f"## {title}\n\n{table(_HEADS, (_row([each], KEYS[each.of][0]) for each in found))}"
         for title, found in groups.items()
-    ]
-    usage = _USAGE + table(("metrics", "further labels", _HEADS[2]), (_row(families) for families in _MEASURES))
-    return "\n\n".join(
-        (*tables, usage, "## The exporter about itself\n\nBesides `process_*` and `python_info`:\n\n" + _own())
     )
+
+
+def usage() -> str:
+    """Return the table of usage. A row has the families of one measure."""
+    return table(("metrics", "further labels", _HEADS[2]), (_row(families) for families in _MEASURES))
 
 
 def _row(families: Sequence[MetricFamily], keys: Sequence[str] = ()) -> tuple[str, ...]:
@@ -86,7 +77,7 @@ def _sources(platform: str, families: Sequence[MetricFamily]) -> str:
     return f"*{cloud}*: {'; '.join(', '.join((api, *found)) for api, found in fields.items())}" if fields else ""
 
 
-def _own() -> str:
+def own() -> str:
     """Return the table of the exporter's own families."""
     rows = []
     for metric in (each for each in own_metrics() if each.name.startswith("trainfleet_")):
