@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -28,7 +27,7 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, Metr
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
 from trainfleet_exporter.providers.aws_sagemaker import pools as sagemaker_pools
 from trainfleet_exporter.providers.aws_sagemaker import usage as sagemaker_usage
-from trainfleet_exporter.providers.huawei_modelarts import history, past, task_metrics, v1
+from trainfleet_exporter.providers.huawei_modelarts import history, nodes, past, task_metrics, v1
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts
 from trainfleet_exporter.providers.huawei_modelarts import pools as modelarts_pools
 from trainfleet_exporter.providers.huawei_modelarts.usage import MetricNames, QueryAnswer, Series
@@ -189,9 +188,9 @@ def _usage_of(answer: task_metrics.Metrics) -> object:
 def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAnswer) -> object:
     try:
         if isinstance(answer, modelarts_pools.StatisticsAnswer):
-            return modelarts_pools.workloads("pool", answer)[0]
-        columns = modelarts_pools.columns_of(answer, "pool", Counter(), now=_NOW, max_age=300)
-        return page_readings(columns)
+            return modelarts_pools.workloads("pool", answer)
+        found, families = modelarts_pools.monitored(answer, "pool", now=_NOW, max_age=300), modelarts_pools.MONITORED
+        return [page_readings(each.of_families({families[name][0]: 1.0}, period=0)) for name, each in found.items()]
     except BadAnswer as error:
         assert str(error).isprintable()
         return None
@@ -199,9 +198,7 @@ def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAns
 
 _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(modelarts.JobRow, modelarts.job),
-    _reading(
-        modelarts.JobRow, lambda row: modelarts.details("job", modelarts.tasks(row), modelarts.places(row, {"a": "b"}))
-    ),
+    _reading(modelarts.JobRow, lambda row: modelarts.details("job", modelarts.tasks(row), {})),
     _reading(modelarts_pools.PoolRow, modelarts_pools.pool),
     _reading(modelarts_pools.RuntimeRow, modelarts_pools.pool_amounts),
     _reading(modelarts_pools.StatisticsAnswer, _of_pool),
@@ -211,7 +208,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(v1.JobRow, lambda row: v1.counts("0", [row], since=0.0)),
     _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
     _reading(modelarts_pools.PoolMonitor, _of_pool),
-    _reading(modelarts_pools.NodeRow, lambda row: modelarts_pools.node("pool", row)),
+    _reading(nodes.NodeRow, lambda row: nodes.node("pool", row)),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),
     _reading(modelarts.Quotas, modelarts.quota),
@@ -220,7 +217,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(v1.JobRow, v1.is_live),
     *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, v1.JobsPage, v1.Versions),
     *_decoding(modelarts_pools.Items[modelarts_pools.PoolRow], modelarts_pools.Items[modelarts_pools.RuntimeRow]),
-    *_decoding(modelarts_pools.WorkloadsPage, modelarts_pools.NodesPage),
+    *_decoding(modelarts_pools.WorkloadsPage, nodes.NodesPage),
 )
 
 

@@ -55,6 +55,7 @@ _SMALL_PAGES = {
     "huawei_modelarts.jobs.JOBS_PAGE": 2,
     "huawei_modelarts.v1.V1_PAGE": 2,
     "huawei_modelarts.pools.POOL_PAGE": 2,
+    "huawei_modelarts.nodes.NODES_PAGE": 2,
     "huawei_modelarts.jobs.WORKSPACES_PAGE": 1,
 }
 """How many rows are asked for at a time, where lists are to have several pages."""

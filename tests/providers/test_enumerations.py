@@ -23,7 +23,7 @@ from trainfleet_exporter.providers.huawei_modelarts import history as huawei_his
 from trainfleet_exporter.providers.huawei_modelarts import jobs as huawei
 from trainfleet_exporter.providers.huawei_modelarts import pools as huawei_pools
 from trainfleet_exporter.providers.huawei_modelarts import v1
-from trainfleet_exporter.providers.huawei_modelarts.pools import MAINTENANCE_ENDED, MAINTENANCE_STATE
+from trainfleet_exporter.providers.huawei_modelarts.nodes import MAINTENANCE_ENDED, MAINTENANCE_STATE
 from trainfleet_exporter.providers.values import POOL_STATUS
 from trainfleet_simulator.modelarts.job_rows import job_row
 from trainfleet_simulator.pai.dlc_rows import detail

@@ -126,23 +126,6 @@ def test_phases_and_faults(name: str) -> None:
     assert (found.phases, found.faults) == (phases, faults)
 
 
-def test_reschedule_in_place() -> None:
-    """A process hung at 400 s and was restarted where it was; the run that followed is `restarted`."""
-    hang = _attempt(400, 430, "proc_restart", "job_hanged", "success", "worker-1")
-    records = (
-        _run(60, 400, xpu=80, start_type="init_or_rescheduled", recover_records=[hang], end_recover="proc_restart"),
-        _run(430, None, xpu=445, start_type="restarted"),
-    )
-    assert _poll(_row("Running", *records), 1000) == Shown(
-        phases={"queued": 60, "preparing": 35, "running": 320 + 555, "recovering": 30},
-        faults={("hang", "job_hanged"): 1},
-        recoveries={("proc_restart", "success"): 1},
-        recovery_seconds=30,
-        queued=60,
-        prepared=20,
-    )
-
-
 def test_node_fault_of_the_issue() -> None:
     """2 h queue, 2 x 10 min preparation, one node fault with 30 min recovery, within 20 h."""
     fault = 10 * HOUR

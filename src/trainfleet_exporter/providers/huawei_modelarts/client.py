@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from trainfleet_exporter.errors import CloudError
+from trainfleet_exporter.errors import NotFound, RequestRefused
 from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import open_identity
@@ -72,18 +72,23 @@ class Api:
         *,
         deadline: float,
         version: int = 2,
+        unserved: T | None = None,
         **options: Any,
     ) -> T:
-        """Make a call to ModelArts, with a path in the project. `options` are those of Call."""
+        """Make a call to ModelArts, with a path in the project. `options` are those of Call.
+
+        `unserved` is returned if the region does not serve the operation: it answers 404, and has never answered else.
+        """
         path = f"/v{version}/{await self._project(deadline)}/{path}"
         call = Call(operation=operation, path=path, query=query or {}, **options)
-        answer = await self._clients["modelarts"].call(call, into, deadline=deadline)
+        try:
+            answer = await self._clients["modelarts"].call(call, into, deadline=deadline)
+        except (RequestRefused, NotFound) as error:
+            if unserved is None or error.status != 404 or operation in self._served:
+                raise
+            return unserved
         self._served.add(operation)
         return answer
-
-    def lacks(self, operation: str, error: CloudError) -> bool:
-        """Return whether an error says that the region does not serve an operation, which was never answered."""
-        return error.status == 404 and operation not in self._served
 
     async def aom(
         self, operation: str, path: str, into: type[T], query: Mapping[str, str], *, deadline: float, **options: Any

@@ -12,7 +12,6 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,10 +21,11 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.history import code, readable
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
+from trainfleet_exporter.fleet.quantities import total
 from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import (
     FINISHED,
@@ -243,8 +243,8 @@ def job(row: JobRow, workspace_id: str = "") -> Job | None:
         duration=seconds(state.duration),
         # Runs after the first. start_type does not mark them: a run on another node has that of a first one.
         restarts=len(runs) - 1 if runs else None,
-        cpu_cores=_total((role.nodes, role.cpu) for role in roles),
-        memory_bytes=gibibytes(_total((role.nodes, role.memory_gib) for role in roles)),  # by habit (unproven)
+        cpu_cores=total([role.on_all(role.cpu) for role in roles], is_ratio=False),
+        memory_bytes=gibibytes(total([role.on_all(role.memory_gib) for role in roles], is_ratio=False)),  # by habit
         nodes=None if has_ended else amount(resource.node_count),
         accelerators=_accelerators(roles),
         tags=_tags(row, metadata, spec),
@@ -287,16 +287,6 @@ Places: TypeAlias = Mapping[str, tuple[str, str]]
 """By task, the name of its node and its own address."""
 
 
-def places(row: JobRow, nodes: Mapping[str, str]) -> Places:
-    """Where the tasks of a job run. `nodes` are the names of its pool's nodes by address."""
-    found = {}
-    for each in readable((row.status or NO_STATUS).task_ips):
-        name = nodes.get(each.host_ip or "")
-        if each.task and name:
-            found[each.task] = name, each.ip or ""
-    return found
-
-
 def details(job_id: str, tasks: JobTasks, places: Places) -> list[object]:
     """A job's tasks, each as a pod: their names, roles and nodes, and not their states. And how it may be restarted."""
     found: list[object] = []
@@ -330,6 +320,10 @@ class Role(Struct, gc=False):
     cpu: float | None = None
     memory_gib: float | None = None
     devices: Accelerators | None = None
+
+    def on_all(self, each: float | None) -> float | None:
+        """What all nodes have together; None if that is not known."""
+        return None if self.nodes is None or each is None else self.nodes * each
 
 
 def _roles(row: JobRow) -> Iterator[Role]:
@@ -374,16 +368,6 @@ def _devices_of(container: AllocatedResources, flavor_type: str, info: FlavorInf
     return Accelerators("gpu", "", 0.0) if flavor_type.upper() == "CPU" else None
 
 
-def _total(amounts: Iterable[tuple[float | None, float | None]]) -> float | None:
-    """The sum over roles of nodes times what each has; None if it is not known of every role."""
-    found = []
-    for nodes, each in amounts:
-        if nodes is None or each is None:
-            return None
-        found.append(nodes * each)
-    return math.fsum(found) if found else None
-
-
 def _accelerators(roles: Iterable[Role]) -> tuple[Accelerators, ...]:
     """By kind and model, over all roles; none where it is not known of every role."""
     counts: defaultdict[tuple[Accelerator, str], float] = defaultdict(float)
@@ -423,15 +407,11 @@ async def list_workspaces(api: Api, deadline: float) -> Listing[WorkspaceRow]:
 
     async def read_page(number: int) -> Page[WorkspaceRow]:
         query = {"offset": str(number), "limit": str(WORKSPACES_PAGE), "filter_accessible": "true"}
-        page = await api.get(operation, "workspaces", WorkspacesPage, query, version=1, deadline=deadline)
+        given: Mapping[str, Any] = {"version": 1, "unserved": WorkspacesPage(1.0, [WorkspaceRow("0", "default")])}
+        page = await api.get(operation, "workspaces", WorkspacesPage, query, deadline=deadline, **given)
         return Page(whole(page.total_count), page.workspaces)
 
-    try:
-        return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation)
-    except (RequestRefused, NotFound) as error:
-        if not api.lacks(operation, error):
-            raise
-        return Listing({"0": WorkspaceRow("0", "default")})
+    return await read_whole_list(read_page, id_of=attrgetter("id"), operation=operation)
 
 
 async def search_jobs(
@@ -470,8 +450,6 @@ async def _search(
 
 _BY_ID_AT_ONCE = 10
 """The number of values in one filter."""
-NODES_AT_ONCE = 10
-"""The number of nodes in one search."""
 LONGEST_WINDOW = 30 * 86400.0
 """Seconds. A search by creation time spans 31 days at most."""
 _QUOTA = "quota"
@@ -482,7 +460,7 @@ class Jobs:
     """The collectors of workspaces and jobs."""
 
     def __init__(self, api: Api, config: HuaweiModelArtsConfig, fleet: Workspaces) -> None:
-        self._api, self._fleet = api, fleet
+        self._api, self._fleet, self.jobs_expired = api, fleet, fleet.expired
         self._tasks: dict[str, JobTasks] = {}
         """Those of each live job by its latest row."""
         self.places: dict[tuple[str, str], Mapping[str, tuple[int, Places]]] = {}
@@ -505,10 +483,6 @@ class Jobs:
     async def jobs(self, poll: Poll) -> None:
         """One search for all live phases; then those that are in it no longer."""
         await self._fleet.poll_jobs(poll, self._read_live, self._read_ends, self._details)
-
-    def jobs_expired(self, key: str) -> None:
-        """Forget a workspace."""
-        self._fleet.expired(key)
 
     async def _read_live(self, read: WorkspaceRead) -> None:
         await self._read(read, "phase", LIVE, read.part.deadline)
@@ -538,26 +512,6 @@ class Jobs:
         # Started again since then, it may run on other nodes.
         return () if known is None else details(job.job_id, known, found if runs == known.runs else {})
 
-    def pairs(self) -> Mapping[tuple[str, str], int]:
-        """Return how many live jobs each pool has of each workspace."""
-        return Counter((job.pool_id, job.workspace_id) for job in self._fleet.live.values() if job.pool_id)
-
-    async def find_places(self, part: Part, pair: tuple[str, str], nodes: Mapping[str, str]) -> None:
-        """Find out on which nodes of a pool the tasks of live jobs of a workspace run; the next poll of `jobs` shows
-        it. `nodes` as in places."""
-        found: dict[str, tuple[int, dict[str, tuple[str, str]]]] = {}
-        pool_id, workspace_id = pair
-        addresses, live = list(nodes), [("phase", "in", LIVE)]
-        for start in range(0, len(addresses), NODES_AT_ONCE):
-            hosts = addresses[start : start + NODES_AT_ONCE]
-            listing = await search_jobs(self._api, workspace_id, live, deadline=part.deadline, host_ips=hosts)
-            part.dropped("malformed", listing.malformed)
-            for job_id, row in listing.rows.items():
-                known = self._fleet.live.get(job_id)
-                if known is not None and known.pool_id == pool_id:  # nodes of two pools may share an address
-                    found.setdefault(job_id, (tasks(row).runs, {}))[1].update(places(row, nodes))
-        self.places[pair] = found
-
     def _forget_tasks(self) -> None:
         self._tasks = {job_id: tasks for job_id, tasks in self._tasks.items() if job_id in self._fleet.live}
 
@@ -585,14 +539,9 @@ class Jobs:
         await self._count_turns.read_each(poll, keys, read, at_once=self._fleet.at_once)
 
     async def _read_quota(self, part: Part) -> None:
-        operation, query = "ShowTrainingQuotas", {"resource": "job-num"}
-        try:
-            answer = await self._api.get(operation, "training-quotas", Quotas, query, deadline=part.deadline)
-        except (RequestRefused, NotFound) as error:
-            if not self._api.lacks(operation, error):
-                raise
-            await part.publish([])
-            return
-        if (found := quota(answer)) is None:
+        operation, path, query, unserved = "ShowTrainingQuotas", "training-quotas", {"resource": "job-num"}, Quotas()
+        answer = await self._api.get(operation, path, Quotas, query, deadline=part.deadline, unserved=unserved)
+        found = [] if answer is unserved else [quota(answer)]
+        if None in found:
             raise BadAnswer("the answer has no quota of jobs", operation=operation)
-        await part.publish([found])
+        await part.publish(found)

@@ -14,6 +14,7 @@ from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, PERMISS
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
 from trainfleet_exporter.providers.huawei_modelarts.credentials import KEPT
 from trainfleet_exporter.providers.huawei_modelarts.jobs import STATES, Jobs
+from trainfleet_exporter.providers.huawei_modelarts.nodes import Nodes
 from trainfleet_exporter.providers.huawei_modelarts.pools import Pools
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import collector_of_task_metrics
 from trainfleet_exporter.providers.huawei_modelarts.usage import Usage
@@ -38,11 +39,12 @@ class HuaweiModelArts:
         self._fleet = Workspaces(config, context, STATES)
         chosen, every = config.collectors, context.settings.poll_interval
         jobs = Jobs(self._api, config, self._fleet)
-        pools = Pools(self._api, config, self._fleet, jobs)
+        pools = Pools(self._api, self._fleet, has_jobs=chosen.jobs.enabled)
+        nodes = Nodes(self._api, self._fleet, jobs, pools, has_jobs=chosen.jobs.enabled)
         self.collectors: Sequence[Collector] = (
             *collectors_of([jobs], chosen, every),
             *(self._usage(jobs) if chosen.usage.enabled else ()),
-            *collectors_of([pools], chosen, every),
+            *collectors_of([pools, nodes], chosen, every),
             *(self._jobs_v1() if chosen.jobs_v1.enabled else ()),
         )
 
