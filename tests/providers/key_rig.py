@@ -1,10 +1,11 @@
-"""Finds keys with answers of a function in the place of a network, and says who was asked."""
+"""Finds keys with answers of a function in the place of a network: the calls, and the environments of a cloud."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -53,19 +54,54 @@ class Found:
         return "" if self.keys is None else self.keys.origin
 
 
-def find(load: Any, section: Any, environ: Mapping[str, str], answer: Answer, **more: Any) -> Found:
-    """Find keys in stepped time."""
-    found = Found()
+@dataclass(frozen=True)
+class Env:
+    """An environment; what is found there, or the words of the refusal; and the calls."""
 
-    async def main() -> None:
-        http = MockHttp(answer)
-        try:
-            known = without_calls(load(section, environ, NoHttp(), **more))
-            found.at_start = known if isinstance(known, str) else known.origin
-            found.keys = await load(section, environ, http, **more)
-        except CloudError as error:
-            found.refusal = str(error)
-        found.calls = http.calls
+    found: str = ""
+    calls: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    refusal: tuple[str, ...] = ()
+    project: str = ""
 
-    run_stepped(main)
-    return found
+
+@dataclass(frozen=True)
+class Chain:
+    """How a cloud finds keys: environments, broken profiles, forms of the section with `files`, and good answers."""
+
+    load: Any
+    answer: Answer
+    environments: Mapping[str, Env]
+    broken: Mapping[str, Env]
+    files: Mapping[str, str]
+    sections: Mapping[str, tuple[Any, str, list[str]]]
+    machine: Any
+    """The section of the machine's role."""
+    bad_answers: Mapping[str, tuple[Answer, str]]
+    """Of its metadata service, and words of the refusal."""
+    without_sessions: Sequence[int]
+    """The statuses of metadata services that have none."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def use(self, given: Env, home: Path, section: Any = None, answer: Answer | None = None) -> Found:
+        """Find keys in stepped time in an environment."""
+        (home / "token").write_text("planted-id-token")
+        for name, text in given.files.items():
+            (home / name).parent.mkdir(exist_ok=True)
+            (home / name).write_text(text)
+        environ = {name: value.replace("{home}", str(home)) for name, value in given.env.items()} | {"HOME": str(home)}
+        found = Found()
+
+        async def main() -> None:
+            http = MockHttp(answer or self.answer)
+            try:
+                known = without_calls(self.load(section, environ, NoHttp(), **self.more))
+                found.at_start = known if isinstance(known, str) else known.origin
+                found.keys = await self.load(section, environ, http, **self.more)
+            except CloudError as error:
+                found.refusal = str(error)
+            found.calls = http.calls
+
+        run_stepped(main)
+        return found

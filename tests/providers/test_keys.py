@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -188,55 +187,22 @@ async def test_keys_that_have_ended_blame_the_clock() -> None:
         await Source(lifetime=-1.0).credential().keys(_soon())
 
 
-# Files that rotate together.
-
-
-@pytest.fixture
-def rotating(tmp_path: Path) -> tuple[Callable[..., None], GivenKeys]:
-    def write(**parts: str) -> None:
-        for name, text in parts.items():
-            (tmp_path / name).write_text(text)
-
-    write(id="old-id", secret="old-secret", token="old-token")
-    parts = [Secret.from_file(tmp_path / name) for name in ("id", "secret", "token")]
-    return write, GivenKeys(*parts)
-
-
-OLD, NEW = ("old-id", "old-secret", "old-token"), ("new-id", "new-secret", "new-token")
-ROTATIONS: dict[str, tuple[list[dict[str, str]], float, bool, tuple[str, ...]]] = {
-    "nothing changed": ([], 0, False, OLD),
-    "half way": ([{"id": NEW[0]}], 0, False, OLD),
-    "two of three": ([{"id": NEW[0], "secret": NEW[1]}], 59, False, OLD),
-    "all at once": ([{"id": NEW[0], "secret": NEW[1], "token": NEW[2]}], 0, False, NEW),
-    "one after the other": ([{"id": NEW[0]}, {"secret": NEW[1]}, {"token": NEW[2]}], 0, False, NEW),
-    "one alone, after a minute": ([{"secret": NEW[1]}], 61, False, (OLD[0], NEW[1], OLD[2])),
-    "one alone, refused": ([{"secret": NEW[1]}], 0, True, (OLD[0], NEW[1], OLD[2])),
-    "half way and back": ([{"id": NEW[0]}, {"id": OLD[0]}], 61, False, OLD),
-    "emptied": ([{"id": "", "secret": "", "token": ""}], 61, False, OLD),
-}
-
-
-@pytest.mark.parametrize("name", ROTATIONS)
-def test_files_rotate_together(name: str, rotating: tuple[Callable[..., None], GivenKeys]) -> None:
-    write, credential = rotating
-    changes, wait, is_refused, expected = ROTATIONS[name]
-    with time_machine.travel("2026-01-01T00:00:00Z", tick=False) as clock:
-        used = credential.current()
-        for change in changes:
-            write(**change)
-            credential.current()
-        clock.shift(wait)
-        if is_refused:
-            assert credential.refused(used)
-        assert credential.current().parts() == expected
-        before = dict(zip(("id", "secret", "token"), OLD, strict=True))
-        has_changed = any(text not in ("", before[name]) for change in changes[-1:] for name, text in change.items())
-        assert credential.refused(used) is has_changed
-
-
-def test_refused_keys_without_a_change_are_final(rotating: tuple[Callable[..., None], GivenKeys]) -> None:
-    _, credential = rotating
-    assert not credential.refused(credential.current())
+@pytest.mark.parametrize("changed", [["id"], ["secret", "token"], ["id", "secret", "token"]])
+def test_replaced_files_are_used_from_the_next_call_on(changed: list[str], tmp_path: Path) -> None:
+    parts = {name: f"old-{name}" for name in ("id", "secret", "token")}
+    for name, text in parts.items():
+        (tmp_path / name).write_text(text)
+    credential = GivenKeys(*[Secret.from_file(tmp_path / name) for name in parts])
+    used = credential.current()
+    assert credential.current() is used
+    assert not credential.refused(used)
+    for name in changed:
+        (tmp_path / name).write_text(f"new-{name}")
+    assert credential.refused(used)
+    assert credential.current().parts() == tuple({**parts, **{name: f"new-{name}" for name in changed}}.values())
+    latest = credential.current()
+    (tmp_path / "id").write_text("")  # it is being written
+    assert credential.current() is latest
 
 
 async def test_metadata_is_asked_without_the_proxy_and_others_with_it() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.providers.alibaba_pai import test_credentials as alibaba
-from tests.providers.huawei_modelarts import test_credentials as huawei
+from tests.providers.alibaba_pai import chain as alibaba
+from tests.providers.huawei_modelarts import chain as huawei
 from tests.providers.key_rig import MockHttp
 from tests.support.clock import run_stepped
 from trainfleet_exporter.config import Secret

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.providers.alibaba_pai import test_credentials as alibaba
-from tests.providers.huawei_modelarts import test_credentials as huawei
+from tests.providers.alibaba_pai import chain as alibaba
+from tests.providers.huawei_modelarts import chain as huawei
 
 MACHINES = {"alibaba": "GetRamRoleCredentials", "huawei": "GetSecurityKey"}
 """The call by which each client gets the keys of the machine's role."""
@@ -58,7 +58,7 @@ def test_chain_finds_what_the_vendors_client_finds(vendor: str, tmp_path: Path) 
     wrong = []
     for number, ((name, row), theirs) in enumerate(zip(rows.items(), json.loads(done.stdout), strict=True)):
         (home := tmp_path / str(number)).mkdir()
-        found = tests.use(row, home)
+        found = tests.CHAIN.use(row, home)
         ours = None if found.keys is None else [found.keys.access_key_id, (found.calls or [""])[-1]]
         # What is unusable ends our chain. The client goes on, to the role of the machine.
         is_right = ours == theirs or (ours is None and theirs == machine)

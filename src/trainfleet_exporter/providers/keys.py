@@ -15,7 +15,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
@@ -37,8 +37,6 @@ PROFILE = "profile "
 """Part of the origin of keys of a profile, also of its role."""
 REFUSAL_PAUSE, FAILURE_PAUSE = 300.0, 30.0
 """Seconds before a fetch is repeated that was refused (too many wrong passwords lock an account), or that failed."""
-ROTATION = 60.0
-"""Seconds after which changed files are used even if other files of the same credential have not changed."""
 _KEY_ID = re.compile(r"LTAI[A-Za-z0-9]{12,26}|STS\.[A-Za-z0-9]{10,}|[A-Z0-9]{20}")
 """Key ids of the clouds. Their secrets have 30 characters or more, of both cases."""
 
@@ -84,15 +82,11 @@ Fetch: TypeAlias = Callable[[float], Awaitable[K]]
 
 
 class GivenKeys:
-    """Keys of the config, or of files that it names. Files that rotate together are used together.
-
-    New contents are used when all files have changed, when a service refuses the old ones, or after `ROTATION`.
-    """
+    """Keys of the config, or of files that it names, which are read again when they change."""
 
     def __init__(self, key_id: Secret, secret: Secret, token: Secret | None = None) -> None:
         self._parts = [key_id, secret, *([] if token is None else [token])]
         self._held: Keys | None = None
-        self._changed_at: float | None = None
         self.origin, self.expires = key_id.source, None
 
     @classmethod
@@ -106,31 +100,14 @@ class GivenKeys:
 
     def current(self) -> Keys:
         """The keys as they are now, without waiting. The same object while they are the same."""
-        held, fresh = self._held, tuple(part.reveal() for part in self._parts)
-        if held is None:
-            return self._take(fresh)
-        changed = [old != new for old, new in zip(held.parts(), fresh, strict=True)]
-        if not any(changed):
-            self._changed_at = None
-            return held
-        now = time.time()
-        since = self._changed_at = now if self._changed_at is None else self._changed_at
-        is_whole = all(done or part.path is None for done, part in zip(changed, self._parts, strict=True))
-        # A clock that was set back must not extend the wait.
-        return self._take(fresh) if is_whole or not 0 <= now - since < ROTATION else held
+        key_id, secret, *token = fresh = tuple(part.reveal() for part in self._parts)
+        if self._held is None or self._held.parts() != fresh:
+            self._held = Keys(key_id, secret, token[0] if token else None, origin=self.origin)
+        return self._held
 
     def refused(self, keys: object) -> bool:
         """Return whether a call that was rejected with these keys is worth another try: the files have changed."""
-        fresh = tuple(part.reveal() for part in self._parts)
-        if isinstance(keys, Keys) and keys.parts() != fresh:
-            self._take(fresh)
-            return True
-        return False
-
-    def _take(self, parts: Sequence[str]) -> Keys:
-        token = parts[2] if len(parts) > 2 else None
-        self._held, self._changed_at = Keys(parts[0], parts[1], token, origin=self.origin), None
-        return self._held
+        return self.current() is not keys
 
 
 class FetchedKeys(Generic[K]):

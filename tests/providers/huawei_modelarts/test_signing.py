@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from trainfleet_exporter.config.secrets import unusable_secret
 from trainfleet_exporter.providers.canonical import Query
-from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, sign
+from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM, public_endpoint, sign
 from trainfleet_exporter.providers.keys import Keys
 from trainfleet_exporter.transport import Call, SignedRequest
 
@@ -155,3 +155,8 @@ def test_equals_the_vendors_own_signer(
     signed = signer(credentials("example-ak", secret, PROJECT)).sign(asked)
     assert ours.headers["Authorization"] == signed.header_params["Authorization"]
     assert signed.uri == ours.target
+
+
+def test_domain_of_a_region() -> None:
+    assert public_endpoint("modelarts", "cn-north-4") == "https://modelarts.cn-north-4.myhuaweicloud.com"
+    assert public_endpoint("aom", "eu-west-101") == "https://aom.eu-west-101.myhuaweicloud.eu"

@@ -1,20 +1,11 @@
-"""Credentials of Huawei Cloud: environments in the vendor's documented order, and broken profiles by name."""
+"""Environments in which keys of Huawei Cloud are found, in the vendor's documented order, and broken profiles."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-
 import httpx
-import pytest
 
-from tests.providers.key_rig import Found, find
-from tests.support.hang import at_most
+from tests.providers.key_rig import Answer, Chain, Env
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.providers.huawei_modelarts.api import Token, public_endpoint
 from trainfleet_exporter.providers.huawei_modelarts.credentials import Credentials, Oidc, load
 
 ENV = {"HUAWEICLOUD_SDK_AK": "env-ak", "HUAWEICLOUD_SDK_SK": "planted-sk"}
@@ -31,18 +22,6 @@ BASIC = {FILE: f"[basic]\n{KEYS}"}
 SHOWN = "profile basic of ~/.huaweicloud/credentials"
 MACHINE = ["GetMetadataToken", "GetSecurityKey"]
 ASKED = ["AssumeAgencyWithOIDC"]
-
-
-@dataclass(frozen=True)
-class Env:
-    """An environment; what is found there, or the words of the refusal; and the calls."""
-
-    found: str = ""
-    calls: list[str] = field(default_factory=list)
-    env: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    refusal: tuple[str, ...] = ()
-    project: str = ""
 
 
 ENVIRONMENTS = {
@@ -118,48 +97,6 @@ def answer(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"credential": keys})
 
 
-def use(given: Env, home: Path, section: object = None, answer: Callable[..., httpx.Response] = answer) -> Found:
-    """Find keys in an environment."""
-    (home / "token").write_text("planted-id-token")
-    for name, text in given.files.items():
-        (home / name).parent.mkdir(exist_ok=True)
-        (home / name).write_text(text)
-    environ = {name: value.replace("{home}", str(home)) for name, value in given.env.items()} | {"HOME": str(home)}
-    return find(load, section, environ, answer, scope={"name": "cn-north-4"})
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_the_first_source_that_says_something_is_used(name: str, tmp_path: Path) -> None:
-    given = ENVIRONMENTS[name]
-    found = use(given, tmp_path)
-    assert (found.keys is None) == bool(given.refusal)
-    assert [words for words in given.refusal if words not in found.refusal] == []
-    assert found.origin.startswith(given.found)
-    assert found.at_start == found.origin
-    assert found.calls == given.calls
-    assert found.keys is None or found.keys.project_id == given.project
-    assert "planted" not in found.refusal + found.origin
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_profile_never_becomes_the_machines_role(name: str, tmp_path: Path) -> None:
-    given = BROKEN[name]
-    found = use(given, tmp_path)
-    assert found.keys is None
-    assert [words for words in (*given.refusal, "~/.huaweicloud/credentials") if words not in found.refusal] == []
-    assert found.calls == []
-    assert "planted" not in found.refusal
-
-
-def test_profile_that_is_a_named_pipe_is_refused(tmp_path: Path) -> None:
-    (tmp_path / ".huaweicloud").mkdir()
-    os.mkfifo(tmp_path / ".huaweicloud/credentials")
-    with at_most(20):
-        found = use(Env(), tmp_path)
-    assert "~/.huaweicloud/credentials cannot be used: it is not a regular file" in found.refusal
-    assert found.calls == []
-
-
 S = Secret
 USER = Credentials(username="u", password=S("planted-password"), domain_name="d")
 BY_OIDC = Credentials(oidc=Oidc(provider_urn="p", agency_urn="a", token=S("planted-token")))
@@ -172,62 +109,22 @@ SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_each_form_of_the_section_works(name: str, tmp_path: Path) -> None:
-    section, origin, calls = SECTIONS[name]
-    found = use(Env(files=BASIC), tmp_path, section)
-    assert (found.origin, found.calls) == (origin, calls)
-
-
-def test_password_becomes_a_token_of_the_project(tmp_path: Path) -> None:
-    requests: list[httpx.Request] = []
-
-    def note(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return answer(request)
-
-    found = use(Env(), tmp_path, USER, note)
-    assert isinstance(found.keys, Token)
-    assert (found.keys.security_token, found.keys.project_id) == ("planted-token", "of-the-token")
-    asked = json.loads(requests[0].content)["auth"]
-    assert asked["scope"] == {"project": {"name": "cn-north-4"}}
-    user = {"name": "u", "password": "planted-password", "domain": {"name": "d"}}
-    assert asked["identity"] == {"methods": ["password"], "password": {"user": user}}
-    use(Env(), tmp_path, BY_OIDC, note)
-    assert json.loads(requests[1].content)["id_token"] == "planted-token"
-    assert not {"authorization", "x-auth-token"} & set(requests[1].headers)
-
-
-ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {
+BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
     "no agency": (lambda request: httpx.Response(404), "this server has no agency"),
     "incomplete": (lambda request: httpx.Response(200, json={"credential": {"access": "a"}}), "the answer lacks keys"),
     "broken": (lambda request: httpx.Response(500), "HTTP 500"),
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_machine_that_gives_no_keys_says_why(name: str, tmp_path: Path) -> None:
-    bad, words = ANSWERS[name]
-    machine = Credentials(ecs_agency=True)
-    found = use(Env(), tmp_path, machine, lambda r: answer(r) if r.method == "PUT" else bad(r))
-    assert words in found.refusal
-
-
-@pytest.mark.parametrize("status", [404, 405, 503])
-def test_old_metadata_service_is_asked_without_a_session(status: int, tmp_path: Path) -> None:
-    found = use(Env(), tmp_path, None, lambda r: httpx.Response(status) if r.method == "PUT" else answer(r))
-    assert (found.origin, found.calls) == ("ECS metadata", MACHINE)
-
-
-def test_hanging_metadata_names_the_hop_limit(tmp_path: Path) -> None:
-    def hang(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("hangs")
-
-    found = use(Env(), tmp_path, answer=hang)
-    assert "hop limit of the metadata service must be 2 or more" in found.refusal
-    assert set(found.calls) == {"GetMetadataToken"}
-
-
-def test_domain_of_a_region() -> None:
-    assert public_endpoint("modelarts", "cn-north-4") == "https://modelarts.cn-north-4.myhuaweicloud.com"
-    assert public_endpoint("aom", "eu-west-101") == "https://aom.eu-west-101.myhuaweicloud.eu"
+CHAIN = Chain(
+    load,
+    answer,
+    ENVIRONMENTS,
+    BROKEN,
+    BASIC,
+    SECTIONS,
+    Credentials(ecs_agency=True),
+    BAD_ANSWERS,
+    without_sessions=[404, 405, 503],
+    more={"scope": {"name": "cn-north-4"}},
+)

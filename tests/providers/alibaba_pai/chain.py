@@ -1,22 +1,13 @@
-"""Credentials of Alibaba Cloud: environments in the vendor's documented order, and broken profiles by name."""
+"""Environments in which keys of Alibaba Cloud are found, in the vendor's documented order, and broken profiles."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import parse_qs
 
 import httpx
-import pytest
 
-from tests.providers.key_rig import Found, find
-from tests.support.hang import at_most
+from tests.providers.key_rig import Answer, Chain, Env
 from trainfleet_exporter.config import Secret
-from trainfleet_exporter.providers import key_search
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, Oidc, load
 
 ROLE, PROVIDER = "acs:ram::1234567890123456:role/r", "acs:ram::1234567890123456:oidc-provider/p"
@@ -42,17 +33,6 @@ def cli(*profiles: dict[str, object], current: str = "default") -> dict[str, str
 def profile(mode: str, name: str = "default", **keys: object) -> dict[str, object]:
     """A profile of the CLI."""
     return {"name": name, "mode": mode, **keys}
-
-
-@dataclass(frozen=True)
-class Env:
-    """An environment; what is found there, or the words of the refusal; and the calls."""
-
-    found: str = ""
-    calls: list[str] = field(default_factory=list)
-    env: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    refusal: tuple[str, ...] = ()
 
 
 SHOWN = 'profile "default" of ~/.aliyun/config.json'
@@ -140,9 +120,6 @@ ENVIRONMENTS = {
     ),
     "CLI is no JSON": Env(files={CLI: "{planted"}, refusal=("~/.aliyun/config.json cannot be used: it is not a JSON",)),
     "SDK is no INI": Env(files={SDK: "planted\n"}, refusal=("~/.alibabacloud/credentials cannot be used",)),
-    "metadata without tokens disabled": Env(
-        calls=["PutToken"], env={"ALIBABA_CLOUD_IMDSV1_DISABLED": "true", "OLD": "1"}, refusal=("gives no tokens",)
-    ),
 }
 BROKEN = {
     "half a key": Env(files=cli(profile("AK", access_key_id="id")), refusal=(f"access_key_secret of {SHOWN}",)),
@@ -193,44 +170,6 @@ def answer(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"Code": "Success", **keys})
 
 
-def use(given: Env, home: Path, section: object = None, answer: Callable[..., httpx.Response] = answer) -> Found:
-    """Find keys in an environment."""
-    (home / "token").write_text("planted-id-token")
-    for name, text in given.files.items():
-        (home / name).parent.mkdir(exist_ok=True)
-        (home / name).write_text(text)
-    environ = {name: value.replace("{home}", str(home)) for name, value in given.env.items()} | {"HOME": str(home)}
-    return find(load, section, environ, answer)
-
-
-def _old(request: httpx.Request) -> httpx.Response:
-    return httpx.Response(404) if request.method == "PUT" else answer(request)
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_the_first_source_that_says_something_is_used(name: str, tmp_path: Path) -> None:
-    given = ENVIRONMENTS[name]
-    found = use(given, tmp_path, answer=_old if "OLD" in given.env else answer)
-    if given.refusal:
-        assert [words for words in given.refusal if words not in found.refusal] == []
-    else:
-        assert found.origin.startswith(given.found)
-        assert given.found.startswith(found.at_start) or found.at_start.startswith(given.found)
-    assert (found.keys is None) == bool(given.refusal)
-    assert found.calls == given.calls
-    assert "planted" not in found.refusal.replace("no such", "") + found.origin
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_profile_never_becomes_the_machines_role(name: str, tmp_path: Path) -> None:
-    given = BROKEN[name]
-    found = use(given, tmp_path)
-    assert found.keys is None
-    assert [words for words in given.refusal if words not in found.refusal] == []
-    assert found.calls == []
-    assert "planted" not in found.refusal
-
-
 S = Secret
 SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
     "keys": (Credentials(access_key_id=S("a"), access_key_secret=S("planted")), "config file", []),
@@ -250,36 +189,7 @@ SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_each_form_of_the_section_works(name: str, tmp_path: Path) -> None:
-    section, origin, calls = SECTIONS[name]
-    found = use(Env(files=AK), tmp_path, section)
-    assert (found.origin, found.calls) == (origin, calls)
-
-
-def test_requests_of_roles_say_role_session_and_external_id(tmp_path: Path) -> None:
-    requests: list[httpx.Request] = []
-
-    def note(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return answer(request)
-
-    use(Env(), tmp_path, SECTIONS["role"][0].model_copy(update={"security_token": S("planted-t")}), note)
-    asked = dict(requests[0].url.params)
-    assert requests[0].headers["x-acs-security-token"] == "planted-t"
-    assert asked == {
-        "RoleArn": ROLE,
-        "RoleSessionName": "trainfleet-exporter",
-        "DurationSeconds": "3600",
-        "ExternalId": "planted-x",
-    }
-    assert "Credential=a," in requests[0].headers["authorization"]
-    use(Env(), tmp_path, SECTIONS["oidc"][0], note)
-    assert "authorization" not in requests[1].headers
-    assert parse_qs(requests[1].content.decode())["OIDCToken"] == ["planted-token"]
-
-
-ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {
+BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
     "no role": (lambda request: httpx.Response(404), "this machine has no RAM role"),
     "refused": (lambda request: httpx.Response(401), "HTTP 401 access denied"),
     "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "no keys, but"),
@@ -288,61 +198,14 @@ ANSWERS: dict[str, tuple[Callable[[httpx.Request], httpx.Response], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_machine_that_gives_no_keys_says_why(name: str, tmp_path: Path) -> None:
-    bad, words = ANSWERS[name]
-    found = use(Env(), tmp_path, Credentials(ecs_ram_role="n"), lambda r: answer(r) if r.method == "PUT" else bad(r))
-    assert words in found.refusal
-
-
-def test_hanging_metadata_names_the_hop_limit(tmp_path: Path) -> None:
-    def hang(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("hangs")
-
-    found = use(Env(), tmp_path, answer=hang)
-    assert "hop limit of the metadata service must be 2 or more" in found.refusal
-    assert set(found.calls) == {"PutToken"}
-
-
-def test_named_role_that_does_not_answer_ends_the_chain(tmp_path: Path) -> None:
-    def hang(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("hangs")
-
-    found = use(Env(env=URI | {"ALIBABA_CLOUD_ECS_METADATA": "named"}), tmp_path, answer=hang)
-    assert found.keys is None
-    assert "GetCredentialsUri" not in found.calls
-
-
-@pytest.mark.parametrize("name", [CLI, SDK])
-def test_profile_that_is_a_named_pipe_is_refused(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).parent.mkdir()
-    os.mkfifo(tmp_path / name)
-    with at_most(20):
-        found = use(Env(), tmp_path)
-    assert f"~/{name} cannot be used: it is not a regular file" in found.refusal
-    assert found.calls == []
-
-
-def test_home_of_another_user_has_no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, *_: object, **__: object) -> object:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(key_search, "read_regular_file", refuse)
-    assert use(Env(), tmp_path).origin == "ECS metadata, role m"
-
-
-REFUSED = (
-    "InvalidAccessKeyId.NotFound",
-    "InvalidSecurityToken.Expired",
-    "NoPermission",
-    "AuthenticationFail.NoPermission",
+CHAIN = Chain(
+    load,
+    answer,
+    ENVIRONMENTS,
+    BROKEN,
+    AK,
+    SECTIONS,
+    Credentials(ecs_ram_role="n"),
+    BAD_ANSWERS,
+    without_sessions=[403, 404],
 )
-
-
-@pytest.mark.parametrize("code", REFUSED)
-def test_refusal_of_sts_is_about_access_whatever_the_status(code: str, tmp_path: Path) -> None:
-    def refuse(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(400, json={"Code": code, "Message": "no"})
-
-    found = use(Env(), tmp_path, SECTIONS["role"][0], refuse)
-    assert found.refusal == f"AssumeRole: HTTP 400 {code} no"
