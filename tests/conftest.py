@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.clock import run_stepped
+from tests.support.clock import START, run_stepped
 
 # Examples are found, not timed: a busy machine must not fail a property.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,11 +33,11 @@ def _check(address: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function in stepped time."""
+    """Run a test that is a coroutine function in stepped time, from `BEGINS` of its module on."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    run_stepped(partial(pyfuncitem.obj, **arguments))
+    run_stepped(partial(pyfuncitem.obj, **arguments), start=getattr(pyfuncitem.module, "BEGINS", START))
     return True
 
 

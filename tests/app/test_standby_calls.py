@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from tests.lease.api_server import ApiServer, stepped
+from tests.support.accounts import usual_config
 from tests.support.clock import run_stepped
-from tests.support.configs import loaded
-from tests.support.sharded import fleet_yaml
+from tests.support.configs import loaded, written
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
@@ -25,8 +25,7 @@ def _calls(folder: Path, exporters: int, *, leased: bool, ends: float | None = N
     async def main() -> int:
         simulator = Simulator(seed=5, clouds=("pai", "modelarts"))
         async with simulator.serve() as url:
-            (folder / "config.yaml").write_text(fleet_yaml(simulator, url, 1), encoding="utf-8")
-            config, platforms = loaded(folder / "config.yaml"), installed_platforms()
+            config, platforms = loaded(written(folder, usual_config(url, "pai", "modelarts"))), installed_platforms()
             web, server = WebSettings(addresses=("127.0.0.1:0",)), ApiServer()
             daemons = [
                 Daemon(config, platforms, web, lease=stepped(server) if leased else None) for _ in range(exporters)

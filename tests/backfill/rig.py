@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.support.clock import run_stepped
 from tests.support.configs import loaded, written
 from trainfleet_exporter.backfill.command import backfill
 from trainfleet_exporter.backfill.work import Flags, Outcome
 from trainfleet_exporter.config import Config
-from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.history import DAY, Range
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.world.jobs import Job
 
 MIDNIGHT = int(datetime.fromisoformat("2026-01-02T00:00:00+00:00").timestamp())
 PROVIDERS = {"pai": "sim-pai-hangzhou", "modelarts": "sim-modelarts-north4", "sagemaker": "sim-sagemaker-us-east-1"}
+RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost", "sagemaker": "GetMetricData"}
+"""The operation by which each cloud returns most."""
+EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
 HIDDEN = "98765"
 """A workspace of PAI that the caller is no member of."""
 _SAMPLE = re.compile(r"(\w+)\{(.*)\} (\S+) (\d+)")
@@ -68,24 +71,20 @@ class Rig:
         yield from (job for job in self.simulator.worlds[self.cloud].jobs.values() if job.draft.workspace_id != HIDDEN)
 
 
-def simulated(
+@asynccontextmanager
+async def simulated(
     cloud: str,
-    work: Callable[[Rig], Awaitable[None]],
     folder: Path,
     *,
     change: Callable[[str], str] = lambda text: text,
     hours: float = 26,
     patience: int = 20,
-) -> None:
-    """Let a small cloud live from midnight on for some hours, and do some work then. `change` changes the config."""
-
-    async def main() -> None:
-        simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=patience)
-        await asyncio.sleep(hours * 3600)
-        async with simulator.serve() as url:
-            await work(Rig(cloud, simulator, loaded(written(folder, change(simulator.config_yaml(url)))), []))
-
-    run_stepped(main, start=MIDNIGHT)
+) -> AsyncIterator[Rig]:
+    """Let a small cloud live for some hours from now (midnight) on. `change` changes the config."""
+    simulator = Simulator(seed=1, clouds=(cloud,), population=8, patience=patience)
+    await asyncio.sleep(hours * 3600)
+    async with simulator.serve() as url:
+        yield Rig(cloud, simulator, loaded(written(folder, change(simulator.config_yaml(url)))), [])
 
 
 def samples(path: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:

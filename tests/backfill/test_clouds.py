@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, samples, simulated
+from tests.backfill.rig import EVENING, MIDNIGHT, PROVIDERS, samples, simulated
 from tests.providers.alibaba_pai.cloud import Cloud, metric
 from tests.providers.alibaba_pai.worlds import MONITORED
 from tests.support.clock import run_stepped
@@ -44,7 +44,7 @@ from trainfleet_simulator.modelarts import aom
 from trainfleet_simulator.server import ACCESS_KEY_SECRET
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
-EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+BEGINS = MIDNIGHT
 
 
 # PAI: rows.
@@ -332,8 +332,8 @@ def _of_two(text: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("cloud", PROVIDERS)
-def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
+async def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
+    async with simulated(cloud, tmp_path) as rig:
         await rig.backfill(tmp_path / "all", EVENING)
         job = next(job for job in rig.jobs() if job.running and job.running < EVENING.start and job.live)
         job_id = rig.id_of(job)
@@ -348,17 +348,15 @@ def test_one_job_alone(cloud: str, tmp_path: Path) -> None:
         assert not list((tmp_path / "none").glob("*.om"))
         assert not any("were deleted in the cloud" in line for line in rig.printed)
 
-    simulated(cloud, work, tmp_path)
 
-
-def test_config_filters_apply(tmp_path: Path) -> None:
+async def test_config_filters_apply(tmp_path: Path) -> None:
     def change(text: str) -> str:
         text = text.replace(
             "    job_labels:", "    deny: [trainfleet_device_*, trainfleet_job_status]\n    job_labels:"
         )
         return text.replace("    collectors:\n", "    jobs:\n      include: {name: ['asr-.*']}\n    collectors:\n", 1)
 
-    async def work(rig: Rig) -> None:
+    async with simulated("pai", tmp_path, change=change) as rig:
         await rig.backfill(tmp_path / "out", EVENING)
         names = {job.job_id: job.draft.name for job in rig.jobs()}
         shown = {names[key[0]] for key in _values(tmp_path / "out", "job_info")}
@@ -368,13 +366,10 @@ def test_config_filters_apply(tmp_path: Path) -> None:
         assert not _values(tmp_path / "out", "job_status")
         assert _values(tmp_path / "out", "job_platform_status")
 
-    simulated("pai", work, tmp_path, change=change)
 
-
-def test_without_aom_jobs_have_no_usage(tmp_path: Path) -> None:
+async def test_without_aom_jobs_have_no_usage(tmp_path: Path) -> None:
     """Task metrics have no dates. An AOM that denies is no reason: its usage may be read later."""
-
-    async def work(rig: Rig) -> None:
+    async with simulated("modelarts", tmp_path) as rig:
         rig.simulator.faults.add(Fault({"api": "aom"}, kind="denied"))
         with pytest.raises(Unfinished):
             await rig.backfill(tmp_path / "out", EVENING)
@@ -388,11 +383,9 @@ def test_without_aom_jobs_have_no_usage(tmp_path: Path) -> None:
         for family in ("job_usage_info", "job_cpu_utilization_ratio", "pod_cpu_utilization_ratio"):
             assert not _values(tmp_path / "out", family)
 
-    simulated("modelarts", work, tmp_path)
-
 
 @pytest.mark.long
-def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, refused = modelarts_usage.query_range, []
 
     async def query_range(api: Api, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
@@ -401,7 +394,7 @@ def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pyt
             raise BadAnswer("the answer is over the limit of 64 MiB")
         return await real(api, promql, start=start, end=end, step=step, deadline=deadline)
 
-    async def work(rig: Rig) -> None:
+    async with simulated("modelarts", tmp_path) as rig:
         await rig.backfill(tmp_path / "whole", EVENING)
         monkeypatch.setattr(modelarts_usage, "query_range", query_range)
         await rig.backfill(tmp_path / "parts", EVENING)
@@ -409,11 +402,11 @@ def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pyt
         assert refused
         assert whole.read_bytes() == parts.read_bytes()
 
-    simulated("modelarts", work, tmp_path)
-
 
 @pytest.mark.parametrize("narrowed", ["by a filter", "to one job", "not"])
-def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_aom_queries_name_a_few_wanted_jobs(
+    narrowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = modelarts_usage.query_range
     returned: set[str] = set()
     names = 0
@@ -425,7 +418,8 @@ def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monke
         returned.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
         return series
 
-    async def work(rig: Rig) -> None:
+    change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
+    async with simulated("modelarts", tmp_path, change=change) as rig:
         monkeypatch.setattr(modelarts_usage, "query_range", query_range)
         short = Range(EVENING.end - 1200, EVENING.end)
         one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
@@ -440,17 +434,12 @@ def test_aom_queries_name_a_few_wanted_jobs(narrowed: str, tmp_path: Path, monke
         assert returned == with_aom
         assert len(with_aom) == (2 if narrowed == "by a filter" else 1)
 
-    change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
-    simulated("modelarts", work, tmp_path, change=change)
-
 
 @pytest.mark.parametrize("cloud", PROVIDERS)
-def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
+async def test_no_secret_is_written(cloud: str, tmp_path: Path) -> None:
+    async with simulated(cloud, tmp_path) as rig:
         await rig.backfill(tmp_path / "out", Range(EVENING.start, EVENING.start + 600))
         assert (tmp_path / "out" / f".backfill-{rig.provider}.state").stat().st_size > 1_000
         written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir())
         for secret in (*PLANTED_SECRETS, ACCESS_KEY_SECRET):
             assert secret.encode() not in written
-
-    simulated(cloud, work, tmp_path)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, simulated
 from tests.deploy.history_server import create_blocks, prometheus_on
+from tests.support.clock import run_stepped
 from trainfleet_conformance.page import Key, check
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.history import DAY, Range
@@ -76,26 +77,27 @@ def test_three_days_are_what_the_exporter_showed(cloud: str, tmp_path: Path) -> 
     files: list[Path] = []
     changed: defaultdict[int, set[str]] = defaultdict(set)
 
-    async def work(rig: Rig) -> None:
-        for at in INSTANTS:
-            pages[at] = await _page(rig, at)
-        await asyncio.sleep(MIDNIGHT + 3 * DAY + 1200 - time.time())
-        outcome, _ = await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 3 * DAY))
-        files.extend(outcome.files)
-        (forecast,) = [line for line in rig.printed if "calls expected" in line]
-        numbers = re.findall(r" ([\d,]+)", forecast.partition("calls expected:")[2])
-        expected = sum(int(number.strip(",").replace(",", "")) for number in numbers)
-        assert rig.calls() - rig.calls_before_days == pytest.approx(expected, rel=0.02), forecast
-        for job in rig.jobs():
-            moments = [job.created, job.running, job.finished, *(since for _, since in job.statuses)]
-            moments += [
-                moment for pod in job.pods for one in (*pod.history, pod) for moment in (one.started, one.finished)
-            ]
+    async def work() -> None:
+        async with simulated(cloud, tmp_path, change=_slow, hours=0) as rig:
             for at in INSTANTS:
-                if any(moment is not None and at - _LAG <= moment <= at for moment in moments):
-                    changed[at].add(rig.id_of(job))
+                pages[at] = await _page(rig, at)
+            await asyncio.sleep(MIDNIGHT + 3 * DAY + 1200 - time.time())
+            outcome, _ = await rig.backfill(tmp_path / "out", Range(MIDNIGHT, MIDNIGHT + 3 * DAY))
+            files.extend(outcome.files)
+            (forecast,) = [line for line in rig.printed if "calls expected" in line]
+            numbers = re.findall(r" ([\d,]+)", forecast.partition("calls expected:")[2])
+            expected = sum(int(number.strip(",").replace(",", "")) for number in numbers)
+            assert rig.calls() - rig.calls_before_days == pytest.approx(expected, rel=0.02), forecast
+            for job in rig.jobs():
+                moments = [job.created, job.running, job.finished, *(since for _, since in job.statuses)]
+                moments += [
+                    moment for pod in job.pods for one in (*pod.history, pod) for moment in (one.started, one.finished)
+                ]
+                for at in INSTANTS:
+                    if any(moment is not None and at - _LAG <= moment <= at for moment in moments):
+                        changed[at].add(rig.id_of(job))
 
-    simulated(cloud, work, tmp_path, change=_slow, hours=0)
+    run_stepped(work, start=MIDNIGHT)
     assert len(files) == 3
     blocks = tmp_path / "tsdb"
     for file in files:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, simulated
+from tests.backfill.rig import MIDNIGHT, PROVIDERS, RANGES, simulated
 from tests.e2e.processes import COMMAND, eventually, running_cloud
 from trainfleet_exporter.backfill.days import shown
 from trainfleet_exporter.errors import StartError
@@ -23,8 +23,7 @@ from trainfleet_simulator.faults import Fault
 
 AROUND_MIDNIGHT = Range(MIDNIGHT + DAY - 5400, MIDNIGHT + DAY + 1800)
 """Parts of two days."""
-RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost", "sagemaker": "GetMetricData"}
-"""The operation by which each cloud returns most."""
+BEGINS = MIDNIGHT
 
 
 def _files(folder: Path) -> Mapping[str, bytes]:
@@ -33,10 +32,9 @@ def _files(folder: Path) -> Mapping[str, bytes]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("cloud", RANGES)
-def test_a_call_that_fails_leaves_its_day_unwritten(cloud: str, tmp_path: Path) -> None:
+async def test_a_call_that_fails_leaves_its_day_unwritten(cloud: str, tmp_path: Path) -> None:
     metrics = {"pai": {"MetricName": "JOB_CPU_UTIL"}, "modelarts": {"metric": "ma_container_cpu_util"}}
-
-    async def work(rig: Rig) -> None:
+    async with simulated(cloud, tmp_path) as rig:
         rig.simulator.faults.add(Fault({"operation": RANGES[cloud], **metrics.get(cloud, {})}, kind="server_error"))
         outcome, words = await rig.backfill(tmp_path / "out", AROUND_MIDNIGHT)
         assert outcome.files == []
@@ -53,11 +51,10 @@ def test_a_call_that_fails_leaves_its_day_unwritten(cloud: str, tmp_path: Path) 
         assert len(outcome.files) == 2
         assert rig.calls() == calls
 
-    simulated(cloud, work, tmp_path)
 
+async def test_a_folder_with_other_flags_is_refused(tmp_path: Path) -> None:
+    async with simulated("pai", tmp_path) as rig:
 
-def test_a_folder_with_other_flags_is_refused(tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
         async def is_refused(wanted: Range, **other: Any) -> None:
             with pytest.raises(StartError, match="out has a backfill with other flags or config; choose another"):
                 await rig.backfill(tmp_path / "out", wanted, **other)
@@ -77,8 +74,6 @@ def test_a_folder_with_other_flags_is_refused(tmp_path: Path) -> None:
         assert rig.calls() == calls
         (tmp_path / "out" / f".backfill-{rig.provider}.state").unlink()
         await is_refused(wanted)
-
-    simulated("pai", work, tmp_path)
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ import pytest
 
 from tests.backfill.rig import MIDNIGHT, PROVIDERS, Rig, samples, simulated
 from tests.deploy.history_server import create_blocks, prometheus_on
+from tests.support.clock import run_stepped
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.providers.history import Range
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -75,33 +76,34 @@ def test_each_job_has_one_status_over_the_seam(cloud: str, tmp_path: Path) -> No
     pages: dict[int, Page] = {}
     files: list[Path] = []
 
-    async def work(rig: Rig) -> None:
-        scraped, last = await _scraped(rig)
-        pages.update(scraped)
-        await asyncio.sleep(1200)  # until the readings have settled
-        whole, _ = await rig.backfill(tmp_path / "whole", Range(MIDNIGHT, max(pages)))
-        ended = {found[1] for labels in pages[max(pages)] if (found := _ENDED.search(labels))}
-        shown = {found[:2]: float(found[2]) for found in _PHASE.findall(last) if found[0] in ended}
-        past = {
-            (labels["job_id"], labels["phase"]): float(value)
-            for name, labels, value, _ in samples(whole.files[0])
-            if name == "trainfleet_job_phase_seconds"
-        }
-        # On PAI, an exporter shows no phases of a job that ended before the exporter began.
-        assert {key: past.get(key) for key in shown} == shown
-        assert {job_id for job_id, _ in shown}
-        for first in _seams(pages):
-            # A daemon that is scraped for the first time here; before that, one run, and one for the gap after it.
-            gap = first - 600
-            for number, wanted in enumerate((Range(MIDNIGHT, gap), Range(gap, first))):
-                out = tmp_path / f"{first}-{number}"
-                outcome, _ = await rig.backfill(out, wanted, labels={"seam": str(first)})
-                files.extend(outcome.files)
-            live = tmp_path / f"{first}.om"
-            live.write_text("".join(_lines(pages, first)), "utf-8")
-            files.append(live)
+    async def work() -> None:
+        async with simulated(cloud, tmp_path, change=_only_statuses, hours=_BEGIN / 3600, patience=4) as rig:
+            scraped, last = await _scraped(rig)
+            pages.update(scraped)
+            await asyncio.sleep(1200)  # until the readings have settled
+            whole, _ = await rig.backfill(tmp_path / "whole", Range(MIDNIGHT, max(pages)))
+            ended = {found[1] for labels in pages[max(pages)] if (found := _ENDED.search(labels))}
+            shown = {found[:2]: float(found[2]) for found in _PHASE.findall(last) if found[0] in ended}
+            past = {
+                (labels["job_id"], labels["phase"]): float(value)
+                for name, labels, value, _ in samples(whole.files[0])
+                if name == "trainfleet_job_phase_seconds"
+            }
+            # On PAI, an exporter shows no phases of a job that ended before the exporter began.
+            assert {key: past.get(key) for key in shown} == shown
+            assert {job_id for job_id, _ in shown}
+            for first in _seams(pages):
+                # A daemon that is scraped for the first time here; before that, one run, and one for the gap after it.
+                gap = first - 600
+                for number, wanted in enumerate((Range(MIDNIGHT, gap), Range(gap, first))):
+                    out = tmp_path / f"{first}-{number}"
+                    outcome, _ = await rig.backfill(out, wanted, labels={"seam": str(first)})
+                    files.extend(outcome.files)
+                live = tmp_path / f"{first}.om"
+                live.write_text("".join(_lines(pages, first)), "utf-8")
+                files.append(live)
 
-    simulated(cloud, work, tmp_path, change=_only_statuses, hours=_BEGIN / 3600, patience=4)
+    run_stepped(work, start=MIDNIGHT)
     blocks = tmp_path / "tsdb"
     for file in files:
         create_blocks("openmetrics", "--quiet", str(file), str(blocks))

@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.backfill.rig import MIDNIGHT, Rig, samples, simulated
+from tests.backfill.rig import EVENING, MIDNIGHT, RANGES, samples, simulated
 from tests.support.logs import line_of
 from trainfleet_exporter.backfill.work import Unfinished
-from trainfleet_exporter.providers.history import DAY, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs
 from trainfleet_simulator.faults import Fault
 
-EVENING = Range(MIDNIGHT + DAY - 3600, MIDNIGHT + DAY)
+BEGINS = MIDNIGHT
 LISTS = {"pai": "ListJobs", "modelarts": "ListTrainingJobs", "sagemaker": "Search"}
-RANGES = {"pai": "DescribeMetricList", "modelarts": "ListRangeQueryAomPromPost", "sagemaker": "GetMetricData"}
 LIVE = {"pai": {"Status": "Running"}, "modelarts": {"phase": ",".join(jobs.LIVE)}, "sagemaker": {}}
 
 
@@ -30,8 +28,8 @@ def _jobs(folder: Path) -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("cloud", LISTS)
-def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Path) -> None:
-    async def work(rig: Rig) -> None:
+async def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Path) -> None:
+    async with simulated(cloud, tmp_path, hours=24.4) as rig:
         rig.simulator.faults.add(Fault({"operation": LISTS[cloud], **LIVE[cloud]}, kind="server_error"))
         with pytest.raises(Unfinished, match="cannot find all jobs"):
             await rig.backfill(tmp_path / "out", EVENING)
@@ -50,14 +48,13 @@ def test_a_job_that_ends_between_two_searches_is_found(cloud: str, tmp_path: Pat
         assert ended <= _jobs(tmp_path / "out")
         assert _jobs(tmp_path / "out") == _jobs(tmp_path / "whole")
 
-    simulated(cloud, work, tmp_path, hours=24.4)
-
 
 @pytest.mark.parametrize("cloud", LISTS)
-def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_list_that_is_not_found_is_not_empty(
+    cloud: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
-
-    async def work(rig: Rig) -> None:
+    async with simulated(cloud, tmp_path) as rig:
         rig.simulator.faults.add(_not_found(LISTS[cloud]))
         with pytest.raises(Unfinished, match="cannot find all jobs"):
             await rig.backfill(tmp_path / "out", EVENING)
@@ -67,8 +64,6 @@ def test_a_list_that_is_not_found_is_not_empty(cloud: str, tmp_path: Path, caplo
         assert [*outcome.failures] == ["2026-01-02"]
         assert f"{RANGES[cloud]}: HTTP 40" in words
         assert not list((tmp_path / "out").glob("*.om"))
-
-    simulated(cloud, work, tmp_path)
     running = [line_of(record) for record in caplog.records if record.getMessage() == "backfill is running"]
     assert re.search(r'stage="finding jobs" calls=\d+$', running[0])
     assert re.search(r"stage=2026-01-02 calls=\d+ expected=\d+", running[-1])

@@ -18,33 +18,14 @@ import yaml
 from tests.docs.commands import Command
 from tests.docs.pages import ROOT, blocks
 from tests.e2e.processes import PATIENCE, eventually
+from tests.support.accounts import ACCOUNTS
 from tests.support.ports import held_port
 from tests.support.programs import need
-from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.sagemaker import catalog as sagemaker
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _PROGRAMS = ("amtool", "curl", "openssl", "promtool")
-_SIMULATED = {
-    "alibaba_pai": (
-        {"access_key_id": ACCESS_KEY_ID, "access_key_secret": ACCESS_KEY_SECRET},
-        ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
-    ),
-    "aws_sagemaker": (
-        {"access_key_id": sagemaker.ACCESS_KEY_ID, "secret_access_key": sagemaker.SECRET_ACCESS_KEY},
-        ("sagemaker", "cloudwatch", "sts"),
-    ),
-    "huawei_modelarts": (
-        {"access_key": catalog.ACCESS_KEY, "secret_key": catalog.SECRET_KEY},
-        ("modelarts", "iam", "aom"),
-    ),
-}
-_PLACEHOLDERS = {
-    "YOUR_ACCESS_KEY_ID": ACCESS_KEY_ID,
-    "YOUR_ACCESS_KEY_SECRET": ACCESS_KEY_SECRET,
-    "YOUR_ACCESS_KEY": catalog.ACCESS_KEY,
-    "YOUR_SECRET_KEY": catalog.SECRET_KEY,
-}
+_SIMULATED = {account.platform: account for account in ACCOUNTS.values()}
+_KEYS = [pair for cloud in ("pai", "modelarts") for pair in ACCOUNTS[cloud].keys.items()]
+_PLACEHOLDERS = {f"YOUR_{name.upper()}": key for name, key in _KEYS}
 
 
 class Session:
@@ -166,15 +147,14 @@ class Session:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
         limits: dict[str, dict[str, Any]] = {}
         for provider in config["providers"]:
-            credentials, apis = _SIMULATED[provider["platform"]]
+            simulated = _SIMULATED[provider["platform"]]
             if keys:
-                provider["credentials"] = credentials
-            provider["endpoints"] = dict.fromkeys(apis, f"http://127.0.0.1:{self._simulator}")
+                provider["credentials"] = dict(simulated.keys)
+            provider["endpoints"] = dict.fromkeys(simulated.apis, f"http://127.0.0.1:{self._simulator}")
+            provider.update(simulated.more)
             account = provider.get("account", provider["name"])  # its providers must have the same limits
             limits.setdefault(account, provider.get("limits", {}) | {"requests_per_second": 1000, "concurrency": 32})
             provider["limits"] = dict(limits[account])
-            if provider["platform"] == "huawei_modelarts":
-                provider["project_id"] = catalog.PROJECT_ID
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def _start(self, command: Command) -> None:

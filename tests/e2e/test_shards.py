@@ -7,13 +7,12 @@ import math
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import ExporterProcess, eventually, running_cloud, running_exporter
-from tests.support.sharded import fleet_samples, together
 from trainfleet_conformance.page import DATED
 from trainfleet_simulator import Simulator
 
@@ -62,6 +61,31 @@ def _calls_of_an_interval(exporters: Sequence[ExporterProcess]) -> float:
     )
 
 
+_OWN = re.compile(r"(trainfleet_exporter_|process_|python_|#)")
+"""Series of an exporter about itself. The labels of a scrape distinguish those of several exporters."""
+
+
+def _fleet_samples(page: str) -> dict[str, float]:
+    """Return the samples about clouds on a page, by series."""
+    found: dict[str, float] = {}
+    for line in page.splitlines():
+        if not _OWN.match(line):
+            series, _, value = line.rpartition(" ")
+            assert series not in found, f"twice on one page: {series}"
+            found[series] = float(value)
+    return found
+
+
+def _together(pages: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Join the samples of all pages. A series must be on only one of them."""
+    found: dict[str, float] = {}
+    for page in pages:
+        twice = found.keys() & page.keys()
+        assert not twice, f"{len(twice)} series are shown by two shards, such as {sorted(twice)[:5]}"
+        found |= page
+    return found
+
+
 def _undated(samples: dict[str, float]) -> dict[str, float]:
     """Blank the values that say when something was read: nothing else changes in a cloud that stands still."""
     return {series: 0.0 if series.startswith(tuple(DATED)) else value for series, value in samples.items()}
@@ -87,9 +111,9 @@ def test_shards_show_what_one_exporter_shows(total: int, tmp_path: Path) -> None
                 exporter.wait_until_ready()
 
             def same() -> bool:
-                whole = _undated(fleet_samples(alone.metrics().text))
+                whole = _undated(_fleet_samples(alone.metrics().text))
                 return len(whole) > 3_000 and whole == _undated(
-                    together(fleet_samples(shard.metrics().text) for shard in shards)
+                    _together(_fleet_samples(shard.metrics().text) for shard in shards)
                 )
 
             eventually(same, what="the shards to show what one exporter shows")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.faults.judges import Judge, cleaned_texts, nothing_else, one_object, reported_totals, unknown_states
 from trainfleet_simulator import Fault
@@ -63,14 +64,14 @@ class Column:
         return [Fault(match=match, kind=self.kind, status=self.status, times=self.times)]
 
 
-def _failing(group: str, kind: str, meaning: str, outcome: str, *, refuses: bool = False) -> Column:
-    return Column(
-        name=kind.replace("_", " "), group=group, kind=kind, meaning=meaning, outcomes=(outcome,), refuses=refuses
-    )
+def _failing(group: str, kind: str, meaning: str, *outcomes: str, **more: Any) -> Column:
+    """Return a fault that spoils every answer, and is counted as one of the `outcomes`."""
+    return Column(name=kind.replace("_", " "), group=group, kind=kind, meaning=meaning, outcomes=outcomes, **more)
 
 
-def _misleading(group: str, kind: str, meaning: str, *ends: str, judge: Judge = nothing_else) -> Column:
-    return Column(name=kind.replace("_", " "), group=group, kind=kind, meaning=meaning, ends=ends, judge=judge)
+def _misleading(group: str, kind: str, meaning: str, *ends: str, **more: Any) -> Column:
+    """Return a fault of answers that are accepted, or of which a part is."""
+    return Column(name=kind.replace("_", " "), group=group, kind=kind, meaning=meaning, ends=ends, **more)
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -99,41 +100,21 @@ COLUMNS: tuple[Column, ...] = (
     _failing(_REFUSAL, "bad_gateway", "502 with the page of a proxy", "server"),
     _failing(_REFUSAL, "redirect", "302 to another host", "client", refuses=True),
     _failing(_REFUSAL, "denied", "403 for a missing permission", "auth", refuses=True),
-    Column(
-        name="not found",
-        group=_REFUSAL,
-        kind="not_found",
-        meaning="404",
-        outcomes=("not_found", "client"),
-        refuses=True,
-        recovers=2,
-    ),
-    Column(
-        name="skewed clock",
-        group=_REFUSAL,
-        kind="skewed_clock",
-        meaning="the cloud's clock is 16 minutes ahead, so it rejects our signatures",
+    _failing(_REFUSAL, "not_found", "404", "not_found", "client", refuses=True, recovers=2),
+    _failing(
+        _REFUSAL,
+        "skewed_clock",
+        "the cloud's clock is 16 minutes ahead, so it rejects our signatures",
+        "auth",
         ends=(KEPT, VOID),
-        outcomes=("auth",),
         refuses=True,
     ),
-    Column(
-        name="expired credentials",
-        group=_REFUSAL,
-        kind="expired_credentials",
-        meaning="the credentials have expired",
-        ends=(KEPT, VOID),
-        outcomes=("auth", "not_found", "client"),
-        refuses=True,
-    ),
-    Column(
-        name="revoked credentials",
-        group=_REFUSAL,
-        kind="revoked_credentials",
-        meaning="the credentials were revoked",
-        ends=(KEPT, VOID),
-        outcomes=("auth", "not_found", "client"),
-        refuses=True,
+    *(
+        _failing(_REFUSAL, kind, meaning, "auth", "not_found", "client", ends=(KEPT, VOID), refuses=True)
+        for kind, meaning in (
+            ("expired_credentials", "the credentials have expired"),
+            ("revoked_credentials", "the credentials were revoked"),
+        )
     ),
     Column(
         name="young credentials refused",
@@ -189,12 +170,11 @@ COLUMNS: tuple[Column, ...] = (
     _failing(_BODY, "many_surrogates", "the same with empty lists, and half a surrogate pair at the end", "bad_answer"),
     _failing(_BODY, "gzip_broken", "gzip that ends in the middle", "bad_answer"),
     _failing(_BODY, "gzip_false", "a gzip header without gzip", "bad_answer"),
-    Column(
-        name="padded",
-        group=_BODY,
-        kind="padded",
-        meaning="20 responses just below the limit, with 240,000 more values such as lists and NaN",
-        ends=(SAME, REPORTED, VOID),
+    _misleading(
+        _BODY,
+        "padded",
+        "20 responses just below the limit, with 240,000 more values such as lists and NaN",
+        *(SAME, REPORTED, VOID),
         times=20,
     ),
     _misleading(_LIST, "no_list", "the list is missing", KEPT, LESS, VOID),
@@ -209,61 +189,44 @@ COLUMNS: tuple[Column, ...] = (
         small_pages=True,
     ),
     _misleading(_LIST, "duplicate_rows", "every row twice", SAME, REPORTED, VOID),
-    Column(
-        name="moving rows",
-        group=_LIST,
-        kind="moving_rows",
-        meaning="a row is added at the top between two pages of two rows",
-        ends=(SAME, REPORTED, VOID),
+    _misleading(
+        _LIST,
+        "moving_rows",
+        "a row is added at the top between two pages of two rows",
+        *(SAME, REPORTED, VOID),
         small_pages=True,
     ),
     _misleading(_LIST, "endless_pages", "the pages never end", KEPT, VOID, judge=reported_totals),
-    Column(
-        name="one bad row",
-        group=_LIST,
-        kind="one_bad_row",
-        meaning="the values of one row have other types; the usage of its job returns one poll later",
-        ends=(LESS, SAME, REPORTED, OTHER, KEPT, VOID),
+    _misleading(
+        _LIST,
+        "one_bad_row",
+        "the values of one row have other types; the usage of its job returns one poll later",
+        *(LESS, SAME, REPORTED, OTHER, KEPT, VOID),
         judge=one_object,
         recovers=2,
     ),
-    Column(
-        name="wrong types",
-        group=_VALUE,
-        kind="wrong_types",
-        meaning="every value has another type",
-        ends=(KEPT, LESS, SAME, OTHER),
+    _misleading(
+        _VALUE,
+        "wrong_types",
+        "every value has another type",
+        *(KEPT, LESS, SAME, OTHER),
         judge=one_object,
         refuses=True,
     ),
-    Column(
-        name="unknown words",
-        group=_VALUE,
-        kind="unknown_words",
-        meaning="unknown words for states; the usage of such jobs returns one poll later",
-        ends=(OTHER, SAME, VOID),
+    _misleading(
+        _VALUE,
+        "unknown_words",
+        "unknown words for states; the usage of such jobs returns one poll later",
+        *(OTHER, SAME, VOID),
         judge=unknown_states,
         recovers=2,
     ),
-    _misleading(
-        _VALUE,
-        "hostile_strings",
-        "quotes, control characters and 10 kB in names and texts",
-        OTHER,
-        SAME,
-        REPORTED,
-        VOID,
-        judge=cleaned_texts,
-    ),
-    _misleading(
-        _VALUE,
-        "lone_surrogates",
-        "halves of surrogate pairs in names and texts",
-        OTHER,
-        SAME,
-        REPORTED,
-        VOID,
-        judge=cleaned_texts,
+    *(
+        _misleading(_VALUE, kind, meaning, OTHER, SAME, REPORTED, VOID, judge=cleaned_texts)
+        for kind, meaning in (
+            ("hostile_strings", "quotes, control characters and 10 kB in names and texts"),
+            ("lone_surrogates", "halves of surrogate pairs in names and texts"),
+        )
     ),
     _misleading(_VALUE, "negative", "negative numbers", LESS, KEPT, SAME, VOID),
     _misleading(_VALUE, "nan", "NaN for numbers", LESS, KEPT, SAME, VOID),

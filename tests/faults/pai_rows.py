@@ -6,8 +6,8 @@ from tests.faults.columns import COLUMNS, LESS, OTHER
 from tests.faults.judges import without_models
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, PLAIN_TEXT, POOL_USAGE, USAGE, short_lived
+from tests.support.accounts import ACCOUNTS
 from trainfleet_simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 _ROLE = Sts.role_arn(ROLE)
 _PAI_WORKSPACE = {"WorkspaceId": "12345"}
@@ -129,9 +129,7 @@ PAI = (
         api="sts",
         operation="AssumeRole",
         collectors=("pools",),
-        credentials=(
-            f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}, role_arn: '{_ROLE}'}}}}"
-        ),
+        credentials={**ACCOUNTS["pai"].keys, "role_arn": _ROLE},
         prepare=short_lived,
         used_by=_PAI_POOLS,
         fails=("workspaces", "pools"),
@@ -143,9 +141,7 @@ PAI = (
         api="sts",
         operation="AssumeRoleWithOIDC",
         collectors=("pools",),
-        credentials=(
-            f"{{{{oidc: {{{{provider_arn: '{OIDC_PROVIDER}', role_arn: '{_ROLE}', token: {OIDC_TOKEN}}}}}}}}}"
-        ),
+        credentials={"oidc": {"provider_arn": OIDC_PROVIDER, "role_arn": _ROLE, "token": OIDC_TOKEN}},
         prepare=short_lived,
         used_by=_PAI_POOLS,
         fails=("workspaces", "pools"),
@@ -158,7 +154,7 @@ PAI = (
             api="metadata",
             operation=operation,
             collectors=("pools",),
-            credentials="{{ecs_ram_role: true}}",
+            credentials={"ecs_ram_role": True},
             prepare=short_lived,
             used_by=_PAI_POOLS,
             told_by=("ListRamRoles", "GetRamRoleCredentials"),

@@ -4,62 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
 
 from tests.faults.columns import Column
 from tests.faults.judges import Judge
+from tests.support.accounts import config_text, provider
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.modelarts.catalog import ACCESS_KEY, PROJECT_ID, REGION, SECRET_KEY
-from trainfleet_simulator.sagemaker import catalog as aws
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
-_GLOBAL = """
-global: {poll_interval: 60s, poll_timeout: %s, keep_last_good_polls: 1}
-providers:
-"""
-_PAI = """
-  - name: %(name)s
-    platform: alibaba_pai
-    region: cn-hangzhou
-    workspaces: %(workspaces)s
-    credentials: %(credentials)s
-    endpoints:
-      dlc: {dlc}
-      paistudio: {paistudio}
-      aiworkspace: {aiworkspace}
-      cloudmonitor: {cloudmonitor}
-      sts: {sts}
-      metadata: {metadata}
-    limits: {{requests_per_second: 40, concurrency: 8}}
-    collectors: {{%(collectors)s}}
-"""
-_MODELARTS = """
-  - name: %(name)s
-    platform: huawei_modelarts
-    region: %(region)s
-    %(project)s
-    credentials: %(credentials)s
-    endpoints: {{modelarts: {modelarts}, iam: {iam}, aom: {aom}, sts: {sts}, metadata: {metadata}}}
-    limits: {{requests_per_second: 40, concurrency: 8}}
-    collectors: {{%(collectors)s}}
-"""
-_SAGEMAKER = """
-  - name: %(name)s
-    platform: aws_sagemaker
-    region: %(region)s
-    credentials: %(credentials)s
-    endpoints: {{sagemaker: {sagemaker}, cloudwatch: {cloudwatch}, sts: {sts}, metadata: {metadata}}}
-    limits: {{requests_per_second: 40, concurrency: 8}}
-    collectors: {{%(collectors)s}}
-"""
-_PAI_COLLECTORS = ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "pool_users", "nodes")
-_MODELARTS_COLLECTORS = (
-    *("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "pool_users", "nodes", "maintenance"),
-    "jobs_v1",
-)
-_SAGEMAKER_COLLECTORS = ("job_counts", "jobs", "usage", "pools", "nodes")
-_PAI_KEYS = f"{{{{access_key_id: {ACCESS_KEY_ID}, access_key_secret: {ACCESS_KEY_SECRET}}}}}"
-_MODELARTS_KEYS = f"{{{{access_key: {ACCESS_KEY}, secret_key: {SECRET_KEY}}}}}"
-_SAGEMAKER_KEYS = f"{{{{access_key_id: {aws.ACCESS_KEY_ID}, secret_access_key: {aws.SECRET_ACCESS_KEY}}}}}"
+_COLLECTORS = {
+    "pai": ("job_counts", "jobs", "pods", "usage", "pools", "pool_workloads", "pool_users", "nodes"),
+    "modelarts": (
+        *("job_counts", "jobs", "usage", "pools", "pool_workloads", "pool_usage", "pool_users", "nodes"),
+        *("maintenance", "jobs_v1"),
+    ),
+    "sagemaker": ("job_counts", "jobs", "usage", "pools", "nodes"),
+}
+_EXCLUDED = {
+    "second_page": "there is no second page",
+    "one_workspace": "no call is about one workspace",
+    "used_by": "the others issue no credentials",
+    "finished_jobs": "no call is for finished jobs only",
+}
+"""By what a fault needs of an operation, why it is not made for others."""
 
 
 def _as_it_is(_: Simulator) -> None:
@@ -91,8 +59,10 @@ class Row:
     fails: tuple[str, ...]
     loses: tuple[str, ...]
     cloud: str = "pai"
-    credentials: str = ""
-    project: str = f"project_id: {PROJECT_ID}"
+    credentials: Mapping[str, object] | None = field(default_factory=dict)
+    """Empty for the keys of the account; None for no credentials in the config."""
+    more: Mapping[str, object] = field(default_factory=dict)
+    """Other keys of the provider."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The environment, in which `{metadata}` and so on stand for addresses."""
     workspaces: tuple[str, ...] = ()
@@ -161,56 +131,28 @@ class Row:
         """Why a fault is not made for this operation; None where it is."""
         if self.only and column.name not in self.only:
             return "the operation has another row"
-        if column.needs == "second_page" and not self.second_page:
-            return "there is no second page"
-        if column.needs == "one_workspace" and not self.one_workspace:
-            return "no call is about one workspace"
-        if column.needs == "used_by" and not self.used_by:
-            return "the others issue no credentials"
-        if column.needs == "finished_jobs" and not self.finished_jobs:
-            return "no call is for finished jobs only"
+        if column.needs and not getattr(self, column.needs):
+            return _EXCLUDED[column.needs]
         return None
 
-    @property
-    def config(self) -> str:
-        """The config, in which `{dlc}` and so on stand for addresses: the affected provider, and a bystander."""
-        mine = self._provider()
-        other = _modelarts("bystander", ("pools",)) if self.cloud == "pai" else _pai("bystander", ("pools",))
-        return (_GLOBAL % self.poll_timeout).replace("{", "{{").replace("}", "}}") + mine + other
-
-    def _provider(self) -> str:
-        if self.cloud == "pai":
-            return _pai("affected", self.collectors, self.credentials or _PAI_KEYS, self.workspaces)
-        if self.cloud == "sagemaker":
-            words = {"name": "affected", "region": aws.REGION, "credentials": self.credentials or _SAGEMAKER_KEYS}
-            return _SAGEMAKER % {**words, "collectors": _chosen(self.collectors, _SAGEMAKER_COLLECTORS)}
-        return _modelarts("affected", self.collectors, self.credentials or _MODELARTS_KEYS, self.project)
+    def config(self, urls: Mapping[str, str]) -> str:
+        """Return the config of the affected provider and a bystander. `urls` are the addresses of APIs."""
+        other = "modelarts" if self.cloud == "pai" else "pai"
+        mine = {"workspaces": self.workspaces or None, **self.more}
+        mine |= {} if self.credentials == {} else {"credentials": self.credentials}
+        providers = [
+            _provider("affected", self.cloud, self.collectors, urls, **mine),
+            _provider("bystander", other, ("pools",), urls),
+        ]
+        return config_text(providers, poll_interval="60s", poll_timeout=self.poll_timeout, keep_last_good_polls=1)
 
 
-def _pai(name: str, collectors: tuple[str, ...], credentials: str = _PAI_KEYS, workspaces: Sequence[str] = ()) -> str:
-    chosen = _chosen(collectors, _PAI_COLLECTORS)
-    wanted = f"[{', '.join(map(repr, workspaces))}]" if workspaces else "all"
-    return _PAI % {"name": name, "workspaces": wanted, "credentials": credentials, "collectors": chosen}
-
-
-def _modelarts(
-    name: str,
-    collectors: tuple[str, ...],
-    credentials: str = _MODELARTS_KEYS,
-    project: str = f"project_id: {PROJECT_ID}",
-) -> str:
-    chosen = _chosen(collectors, _MODELARTS_COLLECTORS)
-    words = {"name": name, "credentials": credentials, "collectors": chosen, "region": REGION, "project": project}
-    return _MODELARTS % words
-
-
-def _chosen(collectors: tuple[str, ...], known: tuple[str, ...]) -> str:
+def _provider(name: str, cloud: str, collectors: Sequence[str], urls: Mapping[str, str], **more: Any) -> dict[str, Any]:
     given = dict(part.partition(":")[::2] for part in collectors)
-    assert set(given) <= set(known), given
-    parts = [
-        f"{name}: {{{{enabled: true, interval: 60s{', ' + given[name] if given[name] else ''}}}}}"
-        if name in given
-        else f"{name}: {{{{enabled: false}}}}"
-        for name in known
-    ]
-    return ", ".join(parts)
+    assert given.keys() <= set(_COLLECTORS[cloud]), given
+    chosen = {
+        known: {"enabled": known in given, "interval": "60s", **yaml.safe_load(f"{{{given.get(known, '')}}}")}
+        for known in _COLLECTORS[cloud]
+    }
+    limits = {"requests_per_second": 40, "concurrency": 8}
+    return provider(cloud, urls, name=name, limits=limits, collectors=chosen, **more)

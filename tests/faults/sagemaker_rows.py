@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.faults.columns import KEPT, SAME
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, NUMBERS, PLAIN_TEXT, USAGE, XML, short_lived
+from tests.support.accounts import ACCOUNTS
 from trainfleet_simulator.sagemaker import identity as aws
-from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID as AWS_KEY_ID
-from trainfleet_simulator.sagemaker.catalog import SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH
 
 _AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
-_AWS_KEYS = f"access_key_id: {AWS_KEY_ID}, secret_access_key: {SECRET_ACCESS_KEY}"
 _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
 _OLD_KEYS = "the exporter waits for new credentials, and meanwhile reads clusters with the old ones"
 _WAITED = dict.fromkeys(("hang", "drip", "throttled hint"), Unlike(KEPT, _OLD_KEYS, ("kept for ever",)))
 _CLUSTER_POOLS = ("pool_info", "pool_status", "pool_nodes", "pool_capacity_*")
 _PLANS = {"api": "sagemaker", "operation": "ListTrainingPlans"}
+_CREDENTIALS: tuple[tuple[str, str, Mapping[str, object] | None, Mapping[str, str], tuple[str, ...]], ...] = (
+    ("sts", "AssumeRole", {**ACCOUNTS["sagemaker"].keys, "role_arn": _AWS_ROLE}, {}, ()),
+    (
+        "sts",
+        "AssumeRoleWithWebIdentity",
+        {"web_identity": {"role_arn": _AWS_ROLE, "token": aws.WEB_IDENTITY_TOKEN}},
+        {},
+        (),
+    ),
+    *(
+        ("metadata", operation, None, {}, ("ListRoles", "GetRoleKeys"))
+        for operation in ("PutToken", "ListRoles", "GetRoleKeys")
+    ),
+    (
+        "metadata",
+        "GetContainerKeys",
+        None,
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{{metadata}}{CONTAINER_PATH}",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": aws.CONTAINER_TOKEN,
+        },
+        (),
+    ),
+)
+"""API, operation, credentials of the config, environment, and operations whose failures may report it."""
 SAGEMAKER = (
     Row(
         cloud="sagemaker",
@@ -102,29 +127,6 @@ SAGEMAKER = (
             recovers_from_refusal=LOCKED,
             slow=LEFT_ALONE,
         )
-        for api, operation, credentials, environ, told_by in (
-            ("sts", "AssumeRole", f"{{{{{_AWS_KEYS}, role_arn: '{_AWS_ROLE}'}}}}", {}, ()),
-            (
-                "sts",
-                "AssumeRoleWithWebIdentity",
-                f"{{{{web_identity: {{{{role_arn: '{_AWS_ROLE}', token: {aws.WEB_IDENTITY_TOKEN}}}}}}}}}",
-                {},
-                (),
-            ),
-            *(
-                ("metadata", operation, "null", {}, ("ListRoles", "GetRoleKeys"))
-                for operation in ("PutToken", "ListRoles", "GetRoleKeys")
-            ),
-            (
-                "metadata",
-                "GetContainerKeys",
-                "null",
-                {
-                    "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{{metadata}}{CONTAINER_PATH}",
-                    "AWS_CONTAINER_AUTHORIZATION_TOKEN": aws.CONTAINER_TOKEN,
-                },
-                (),
-            ),
-        )
+        for api, operation, credentials, environ, told_by in _CREDENTIALS
     ),
 )

@@ -236,12 +236,11 @@ async def open_site(
         stack.enter_context(mock.patch("trainfleet_exporter.transport.exchange.unpack", _unpack_less))
         doors = await stack.enter_async_context(simulator.serve_listeners([*APIS, "truth"]))
         path = folder / "config.yaml"
-        path.write_text(row.config.format(**{name: door.url for name, door in doors.items()}), encoding="utf-8")
+        urls = {name: door.url for name, door in doors.items()}
+        path.write_text(row.config(urls), encoding="utf-8")
         platforms = installed_platforms()
         configs = {name: platform.config for name, platform in platforms.items()}
-        environ = {
-            name: value.format(**{api: door.url for api, door in doors.items()}) for name, value in row.environ.items()
-        }
+        environ = {name: value.format(**urls) for name, value in row.environ.items()}
         stack.enter_context(mock.patch.dict("os.environ", environ))  # which botocore reads
         loaded = load_config(path, environ=environ, platforms=configs)
         with (

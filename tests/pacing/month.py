@@ -9,43 +9,30 @@ from unittest import mock
 
 import httpx
 
+from tests.support.accounts import config_text, provider
 from tests.support.clock import run_stepped
-from tests.support.sharded import load
+from tests.support.configs import loaded, written
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_exporter.polling import Schedule
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Simulator
-from trainfleet_simulator.server import ACCESS_KEY_ID, ACCESS_KEY_SECRET
 
 ALLOWED = (1_000, 43_200)
 HOUR, MONTH = 3600.0, 30 * 86400.0
 _SELDOM = 30.0
 """Seconds between two looks at expired parts. A month has too many seconds to look each second."""
 
-CONFIG = """
-global:
-  poll_interval: {jobs}
-  metrics: {{deny: [trainfleet_device_power_watts, "trainfleet_*_cpu_usage_cores"]}}   # 20 metrics are left
-providers:
-  - name: p
-    platform: alibaba_pai
-    region: cn-hangzhou
-    credentials: {{access_key_id: {key}, access_key_secret: {secret}}}
-    endpoints: {{dlc: {url}, paistudio: {url}, aiworkspace: {url}, cloudmonitor: {url}}}
-    collectors:
-      jobs: {{}}
-      usage: {{interval: 60s, source: cloudmonitor}}
-      job_counts: {{enabled: false}}
-      pods: {{enabled: false}}
-      pools: {{enabled: false}}
-      pool_workloads: {{enabled: false}}
-    limits: {{requests_per_second: 50, concurrency: 8, monthly_calls: {{cloudmonitor: {allowed}}}}}
-"""
+_OFF = {name: {"enabled": False} for name in ("job_counts", "pods", "pools", "pool_workloads")}
+_DENIED = ["trainfleet_device_power_watts", "trainfleet_*_cpu_usage_cores"]
+"""20 metrics are left."""
 
 
-def config_text(url: str, allowed: int, *, jobs: str = "10m") -> str:
-    """Return a config of one provider that may make `allowed` calls of CloudMonitor, and other APIs every `jobs`."""
-    return CONFIG.format(key=ACCESS_KEY_ID, secret=ACCESS_KEY_SECRET, url=url, allowed=allowed, jobs=jobs)
+def _config(url: str, allowed: int) -> str:
+    """Return a config of one provider that may make `allowed` calls of CloudMonitor, and other APIs once."""
+    limits = {"requests_per_second": 50, "concurrency": 8, "monthly_calls": {"cloudmonitor": allowed}}
+    usage = {"interval": "60s", "source": "cloudmonitor"}
+    found = provider("pai", url, limits=limits, collectors={"usage": usage, **_OFF})
+    return config_text([found], poll_interval="30d", metrics={"deny": _DENIED})
 
 
 def calls_of_a_month(allowed: int, *, restart: float = MONTH) -> int:
@@ -56,7 +43,7 @@ def calls_of_a_month(allowed: int, *, restart: float = MONTH) -> int:
         simulator = Simulator(seed=3, clouds=("pai",), population=10, still=True)
         async with simulator.serve() as url:
             with tempfile.TemporaryDirectory() as folder:
-                config = load(config_text(url, allowed, jobs="30d"), Path(folder))
+                config = loaded(written(Path(folder), _config(url, allowed)))
             for _ in range(round(MONTH / restart)):
                 exporter = Exporter(config, installed_platforms())
                 schedule = Schedule(exporter.runners)

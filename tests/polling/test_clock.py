@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.accounts import usual_config
 from tests.support.clock import START
 from tests.support.configs import exporter_of, written
-from tests.support.sharded import fleet_yaml
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_exporter.page import Format
 from trainfleet_exporter.polling import Schedule
@@ -34,7 +34,7 @@ async def test_step_of_the_clock_loses_no_family(
     clock = {} if cloud_follows else {"clock": lambda: START + loop.time()}
     simulator = Simulator(seed=5, clouds=CLOUDS, population=10, **clock)  # type: ignore[arg-type]
     async with simulator.serve() as url:
-        path = written(tmp_path, fleet_yaml(simulator, url, 1))
+        path = written(tmp_path, usual_config(url, *CLOUDS))
         exporter = exporter_of(path, observe=lambda _, attempt: calls.append(attempt))
         schedule = Schedule(exporter.runners)
 

@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.support.configs import exporter_of
+from tests.support.accounts import ACCOUNTS, config_text, provider
+from tests.support.configs import exporter_of, written
 from tests.support.planted import Planted
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_simulator import Simulator
@@ -96,11 +98,6 @@ KINDS = {
     "modelarts: profile": Kind("modelarts", _yaml(profile="basic"), {"HOME": "{home}"}, _HUAWEI_INI),
 }
 
-_PLATFORMS = {
-    "pai": ("alibaba_pai", "cn-hangzhou", ("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts", "metadata")),
-    "modelarts": ("huawei_modelarts", catalog.REGION, ("modelarts", "iam", "aom", "sts", "metadata")),
-}
-
 
 def simulated() -> Simulator:
     """Both clouds, which are opened by the planted secrets."""
@@ -113,30 +110,22 @@ def simulated() -> Simulator:
     return simulator
 
 
-def write(folder: Path, kind: Kind, url: str, *, http: str = "{}", name: str = "p") -> tuple[Path, dict[str, str]]:
+def write(
+    folder: Path, kind: Kind, url: str, *, http: Mapping[str, object] | None = None
+) -> tuple[Path, dict[str, str]]:
     """The config file, all of whose endpoints are at `url`, and the environment that goes with it."""
     for file, content in kind.files.items():
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(content, encoding="utf-8")
-    platform, region, apis = _PLATFORMS[kind.cloud]
-    lines = [
-        "providers:",
-        f"  - name: {name}",
-        f"    platform: {platform}",
-        f"    region: {region}",
-        *([f"    project_id: {catalog.PROJECT_ID}"] if kind.cloud == "modelarts" and kind.project else []),
-        *([f"    credentials: {kind.given}"] if kind.given else []),
-        f"    endpoints: {json.dumps(dict.fromkeys(apis, url))}",
-        f"    http: {http}",
-        f"    limits: {{requests_per_second: 1000, monthly_calls: {{{apis[0]}: 100000}}}}",
-    ]
-    path = folder / "config.yaml"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    limits = {"requests_per_second": 1000, "monthly_calls": {ACCOUNTS[kind.cloud].apis[0]: 100000}}
+    given: dict[str, Any] = {"name": "p", "credentials": json.loads(kind.given or "null"), "http": http}
+    given |= {} if kind.project else {"project_id": None}
+    path = written(folder, config_text([provider(kind.cloud, url, limits=limits, **given)]))
     environ = {key: value.replace("{home}", str(folder)) for key, value in kind.environ.items()}
     return path, {key: value.replace("{url}", url) for key, value in environ.items()}
 
 
-def build(folder: Path, kind: Kind, url: str, *, http: str = "{}") -> Exporter:
+def build(folder: Path, kind: Kind, url: str, *, http: Mapping[str, object] | None = None) -> Exporter:
     """The exporter of one provider with these credentials."""
     path, environ = write(folder, kind, url, http=http)
     return exporter_of(path, environ)

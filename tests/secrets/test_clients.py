@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -159,7 +159,7 @@ def _over_tls(folder: Path, name: str, fault: str) -> tuple[list[CloudError], Ra
 
     async def main() -> tuple[list[CloudError], RawServer]:
         async with raw_server(JSON_OK, context) as server:
-            settings = json.dumps({"ca_file": str(authority.file), "allow_plain_http": True})
+            settings = {"ca_file": str(authority.file), "allow_plain_http": True}
             exporter = build(folder, kind, f"https://{server.address}", http=settings)
             try:
                 errors = await _ask_by_every_client(exporter)
@@ -197,7 +197,7 @@ def test_a_bad_certificate_ends_every_way_to_keys(name: str, tmp_path: Path, log
     assert server.heads == []
 
 
-def _outcome(exporter_folder: Path, context: ssl.SSLContext, settings: str = "{}") -> str:
+def _outcome(exporter_folder: Path, context: ssl.SSLContext, settings: Mapping[str, object] | None = None) -> str:
     """How the first call over TLS ends."""
 
     async def main() -> str:
@@ -218,7 +218,7 @@ def test_environment_cannot_make_a_bad_certificate_valid(
 ) -> None:
     _loop_is_quiet(logged)
     authority = Authority(tmp_path)
-    good, settings = authority.server(), json.dumps({"ca_file": str(authority.file)})
+    good, settings = authority.server(), {"ca_file": str(authority.file)}
     assert _outcome(tmp_path, good, settings) == "connected"
     assert "not trusted" in _outcome(tmp_path, good)
     switches = {
@@ -239,7 +239,7 @@ def test_environment_cannot_make_a_bad_certificate_valid(
     assert "not trusted" in _outcome(tmp_path, authority.server(host="other.test"))
     # A ca_file of the config stands in the place of all of them.
     other = Authority(tmp_path, "other")
-    assert "not trusted" in _outcome(tmp_path, good, json.dumps({"ca_file": str(other.file)}))
+    assert "not trusted" in _outcome(tmp_path, good, {"ca_file": str(other.file)})
 
 
 @pytest.mark.parametrize("kind", [KINDS["pai: keys"], KINDS["modelarts: keys"]], ids=lambda kind: kind.cloud)
@@ -249,7 +249,7 @@ def test_plain_http_beyond_this_machine_is_asked_for(kind: Kind, tmp_path: Path)
     refused = {fault.path for fault in caught.value.faults}
     assert {path.rpartition(".")[2] for path in refused} >= {"sts", "metadata"}
     assert len(refused) == (6 if kind.cloud == "pai" else 5)
-    asyncio.run(build(tmp_path, kind, "http://cloud.test", http="{allow_plain_http: true}").aclose())
+    asyncio.run(build(tmp_path, kind, "http://cloud.test", http={"allow_plain_http": True}).aclose())
 
 
 def test_plain_http_credentials_uri_must_be_local(tmp_path: Path) -> None:

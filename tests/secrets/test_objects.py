@@ -114,7 +114,7 @@ def test_the_walk_would_find_a_secret() -> None:
 
 async def test_connections_through_a_proxy_do_not_keep_its_password(tmp_path: Path) -> None:
     async with raw_server(JSON_OK) as proxy:
-        http = json.dumps({"proxy_url": f"http://me:{PROXY_PASSWORD}@{proxy.address}", "allow_plain_http": True})
+        http = {"proxy_url": f"http://me:{PROXY_PASSWORD}@{proxy.address}", "allow_plain_http": True}
         exporter = build(tmp_path, KINDS["pai: keys"], "http://cloud.test", http=http)
         try:
             await exporter.runners[0].tick()

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.backfill.rig import MIDNIGHT, Rig, simulated
+from tests.backfill.rig import MIDNIGHT, simulated
 from tests.e2e.processes import COMMAND, eventually, running_cloud
 from tests.secrets.kinds import (
     EXTERNAL_ID,
@@ -32,6 +32,8 @@ from tests.secrets.kinds import (
     with_issued,
     write,
 )
+from tests.support.accounts import config_text, provider
+from tests.support.configs import written
 from tests.support.planted import hits, quoted_proofs
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import Range
@@ -46,6 +48,7 @@ for _number, _planted in enumerate(PLANTED_SECRETS):
 PAGES = ("/", "/metrics", "/config", "/-/healthy", "/-/ready", "/-/reload", "/nothing-here", f"/?a={'b' * 8}")
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 DEBUG = "--log.level=debug"
+BEGINS = MIDNIGHT
 
 
 @pytest.fixture(scope="module")
@@ -75,32 +78,20 @@ def _run(*arguments: str, environ: Mapping[str, str] | None = None) -> tuple[int
     return ended.returncode, {"stdout": ended.stdout, "stderr": ended.stderr}
 
 
-def _config(folder: Path, url: str) -> tuple[Path, dict[str, str]]:
-    """Two providers: a role (keys of variables, an external id), and ModelArts by keys of files and through a proxy."""
+def _config(folder: Path, url: str, *, http: Mapping[str, str] | None = None) -> tuple[Path, dict[str, str]]:
+    """Two providers: a role (keys of variables, an external id), and ModelArts by keys of files."""
     _, _ = write(folder, KINDS["modelarts: keys of files"], url)
-    text = f"""
-global: {{poll_interval: 10s, poll_timeout: 8s, metrics: {{job_labels: [team]}}}}
-providers:
-  - name: pai
-    platform: alibaba_pai
-    region: cn-hangzhou
-    credentials:
-      access_key_id: ${{PAI_ID}}
-      access_key_secret: ${{PAI_SECRET}}
-      role_arn: "{ROLE_ARN}"
-      external_id: ${{PAI_EXTERNAL}}
-    endpoints: {json.dumps(dict.fromkeys(("dlc", "paistudio", "aiworkspace", "cloudmonitor", "sts"), url))}
-    limits: {{requests_per_second: 500, concurrency: 8, monthly_calls: {{dlc: 1000000}}}}
-  - name: modelarts
-    platform: huawei_modelarts
-    region: cn-north-4
-    credentials: {{access_key_file: id, secret_key_file: secret}}
-    endpoints: {json.dumps(dict.fromkeys(("modelarts", "iam", "aom"), url))}
-    collectors: {{jobs_v1: {{enabled: true}}, nodes: {{enabled: true}}}}
-    limits: {{requests_per_second: 500, concurrency: 8}}
-"""
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
+    limits = {"requests_per_second": 500, "concurrency": 8}
+    role = {"access_key_id": "${PAI_ID}", "access_key_secret": "${PAI_SECRET}"}
+    role |= {"role_arn": ROLE_ARN, "external_id": "${PAI_EXTERNAL}"}
+    keys = {"access_key_file": "id", "secret_key_file": "secret"}
+    collectors = {"jobs_v1": {"enabled": True}, "nodes": {"enabled": True}}
+    providers = [
+        provider("pai", url, credentials=role, limits={**limits, "monthly_calls": {"dlc": 1000000}}),
+        provider("modelarts", url, credentials=keys, limits=limits, collectors=collectors, project_id=None, http=http),
+    ]
+    labels = {"job_labels": ["team"]}
+    path = written(folder, config_text(providers, poll_interval="10s", poll_timeout="8s", metrics=labels))
     return path, {"PAI_ID": KEY_ID, "PAI_SECRET": KEY_SECRET, "PAI_EXTERNAL": EXTERNAL_ID}
 
 
@@ -220,14 +211,13 @@ def test_commands_that_are_refused_with_quotes(
 
 @pytest.mark.parametrize("api", ["dlc", "cloudmonitor", "modelarts", "aom"])
 @pytest.mark.parametrize("kind", ["quoted", "quoted_at_length"])
-def test_a_backfill_that_is_refused_with_quotes(
+async def test_a_backfill_that_is_refused_with_quotes(
     kind: str, api: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     outputs: dict[str, str] = {}
     secrets: dict[str, str] = {}
-
-    async def work(rig: Rig) -> None:
+    async with simulated("modelarts" if api in ("modelarts", "aom") else "pai", tmp_path) as rig:
         rig.simulator.faults.add(Fault({"api": api}, kind=kind))
         try:
             _, words = await rig.backfill(tmp_path / "out", Range(MIDNIGHT + 3600, MIDNIGHT + 7200))
@@ -235,8 +225,6 @@ def test_a_backfill_that_is_refused_with_quotes(
             words = str(error)
         outputs.update(words=words, reported="\n".join(rig.printed), log=caplog.text)
         secrets.update(quoted_proofs(rig.simulator))
-
-    simulated("modelarts" if api in ("modelarts", "aom") else "pai", work, tmp_path)
     shown = "".join(outputs.values())
     assert "<secret>" in shown if kind == "quoted" else "yyyyyyyy" in shown
     assert hits(outputs, secrets) == []
@@ -256,11 +244,8 @@ def test_the_daemon_when_clouds_quote(cloud: tuple[Simulator, str], tmp_path: Pa
 
 def test_a_wrong_key_and_a_proxy_that_is_not_there(cloud: tuple[Simulator, str], tmp_path: Path) -> None:
     simulator, url = cloud
-    config, environ = _config(tmp_path, url)
+    config, environ = _config(tmp_path, url, http={"proxy_url": f"http://me:{PROXY_PASSWORD}@127.0.0.1:9"})
     wrong = environ | {"PAI_SECRET": HARD}
-    before = "    collectors: {jobs_v1"
-    proxy = f"    http: {{proxy_url: 'http://me:{PROXY_PASSWORD}@127.0.0.1:9'}}\n"
-    config.write_text(config.read_text().replace(before, proxy + before))
     status, outputs = _run("diagnose", f"--config.file={config}", DEBUG, environ=wrong)
     assert status == 1
     assert b"the signature was refused" in outputs["stdout"] + outputs["stderr"]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.clock import run_stepped
-from tests.support.sharded import load
+from tests.support.configs import loaded, written
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.cli import main
 from trainfleet_exporter.providers.registry import installed_platforms
@@ -38,7 +38,7 @@ def test_an_idle_shard_is_ready_and_serves_its_own_metrics(tmp_path: Path, caplo
     shard = Shard(_IDLE, _TOTAL)
 
     async def check() -> None:
-        config = apportioned(load(_TEXT, tmp_path), shard)
+        config = apportioned(loaded(written(tmp_path, _TEXT)), shard)
         web = WebSettings(addresses=("127.0.0.1:0",))
         daemon = Daemon(config, installed_platforms(), web, load=lambda: config, shard=shard)
         await daemon.start()

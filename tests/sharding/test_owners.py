@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.sharded import load
+from tests.support.configs import loaded, written
 from trainfleet_exporter.config import Config
 from trainfleet_exporter.sharding import Shard, apportioned, owner
 
@@ -26,7 +26,7 @@ _PROVIDER = """\
 def _config(folder: Path, accounts: dict[str, str], dlc: int = 100_000) -> Config:
     """Return a config with these providers and the accounts that they belong to."""
     text = "".join(_PROVIDER.format(name=name, account=account, dlc=dlc) for name, account in accounts.items())
-    return load(f"providers:\n{text}", folder)
+    return loaded(written(folder, f"providers:\n{text}"))
 
 
 def _parts(config: Config, total: int) -> list[Config]:

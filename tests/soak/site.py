@@ -12,6 +12,7 @@ from random import Random
 
 import bcrypt
 
+from tests.support.accounts import config_text, provider
 from tests.support.configs import loaded
 from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config
@@ -21,7 +22,6 @@ from trainfleet_simulator import Simulator
 from trainfleet_simulator.identity import Key
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog
-from trainfleet_simulator.sagemaker import catalog as aws
 
 PAI, MODELARTS, SAGEMAKER = CLOUDS = ("pai", "modelarts", "sagemaker")
 """Providers, with the names of their simulated clouds."""
@@ -39,63 +39,8 @@ _DENIED = ("network_*", "disk_*", "cpu_usage_cores", "memory_*_bytes", "memory_u
 """Families of usage that are not polled, for jobs, pods, devices and pools. Each would need a call in every poll."""
 _BROKEN = "providers: [{name: pai, platform: no_such_cloud}]\n"
 
-_HEAD = """\
-global:
-  poll_interval: {minutes}s
-  poll_timeout: 30s
-  finished_job_retention: {retention}s
-  metrics:
-    job_labels: [{labels}]
-    deny: [{denied}]
-providers:
-  - name: pai
-    platform: alibaba_pai
-    region: cn-hangzhou
-    workspaces: [{workspaces}]
-    credentials: {{access_key_id_file: {folder}/pai-id, access_key_secret_file: {folder}/pai-secret}}
-    endpoints: {{dlc: {url}, paistudio: {url}, aiworkspace: {url}, cloudmonitor: {url}}}
-    collectors:
-      jobs: {{interval: {often}s}}
-      job_counts: {{interval: {seldom}s}}
-      pods: {{interval: {seldom}s}}
-      usage: {{interval: {often}s, source: cloudmonitor}}
-      pools: {{interval: {seldom}s}}
-      pool_workloads: {{enabled: false}}
-    limits: {{requests_per_second: 50, concurrency: 8, monthly_calls: {{cloudmonitor: 2000000}}}}
-"""
-_MODELARTS = """\
-  - name: modelarts
-    platform: huawei_modelarts
-    region: {region}
-    project_id: {project_id}
-    credentials: {credentials}
-    endpoints: {{modelarts: {url}, iam: {url}, aom: {url}}}
-    collectors:
-      jobs: {{interval: {often}s}}
-      job_counts: {{interval: {seldom}s}}
-      usage: {{interval: {often}s}}
-      jobs_v1: {{enabled: true, interval: {seldom}s}}
-      pools: {{interval: {seldom}s}}
-      pool_workloads: {{interval: {seldom}s}}
-      pool_usage: {{interval: {seldom}s}}
-    limits: {{requests_per_second: 50, concurrency: 8}}
-"""
-_SAGEMAKER = """\
-  - name: sagemaker
-    platform: aws_sagemaker
-    region: {aws_region}
-    credentials: {{access_key_id: {aws_id}, secret_access_key: {aws_secret}}}
-    endpoints: {{sagemaker: {url}, cloudwatch: {url}, sts: {url}}}
-    collectors:
-      jobs: {{interval: {often}s}}
-      job_counts: {{interval: {seldom}s}}
-      usage: {{interval: {often}s}}
-      pools: {{interval: {seldom}s}}
-      nodes: {{enabled: true, interval: {seldom}s}}
-    limits: {{requests_per_second: 50, concurrency: 8}}
-"""
-_KEYS = "{{access_key_file: {folder}/modelarts-key, secret_key_file: {folder}/modelarts-secret}}"
-_PASSWORD = "{{username: {user}, password_file: {folder}/password, domain_name: {domain}}}"
+_MODELARTS_KEYS = (("access", "key"), ("secret", "secret"))
+_LIMITS = {"requests_per_second": 50, "concurrency": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,26 +87,43 @@ class Site:
 
     def wish(self, wish: Wish) -> None:
         """Rewrite the config file, without a reload."""
-        parts = [_HEAD, _MODELARTS, _SAGEMAKER] if wish.has_modelarts else [_HEAD, _SAGEMAKER]
-        credentials = (_PASSWORD if wish.by_password else _KEYS).format(
-            folder=self._folder, user=catalog.USER_NAME, domain=catalog.DOMAIN_NAME
-        )
-        text = "".join(parts).format(
-            folder=self._folder,
-            url=self.door.url,
-            labels=", ".join(wish.labels),
-            denied=", ".join(f'"trainfleet_*_{one}"' for one in _DENIED),
-            workspaces=", ".join(f'"{one}"' for one in WORKSPACES),
-            retention=RETENTION,
-            minutes=round(self.often / 6 * wish.pace),
-            often=round(self.often * wish.pace),
-            seldom=round(self.often * 3 * wish.pace),
-            region=catalog.REGION,
-            project_id=catalog.PROJECT_ID,
-            credentials=credentials,
-            aws_region=aws.REGION,
-            aws_id=aws.ACCESS_KEY_ID,
-            aws_secret=aws.SECRET_ACCESS_KEY,
+        url, folder, pace = self.door.url, self._folder, self.often * wish.pace
+        jobs = {"interval": f"{round(pace)}s"}
+        seldom = {"interval": f"{round(3 * pace)}s"}
+        often = {"jobs": jobs, "usage": jobs, "job_counts": seldom, "pools": seldom}
+        keys: dict[str, object] = {f"{name}_key_file": f"{folder}/modelarts-{key}" for name, key in _MODELARTS_KEYS}
+        if wish.by_password:
+            keys = {
+                "username": catalog.USER_NAME,
+                "domain_name": catalog.DOMAIN_NAME,
+                "password_file": f"{folder}/password",
+            }
+        more = dict.fromkeys(("pool_workloads", "pool_usage"), seldom) | {"jobs_v1": {"enabled": True, **seldom}}
+        providers = [
+            provider(
+                "pai",
+                url,
+                workspaces=WORKSPACES,
+                credentials={f"access_key_{name}_file": f"{folder}/pai-{name}" for name in ("id", "secret")},
+                collectors={
+                    **often,
+                    "pods": seldom,
+                    "usage": {**jobs, "source": "cloudmonitor"},
+                    "pool_workloads": {"enabled": False},
+                },
+                limits={**_LIMITS, "monthly_calls": {"cloudmonitor": 2_000_000}},
+            ),
+            provider("modelarts", url, credentials=keys, collectors={**often, **more}, limits=_LIMITS),
+            provider("sagemaker", url, collectors={**often, "nodes": {"enabled": True, **seldom}}, limits=_LIMITS),
+        ]
+        if not wish.has_modelarts:
+            del providers[1]
+        text = config_text(
+            providers,
+            poll_interval=f"{round(pace / 6)}s",
+            poll_timeout="30s",
+            finished_job_retention=f"{RETENTION}s",
+            metrics={"job_labels": wish.labels, "deny": [f"trainfleet_*_{one}" for one in _DENIED]},
         )
         self.write("config.yaml", text)
 
