@@ -181,12 +181,6 @@ def test_ctrl_c_during_a_health_check_prints_nothing() -> None:
     assert process.returncode == -signal.SIGINT
 
 
-def test_make_demo_takes_an_address() -> None:
-    command = ["make", "--dry-run", "--no-print-directory", "demo", "ADDRESS=127.0.0.1:10076"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1].endswith("trainfleet-exporter demo --web.listen-address=127.0.0.1:10076")
-
-
 def test_a_shard_is_named_by_its_number_or_its_pod(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reported: dict[str, list[str]] = {}
     for form in ("{}", "exporter-{}", "trainfleet-exporter-{}"):

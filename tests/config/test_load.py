@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.config.loading import MINIMAL, PLATFORMS, faults, load, load_provider
@@ -199,6 +199,7 @@ CONFIGS = st.fixed_dictionaries(
 _numbers = itertools.count()
 
 
+@settings(max_examples=50)
 @given(config=CONFIGS | VALUES)
 def test_any_tree_is_a_config_or_has_faults_of_one_line(tmp_path_factory: pytest.TempPathFactory, config: Any) -> None:
     folder = tmp_path_factory.getbasetemp()

@@ -66,10 +66,11 @@ def test_a_file_that_does_not_respond_is_given_up(tmp_path: Path, monkeypatch: p
 def test_old_text_serves_while_its_file_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_text(TEXT)
     secret = Secret.from_file(tmp_path / "key")
-    release, attempts = threading.Event(), list[Path]()
+    begun, release, attempts = threading.Event(), threading.Event(), list[Path]()
 
     def hang(path: Path, *given: object) -> None:
         attempts.append(path)
+        begun.set()
         release.wait(60)
 
     monkeypatch.setattr(files, "LOOP_SECONDS", 0.01)
@@ -79,6 +80,7 @@ def test_old_text_serves_while_its_file_hangs(tmp_path: Path, monkeypatch: pytes
         return [secret.reveal() for _ in range(3)]
 
     assert asyncio.run(reveal()) == [TEXT] * 3
+    assert begun.wait(60)  # its thread may begin late
     assert attempts == [tmp_path / "key"]
     release.set()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from deploy.generator import DEPLOY, kubernetes, out_of_step
+from deploy.generator import DEPLOY, kubernetes
 from deploy.generator.kubernetes import RETIRED
 
 import trainfleet_exporter
@@ -59,10 +59,6 @@ def validate(*paths: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_is_generated_is_in_step() -> None:
-    assert sorted(map(str, out_of_step((kubernetes.files,)))) == [], "run python -m deploy.generator"
-
-
 def test_the_manifests_are_valid() -> None:
     validate(*MANIFESTS.glob("*.yaml"))
 
@@ -100,12 +96,6 @@ def test_the_pod_is_as_strict_as_pods_can_be() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-
-
-def test_the_plain_rules_are_the_shipped_ones() -> None:
-    shipped = [_load(DEPLOY / "prometheus" / "rules" / f"trainfleet-{name}.yaml") for name in ("recording", "alerts")]
-    rule = _load(MANIFESTS / "prometheusrule.yaml")
-    assert rule["spec"]["groups"] == [group for each in shipped for group in each["groups"]]
 
 
 def test_the_default_image_has_no_free_name() -> None:

@@ -191,52 +191,6 @@ def test_each_exporter_is_scraped_once(path: Path, tmp_path: Path) -> None:
     assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"demo": True, "config": {"inline": None}}, "the demo is one exporter"),
-        ({"persistence": {"enabled": True, "existingClaim": "x"}}, "each shard needs its own volume"),
-    ],
-    ids=["demo", "one volume"],
-)
-def test_what_cannot_be_shared_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
-    path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(change), encoding="utf-8")
-    done = template(_values("sharded"), path)
-    assert done.returncode == 1
-    assert words in done.stderr
-
-
-IMAGE: dict[str, Any] = {"image": {"repository": "registry.example.com/trainfleet-exporter"}}
-DEMO: dict[str, Any] = {**IMAGE, "demo": True}
-
-
-@pytest.mark.parametrize("values", [IMAGE, {**DEMO, "config": {"existingSecret": "x"}}], ids=["none", "two"])
-def test_a_config_must_be_given_and_only_one(values: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    done = template(path)
-    assert done.returncode == 1
-    assert "exactly one of config.inline, config.existingConfigMap" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({**DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has no TLS and no users"),
-        ({**DEMO, "web": {"scheme": "https"}}, "the demo has no TLS and no users"),
-        ({**IMAGE, "config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "https needs a web config"),
-    ],
-    ids=["users of a demo", "TLS of a demo", "TLS of nothing"],
-)
-def test_unprotected_or_unreachable_setups_are_rejected(values: dict[str, Any], words: str, tmp_path: Path) -> None:
-    path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    done = template(path)
-    assert done.returncode == 1
-    assert words in done.stderr
-
-
 def test_a_changed_config_rolls_the_pod(tmp_path: Path) -> None:
     def annotations(*values: Path) -> Any:
         return _rendered(*values)["Deployment"][0]["spec"]["template"]["metadata"]["annotations"]

@@ -128,51 +128,52 @@ def test_an_upgrade_changes_nothing_that_is_fixed(path: Path, tmp_path: Path) ->
             assert now == {each: before.get(each) for each in names}, (name, key)
 
 
+_IMAGE: dict[str, Any] = {"image": {"repository": "registry.example.com/trainfleet-exporter"}}
+_DEMO: dict[str, Any] = {**_IMAGE, "demo": True}
+_ROLLING = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "default",
+        {"updateStrategy": {"type": "RollingUpdate"}},
+        "the new pod would poll at the same time",
+    ),
+    ("default", {"sharding": {"enabled": True}, "updateStrategy": {"type": "Recreate"}}, "shards are a StatefulSet"),
+    (
+        "default",
+        {"lease": {"enabled": True}, "updateStrategy": {"type": "OnDelete"}},
+        "OnDelete and partition need shards",
+    ),
+    ("default", {"lease": {"enabled": True}, "updateStrategy": _ROLLING}, "OnDelete and partition need shards"),
+    ("default", {"replicaCount": 2}, "set lease.enabled to true"),
+    (
+        "default",
+        {"replicaCount": 2, "lease": {"enabled": True}, "persistence": {"enabled": True}},
+        "set persistence.accessModes to [ReadWriteMany]",
+    ),
+    ("default", {"ingress": {"enabled": True}}, "ingress.enabled needs ingress.hosts"),
+    ("default", {"podDisruptionBudget": {"enabled": True, "minAvailable": 1}}, "leave the other empty"),
+    ("default", {"podDisruptionBudget": {"enabled": True, "maxUnavailable": ""}}, "leave the other empty"),
+    ("default", {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrapes each exporter twice"),
+    ("default", {"image": {"repository": ""}}, "set image.repository to the image in your registry"),
+    ("default", {"config": {"inline": {"global": {"state_file": "x"}}}}, "config.inline: state_file was removed"),
+    ("default", {"config": {"inline": "providers:\n  - sharding: {spread: 1}\n"}}, "belongs to one shard"),
+    ("sharded", {"demo": True, "config": {"inline": None}}, "the demo is one exporter"),
+    ("sharded", {"persistence": {"enabled": True, "existingClaim": "x"}}, "each shard needs its own volume"),
+    ("", _IMAGE, "exactly one of config.inline, config.existingConfigMap"),
+    ("", {**_DEMO, "config": {"existingSecret": "x"}}, "exactly one of config.inline, config.existingConfigMap"),
+    ("", {**_DEMO, "web": {"config": {"existingSecret": "x"}}}, "the demo has no TLS and no users"),
+    ("", {**_DEMO, "web": {"scheme": "https"}}, "the demo has no TLS and no users"),
+    ("", {**_IMAGE, "config": {"existingSecret": "x"}, "web": {"scheme": "https"}}, "https needs a web config"),
+]
+"""Values that a file of `ci` is changed by, or all of them, and what Helm says."""
+
+
 @pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"updateStrategy": {"type": "RollingUpdate"}}, "the new pod would poll at the same time as the old one"),
-        ({"sharding": {"enabled": True}, "updateStrategy": {"type": "Recreate"}}, "shards are a StatefulSet"),
-        ({"lease": {"enabled": True}, "updateStrategy": {"type": "OnDelete"}}, "OnDelete and partition need shards"),
-        (
-            {
-                "lease": {"enabled": True},
-                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
-            },
-            "OnDelete and partition need shards",
-        ),
-        ({"replicaCount": 2}, "set lease.enabled to true"),
-        (
-            {"replicaCount": 2, "lease": {"enabled": True}, "persistence": {"enabled": True}},
-            "set persistence.accessModes to [ReadWriteMany]",
-        ),
-        ({"ingress": {"enabled": True}}, "ingress.enabled needs ingress.hosts"),
-        ({"podDisruptionBudget": {"enabled": True, "minAvailable": 1}}, "leave the other empty"),
-        ({"podDisruptionBudget": {"enabled": True, "maxUnavailable": ""}}, "leave the other empty"),
-        ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrapes each exporter twice"),
-        ({"image": {"repository": ""}}, "set image.repository to the image in your registry"),
-        ({"config": {"inline": {"global": {"state_file": "x"}}}}, "config.inline: state_file was removed"),
-        ({"config": {"inline": "providers:\n  - sharding: {spread: 1}\n"}}, "belongs to one shard"),
-    ],
-    ids=[
-        "rolling",
-        "recreate",
-        "deletion",
-        "partition",
-        "replicas",
-        "volume",
-        "hosts",
-        "both",
-        "neither",
-        "monitors",
-        "image",
-        "state file",
-        "divided provider",
-    ],
+    ("base", "values", "words"), REFUSED, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_contradictions_are_refused(values: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_contradictions_are_refused(base: str, values: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(merged(_ci("default"), values)), encoding="utf-8")
+    path.write_text(yaml.safe_dump(merged(_ci(base) if base else {}, values)), encoding="utf-8")
     done = template(path)
     assert done.returncode == 1
     assert words in done.stderr

@@ -20,27 +20,6 @@ def _last(instruction: str) -> str:
     return last[1]
 
 
-def _pins(name: str) -> dict[str, str]:
-    """Return the distributions in a lock file, with their versions."""
-    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
-    found = re.findall(r"^([a-z0-9][^=\n]*)==(\S+)", text, re.MULTILINE)
-    return {distribution.partition("[")[0]: version for distribution, version in found}
-
-
-def test_what_is_installed_together_has_the_same_pins() -> None:
-    build, sbom = _pins("build"), _pins("sbom")
-    shared = build.keys() & sbom.keys()
-    assert "packaging" in shared
-    assert {name: sbom[name] for name in shared} == {name: build[name] for name in shared}
-
-
-def test_the_image_holds_the_list_of_its_packages() -> None:
-    last = DOCKERFILE.index("uninstall -q -y setuptools pip")
-    (made,) = re.finditer(r"cyclonedx-py environment /opt/trainfleet-exporter/bin/python .* -o (\S+)", DOCKERFILE)
-    assert made.start() > last, "of what is left"
-    assert made[1].startswith("/opt/trainfleet-exporter/")
-
-
 def test_the_base_is_pinned_by_its_digest() -> None:
     (base,) = re.findall(r"^ARG BASE=(.*)$", DOCKERFILE, re.MULTILINE)
     assert re.fullmatch(r"docker\.io/library/python:3\.13-slim-bookworm@sha256:[0-9a-f]{64}", base)

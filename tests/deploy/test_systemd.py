@@ -135,5 +135,4 @@ def _with_credentials(text: str, folder: Path) -> str:
 def test_a_bad_config_is_not_tried_again(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("nonsense: 1\n", encoding="utf-8")
-    done = subprocess.run([*COMMAND, f"--config.file={config}"], capture_output=True)
-    assert _settings("RestartPreventExitStatus") == [str(done.returncode)]
+    assert _settings("RestartPreventExitStatus") == [str(main([f"--config.file={config}"]))]

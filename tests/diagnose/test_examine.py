@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.e2e.processes import running_cloud
 from tests.support.clock import run_stepped
-from tests.support.configs import loaded
+from tests.support.configs import loaded, written
+from trainfleet_exporter.cli import main
 from trainfleet_exporter.diagnose import ProviderReport, examine, show
 from trainfleet_exporter.providers.registry import installed_platforms
 from trainfleet_simulator import Fault, Simulator
@@ -34,9 +33,8 @@ def diagnosed(
         for fault in faults:
             simulator.faults.add(fault)
         async with simulator.serve() as url:
-            path = folder / "config.yaml"
-            path.write_text(change(simulator.config_yaml(url)), encoding="utf-8")
-            reports = await examine(loaded(path), installed_platforms())
+            config = loaded(written(folder, change(simulator.config_yaml(url))))
+            reports = await examine(config, installed_platforms())
             async with httpx.AsyncClient(trust_env=False) as client:
                 reported = (await client.get(f"{url}/truth")).json()["calls"]
         if not faults:
@@ -215,23 +213,13 @@ def test_a_budget_that_is_too_small(tmp_path: Path) -> None:
     assert any("set limits.monthly_calls: {cloudmonitor: N}" in line for line in free.advice)
 
 
-def test_the_command_prints_a_table_or_json(tmp_path: Path) -> None:
-    async def run(*more: str) -> tuple[int | None, str]:
-        simulator = Simulator(seed=3)
-        async with simulator.serve() as url:
-            path = tmp_path / "config.yaml"
-            path.write_text(simulator.config_yaml(url), encoding="utf-8")
-            command = [sys.executable, "-m", "trainfleet_exporter", "diagnose", f"--config.file={path}", *more]
-            process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            printed, _ = await process.communicate()
-            return process.returncode, printed.decode()
-
-    code, table = asyncio.run(run())
-    assert code == 0
-    assert table.startswith("sim-pai-hangzhou: alibaba_pai in cn-hangzhou\n")
-    code, text = asyncio.run(run("--json"))
-    assert code == 0
-    (report,) = json.loads(text)["providers"]
+def test_the_command_prints_a_table_or_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with running_cloud(seed=3) as (simulator, url):
+        command = ["diagnose", f"--config.file={written(tmp_path, simulator.config_yaml(url))}"]
+        assert main(command) == 0
+        assert capfd.readouterr().out.startswith("sim-pai-hangzhou: alibaba_pai in cn-hangzhou\n")
+        assert main([*command, "--json"]) == 0
+    (report,) = json.loads(capfd.readouterr().out)["providers"]
     assert report["provider"] == "sim-pai-hangzhou"
     assert report["success"] is True
     assert {row["collector"] for row in report["collectors"]} >= {"jobs", "usage", "pods"}

@@ -208,7 +208,8 @@ def test_sighup_at_any_moment_of_a_stop_does_no_harm(tmp_path: Path) -> None:
             for _ in range(3):
                 exporter.process.send_signal(signal.SIGHUP)
             eventually(lambda: "msg=reloaded kept=" in exporter.log, what="a reload that changes nothing")
-            path.write_text(Configs(url).good(2), encoding="utf-8")
+            path.with_suffix(".new").write_text(Configs(url).good(2), encoding="utf-8")
+            path.with_suffix(".new").replace(path)  # a reload may still read it
             exporter.process.send_signal(signal.SIGHUP)
             exporter.process.send_signal(signal.SIGTERM)
             while exporter.process.poll() is None:

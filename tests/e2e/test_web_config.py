@@ -24,6 +24,7 @@ from tests.e2e.processes import COMMAND, ExporterProcess, eventually, running_cl
 from tests.support.certificates import Authority
 from tests.support.ports import held_port
 from tests.support.programs import need
+from tests.web.secured import write
 from trainfleet_exporter.app.demo import CLOUDS
 from trainfleet_simulator import Simulator
 
@@ -60,11 +61,11 @@ class Site:
         """The web config: mutual TLS for one name, and one user."""
         cert, key = (path.name for path in self.server)
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
-        self.web.write_text(
+        write(
+            self.web,
             f"tls_server_config:\n  cert_file: {cert}\n  key_file: {key}\n"
             "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: authority.pem\n"
             f"  client_allowed_sans: [prometheus.test]\nbasic_auth_users:\n  prom: {hashed}\n",
-            encoding="utf-8",
         )
 
     @property

@@ -47,8 +47,9 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("runs", [True, False])
-@pytest.mark.parametrize(("end", "code"), [("return 0", 0), ("return 3", 3), ("sys.exit(4)", 4)])
+@pytest.mark.parametrize(
+    ("runs", "end", "code"), [(True, "return 0", 0), (True, "sys.exit(4)", 4), (False, "return 3", 3)]
+)
 def test_running_call_changes_neither_output_nor_exit_code(runs: bool, end: str, code: int) -> None:
     script = _SCRIPT.format(runs=runs, end=end)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)

@@ -24,7 +24,6 @@ PLANTED = Planted()
 SECRET = PLANTED.plant("what went wrong", special=False)
 HARD = PLANTED.plant("what went wrong, with special characters")
 log = logging.getLogger("trainfleet_exporter.test")
-remember(SECRET, HARD)  # for processes that import this module
 
 
 @pytest.fixture(autouse=True)
@@ -199,11 +198,12 @@ def test_libraries_records_are_redacted(logger: str, message: str, arguments: tu
 
 
 _PROCESS = """
-import asyncio, io, json, logging, sys, threading, warnings
-sys.path.insert(0, {root!r})
-from tests.secrets.test_crashes import HARD, SECRET, CRASHES
+import asyncio, logging, sys, threading, warnings
 from trainfleet_exporter.process.logs import set_up_logs
-set_up_logs("debug", {form!r})
+from trainfleet_exporter.process.redaction import remember
+SECRET, HARD = {secrets}
+remember(SECRET, HARD)
+set_up_logs("debug", "json")
 
 class Broken:
     def __repr__(self): return SECRET
@@ -211,34 +211,29 @@ class Broken:
 
 {code}
 """
+_EXITS = "internal error; the program exits"
+_SLOW = """
+def slow(what): import time; time.sleep(0.15)
+async def main():
+    asyncio.get_running_loop().call_soon(slow, SECRET)
+    await asyncio.sleep(0.01)
+asyncio.run(main(), debug=True)"""
 _CODE = {
-    "uncaught": ("CRASHES['a cause']()", 1, "internal error; the program exits"),
-    "uncaught group": ("CRASHES['a group']()", 1, "internal error; the program exits"),
-    "thread": ("t = threading.Thread(target=CRASHES['int']); t.start(); t.join()", 0, "internal error in a thread"),
+    "uncaught": ("try: int(SECRET)\nexcept ValueError as error: raise KeyError(HARD) from error", 1, _EXITS),
+    "uncaught group": ("raise ExceptionGroup(SECRET, [ValueError(HARD)])", 1, _EXITS),
+    "thread": ("t = threading.Thread(target=int, args=[SECRET]); t.start(); t.join()", 0, "internal error in a thread"),
     "finalizer": ("broken = Broken(); del broken", 0, "internal error in a finalizer"),
     "warning": ("warnings.warn(f'odd value {SECRET}')", 0, "Python warning"),
-    "task": (
-        "async def fail(): raise ValueError(HARD)\nasyncio.run(fail())",
-        1,
-        "internal error; the program exits",
-    ),
+    "task": ("async def fail(): raise ValueError(HARD)\nasyncio.run(fail())", 1, _EXITS),
     "interrupt": ("raise KeyboardInterrupt(SECRET)", -2, "interrupted"),
-    "asyncio's debugging": (
-        (
-            "def slow(what):\n import time; time.sleep(0.15)\n"
-            "async def main():\n asyncio.get_running_loop().call_soon(slow, SECRET); await asyncio.sleep(0.01)\n"
-            "asyncio.run(main(), debug=True)"
-        ),
-        0,
-        "Executing",
-    ),
+    "asyncio's debugging": (_SLOW, 0, "Executing"),
 }
 
 
 @pytest.mark.parametrize("kind", _CODE)
-def test_uncaught_errors_end_in_the_log(kind: str, request: pytest.FixtureRequest) -> None:
+def test_uncaught_errors_end_in_the_log(kind: str) -> None:
     code, status, reported = _CODE[kind]
-    script = _PROCESS.format(root=str(request.config.rootpath), form="json", code=code)
+    script = _PROCESS.format(secrets=(SECRET, HARD), code=code)
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
     assert PLANTED.hits({"stdout": ended.stdout, "stderr": ended.stderr}) == []
     assert (ended.returncode, ended.stdout) == (status, b""), ended.stderr
