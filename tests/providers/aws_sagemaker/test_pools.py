@@ -9,7 +9,7 @@ import httpx
 import pytest
 from msgspec import convert
 
-from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf, Row, failed, plan_arn
+from tests.providers.aws_sagemaker.cloud import CONFIG, Cloud, FleetOf, Row, failed, job, plan_arn
 from tests.providers.aws_sagemaker.models import enumeration
 from tests.support.clock import START
 from trainfleet_exporter.providers.aws_sagemaker import pools
@@ -128,17 +128,22 @@ def test_only_an_active_plan_has_capacity(status: str) -> None:
     assert bool(found[1].capacity_accelerators) == (status == "Active")
 
 
-async def test_a_group_finds_its_plan_by_arn(fleet_of: FleetOf) -> None:
+async def test_groups_and_jobs_find_their_plan_by_arn(fleet_of: FleetOf) -> None:
     cloud = _cloud()
     cloud.plans[0] |= {"TrainingPlanArn": plan_arn("0a1b2c"), "TrainingPlanName": "nightly"}
+    config = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "TrainingPlanArn": plan_arn("0a1b2c")}
+    cloud.jobs = [job("a", ResourceConfig={**config, "VolumeSizeInGB": 30})]
     groups = [_group("mine", TrainingPlanArn=plan_arn("0a1b2c")), _group("other", TrainingPlanArn=plan_arn("nightly"))]
     cloud.clusters = {"hyper": (groups, [])}
     async with fleet_of(cloud) as fleet:
         await fleet.runner("pools").tick()
-        (mine,) = await fleet.lines('pool_info{provider="p",pool_id="hyper/mine"')
-        (other,) = await fleet.lines('pool_info{provider="p",pool_id="hyper/other"')
-        assert 'parent_pool_id="nightly"' in mine
-        assert 'parent_pool_id=""' in other
+        await fleet.runner("jobs").tick()
+        pools = [line.split('pool_id="')[1:] for line in await fleet.lines("pool_info")]
+        assert [(each[0].split('"')[0], each[1].split('"')[0]) for each in pools] == [
+            *(("0a1b2c", ""), ("hyper/mine", "0a1b2c"), ("hyper/other", ""))
+        ]
+        (info,) = await fleet.lines("job_info")
+        assert 'pool_id="0a1b2c"' in info
 
 
 async def test_only_the_configured_clusters_are_read(fleet_of: FleetOf) -> None:

@@ -192,7 +192,7 @@ def job_of(row: TrainingJob, stages: Sequence[Stage]) -> Job:
         name=name,
         job_type=next((word for word, arn in parents if arn), "TrainingJob"),
         workspace_id=WORKSPACE_ID,
-        pool_id=plan.rpartition("/")[2],  # the name of the plan
+        pool_id=plan.rpartition("/")[2],
         resource_type=",".join(dict.fromkeys(instance_type for instance_type, _ in used if instance_type)),
         payment_type="TrainingPlan" if plan else payment,
         status=status,

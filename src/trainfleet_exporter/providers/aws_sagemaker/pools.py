@@ -152,7 +152,7 @@ def group_pool(
         pool_id=pool_id,
         name=pool_id,
         resource_type="HyperPod",
-        parent_pool_id=plan.training_plan_name or "",
+        parent_pool_id=(plan.training_plan_arn or "").rpartition("/")[2],
         status=GROUP_STATUS.get(group.status or "", PoolStatus.UNKNOWN),
         nodes=tuple(NodeCount(condition, statuses[status]) for status, condition in _CONDITIONS.items()),
     )
@@ -183,7 +183,7 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
     in_use, kinds = whole(row.in_use_instance_count), row.instance_types
     kind = next(iter(kinds)) if len(kinds) == 1 else ""
     pool = Pool(
-        pool_id=row.training_plan_name,
+        pool_id=(row.training_plan_arn or row.training_plan_name).rpartition("/")[2],  # a job has only the ARN
         name=row.training_plan_name,
         resource_type="TrainingPlan",
         status=PLAN_STATUS.get(row.status or "", PoolStatus.UNKNOWN),
