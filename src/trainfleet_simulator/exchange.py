@@ -15,24 +15,25 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.world.fleet import World
 
-Row = tuple[str, tuple[int, str, str] | None]
-"""Names of APIs, operations or `token`, of which one must fit (empty: all); the error, None if there is none."""
-Table = Mapping[str, Sequence[Row]]
-"""The rows of a kind of rejection; the first that fits counts. Messages may have {api}, {name} and {detail}: the date
-or the key of the request."""
+Row = tuple[str, str, tuple[int, str, str] | None]
+"""A kind of rejection; names of APIs, operations or `token`, of which one must fit (empty: all); and the error, None if
+there is none. The first row that fits counts. Messages may have {api}, {name} and {detail}: the date or the key of the
+request."""
 _WITHOUT_SESSION = "PutToken GetMetadataToken GetCredentialsUri"
-_METADATA: Table = {
-    "unknown": (("", (404, "NotFound", "Not Found")),),
-    "invalid": (("", (400, "BadRequest", "Bad Request")),),
-    "throttled": (("", (429, "TooManyRequests", "Too Many Requests")),),
-    "server_error": (("", (500, "InternalServerError", "Internal Server Error")),),
-    "denied": (("", (403, "Forbidden", "Forbidden")),),
-    "not_found": (("", (404, "NotFound", "Not Found")),),
-    "skewed_clock": (("", None),),
-    "expired_credentials": ((_WITHOUT_SESSION, None), ("", (401, "Unauthorized", "Unauthorized"))),
+_METADATA: Sequence[Row] = (
+    ("unknown", "", (404, "NotFound", "Not Found")),
+    ("invalid", "", (400, "BadRequest", "Bad Request")),
+    ("throttled", "", (429, "TooManyRequests", "Too Many Requests")),
+    ("server_error", "", (500, "InternalServerError", "Internal Server Error")),
+    ("denied", "", (403, "Forbidden", "Forbidden")),
+    ("not_found", "", (404, "NotFound", "Not Found")),
+    ("skewed_clock", "", None),
+    ("expired_credentials", _WITHOUT_SESSION, None),
+    ("expired_credentials", "", (401, "Unauthorized", "Unauthorized")),
     # The machine has lost its role.
-    "revoked_credentials": ((f"{_WITHOUT_SESSION} GetContainerKeys", None), ("", (404, "NotFound", "Not Found"))),
-}
+    ("revoked_credentials", f"{_WITHOUT_SESSION} GetContainerKeys", None),
+    ("revoked_credentials", "", (404, "NotFound", "Not Found")),
+)
 """The errors of the metadata service of a machine."""
 _KEY = re.compile(r"Access=([^,\s]+)")
 _BY_STATUS = {400: "invalid", 401: "denied", 403: "denied", 404: "not_found", 429: "throttled"}
@@ -52,6 +53,14 @@ class ApiError(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(code)
         self.status, self.code, self.message = status, code, message
+
+
+class Unproven(Exception):
+    """A rejection of the identity of a caller, by its kind in the table of a cloud."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(kind)
+        self.kind, self.detail = kind, detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +180,8 @@ class Cloud(ABC):
 
     world: World
     routes: Sequence[Route]
-    refusals: Table
-    """Its errors by the kind of rejection: those of faults, `unknown` (an operation) and `invalid` (a parameter)."""
+    refusals: Sequence[Row]
+    """Its errors: those of faults and signatures, `unknown` (an operation) and `invalid` (a parameter)."""
     secret: Set[str] = frozenset()
     """Parameters that `/truth` does not show."""
     id_header: str
@@ -209,7 +218,10 @@ class Cloud(ABC):
             raise self.refused("unknown", request, operation)
         one, ids = found
         if one.signed:
-            self.verify(request, operation, now)
+            try:
+                self.verify(request, operation, now)
+            except Unproven as error:
+                raise self.refused(error.kind, request, operation, error.detail) from None
         self.world.advance(now)
         parameters = self.parameters(request)
         return one.handle(Call(self, request, operation, parameters, tuple(ids.values()), self.body(request), now))
@@ -230,7 +242,7 @@ class Cloud(ABC):
 
     @abstractmethod
     def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        """Check the identity of a caller. Raises ApiError."""
+        """Check the identity of a caller. Raises Unproven or ApiError."""
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         """Return a response in this cloud's form."""
@@ -258,9 +270,8 @@ class Cloud(ABC):
         key = _KEY.search(headers.get("authorization", ""))
         detail = detail or headers.get("x-amz-date", "") or (key[1] if key else "")
         facts = {operation.api, operation.name, *(["token"] if "x-auth-token" in headers else [])}
-        table = _METADATA if operation.api == "metadata" else self.refusals
-        for names, error in table[kind.removesuffix("_hint")]:
-            if not names or not facts.isdisjoint(names.split()):
+        for one, names, error in _METADATA if operation.api == "metadata" else self.refusals:
+            if one == kind.removesuffix("_hint") and (not names or not facts.isdisjoint(names.split())):
                 if error is None:
                     return None
                 message = error[2].format(api=operation.api, name=operation.name, detail=detail)

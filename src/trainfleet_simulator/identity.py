@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from trainfleet_simulator.exchange import Answer, ApiError, Call
+from trainfleet_simulator.exchange import Answer, ApiError, Call, utc_text
 
 _LONGEST_SESSION = 21600
 """Seconds that a session of a metadata service lasts at most."""
@@ -27,6 +27,11 @@ class Key:
     expires: float = math.inf
     via: str = ""
     """Its issuer, such as `AssumeRole` or `metadata`."""
+
+    def written(self, *names: str, text: Callable[[float], str] = utc_text) -> dict[str, str]:
+        """Return a temporary key, with a service's names of its id, secret, token and expiration."""
+        values = (self.access_key_id, self.access_key_secret, self.security_token, text(self.expires))
+        return dict(zip(names, values, strict=True))
 
 
 class Tokens:

@@ -26,7 +26,7 @@ _HITS = ("TotalHits", "Value")
 _COUNT = "count"
 """The number of rows on this page; for events, the total number."""
 _COUNTED = "events"
-TEXTS = frozenset({"Datapoints", "system_metric_list"})
+TEXTS = frozenset({"Datapoints"})
 """Fields that hold JSON as text."""
 ENDLESS_NUMBER = "@1e400@"
 """A placeholder for a number beyond every float, which the encoder cannot write."""

@@ -41,66 +41,37 @@ global:
     job_labels: [team, project, cost-center]
 providers:
 """
-_PAI = """\
-  - name: sim-pai-hangzhou
-    platform: alibaba_pai
-    region: cn-hangzhou
-    credentials:
-      access_key_id: {pai.access_key_id}
-      access_key_secret: {pai.access_key_secret}
-{token}    endpoints:
-      dlc: {base_url}
-      paistudio: {base_url}
-      aiworkspace: {base_url}
-      cloudmonitor: {base_url}
-    collectors:
-      job_counts: {{interval: 15s}}
-      pods: {{interval: 20s}}
-      usage: {{interval: 15s}}
-      pool_users: {{enabled: true, interval: 20s}}
-      nodes: {{enabled: true, interval: 20s}}
-"""
-_MODELARTS = """\
-  - name: sim-modelarts-north4
-    platform: huawei_modelarts
-    region: {modelarts.REGION}
-    project_id: {modelarts.PROJECT_ID}
-    credentials:
-      access_key: {huawei.access_key_id}
-      secret_key: {huawei.access_key_secret}
-{token}    endpoints:
-      modelarts: {base_url}
-      iam: {base_url}
-      aom: {base_url}
-    collectors:
-      job_counts: {{interval: 15s}}
-      usage: {{interval: 15s}}
-      pool_users: {{enabled: true, interval: 20s}}
-      nodes: {{enabled: true, interval: 20s}}
-      maintenance: {{enabled: true, interval: 20s}}
-      jobs_v1: {{enabled: true, interval: 20s}}
-"""
-_SAGEMAKER = """\
-  - name: sim-sagemaker-us-east-1
-    platform: aws_sagemaker
-    region: {aws.REGION}
-    credentials:
-      access_key_id: {amazon.access_key_id}
-      secret_access_key: {amazon.access_key_secret}
-{aws_token}    endpoints:
-      sagemaker: {base_url}
-      cloudwatch: {base_url}
-      sts: {base_url}
-    collectors:
-      job_counts: {{interval: 15s}}
-      usage: {{interval: 15s}}
-      nodes: {{enabled: true, interval: 20s}}
-"""
 _LIMITS = """\
     limits:
       requests_per_second: 200
       concurrency: 8
 """
+_USUAL, _OPTIONAL = {"job_counts": "interval: 15s", "usage": "interval: 15s"}, "enabled: true, interval: 20s"
+_PROVIDERS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str], Mapping[str, str]]] = {
+    "pai": (
+        ("name: sim-pai-hangzhou", "platform: alibaba_pai", "region: cn-hangzhou"),
+        ("access_key_id", "access_key_secret", "security_token"),
+        ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
+        {"job_counts": "interval: 15s", "pods": "interval: 20s", "usage": "interval: 15s"}
+        | dict.fromkeys(("pool_users", "nodes"), _OPTIONAL),
+    ),
+    "modelarts": (
+        (
+            *("name: sim-modelarts-north4", "platform: huawei_modelarts", f"region: {modelarts.REGION}"),
+            f"project_id: {modelarts.PROJECT_ID}",
+        ),
+        ("access_key", "secret_key", "security_token"),
+        ("modelarts", "iam", "aom"),
+        _USUAL | dict.fromkeys(("pool_users", "nodes", "maintenance", "jobs_v1"), _OPTIONAL),
+    ),
+    "sagemaker": (
+        ("name: sim-sagemaker-us-east-1", "platform: aws_sagemaker", f"region: {aws.REGION}"),
+        ("access_key_id", "secret_access_key", "session_token"),
+        ("sagemaker", "cloudwatch", "sts"),
+        _USUAL | {"nodes": _OPTIONAL},
+    ),
+}
+"""The provider of each cloud in a config: its head, and the names of its credentials, endpoints and collectors."""
 CLOUDS = ("pai", "modelarts", "sagemaker")
 """The clouds that can be simulated."""
 
@@ -199,18 +170,20 @@ class Simulator:
 
     def config_yaml(self, base_url: str) -> str:
         """Return a config file with which the exporter polls this simulator, one provider for each cloud."""
-        token = (
-            f"      security_token: {self.sts.permanent.security_token}\n" if self.sts.permanent.security_token else ""
-        )
-        texts = {"pai": _PAI, "modelarts": _MODELARTS, "sagemaker": _SAGEMAKER}
-        parts = [text + _LIMITS for cloud, text in texts.items() if cloud in self.worlds]
-        return "".join((_HEAD, *parts)).format(
-            base_url=base_url,
-            token=token,
-            aws_token=token.replace("security_token", "session_token"),
-            modelarts=modelarts,
-            aws=aws,
-            pai=self.sts.permanent,
-            huawei=self.agency.permanent,
-            amazon=self.aws_sts.permanent,
-        )
+        issuers = {"pai": self.sts, "modelarts": self.agency, "sagemaker": self.aws_sts}
+        text = _HEAD.format(base_url=base_url)
+        for cloud in CLOUDS:
+            if cloud not in self.worlds:
+                continue
+            head, names, endpoints, collectors = _PROVIDERS[cloud]
+            key = issuers[cloud].permanent
+            values = (key.access_key_id, key.access_key_secret, key.security_token)
+            text += "  - " + "\n    ".join(head) + "\n"
+            text += _section("credentials", {name: value for name, value in zip(names, values, strict=True) if value})
+            text += _section("endpoints", dict.fromkeys(endpoints, base_url))
+            text += _section("collectors", {name: f"{{{options}}}" for name, options in collectors.items()}) + _LIMITS
+        return text
+
+
+def _section(name: str, lines: Mapping[str, str]) -> str:
+    return "".join((f"    {name}:\n", *(f"      {key}: {value}\n" for key, value in lines.items())))

@@ -100,7 +100,7 @@ def test_list_quotas(endpoint: str) -> None:
     assert body.total_count == len(quotas) == 5
     train = quotas["pool-train"].quota_details
     assert train.actual_min_quota.gpu == "48"
-    assert train.node_statistics.actual_min_node_num == 6
+    assert train.node_statistics.allocated_node_num + train.node_statistics.empty_node_num == 6
     assert quotas["pool-train"].parent_quota_id == quotas["lingjun-root"].quota_id
 
 

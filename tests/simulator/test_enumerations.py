@@ -26,7 +26,6 @@ FIELDS: Mapping[str, tuple[Callable[[], frozenset[str]], Mapping[str, str]]] = {
     "detail.Status": (lambda: alibaba(DLC, *_JOB, "status"), {}),
     "detail.StatusHistory[].Status": (lambda: alibaba(DLC, *_JOB, "status"), {}),
     "detail.ResourceType": (lambda: alibaba(DLC, *_JOB, "resource_type"), {}),
-    "detail.Accessibility": (lambda: alibaba(DLC, *_JOB, "accessibility"), {}),
     "detail.JobType": (
         lambda: alibaba(DLC, *_LISTED, "job_type"),
         {"MPIJob": "a newer type than the filter lists", "RayJob": "a newer type than the filter lists"},

@@ -109,7 +109,7 @@ def test_show_workload_statistics(endpoint: str) -> None:
 def test_list_workloads(endpoint: str) -> None:
     client, sdk = _client(endpoint)
     request = sdk.ListWorkloadsRequest(
-        pool_name=GPU, type="train", status="Running", sort="create_time", ascend=False, offset=0, limit=500
+        pool_name=GPU, status="Running", sort="create_time", ascend=False, offset=0, limit=500
     )
     names = {row.job_name for row in client.list_workloads(request).items}
     assert {"gpu-steady", "hetero-steady"} <= names

@@ -12,7 +12,7 @@ import hashlib
 import re
 from typing import Any
 
-from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route, utc_text
+from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route
 from trainfleet_simulator.identity import Issuer, Key, Tokens, precise_text
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DOMAIN_ID
@@ -54,13 +54,7 @@ class Agency(Issuer):
         return f"HSTA{access[:16].upper()}", secret[:40], f"hQpjb{''.join(rest)}"
 
     def machine_key(self, key: Key, now: float) -> dict[str, Any]:
-        credential = {
-            "access": key.access_key_id,
-            "secret": key.access_key_secret,
-            "securitytoken": key.security_token,
-            "expires_at": precise_text(key.expires),
-        }
-        return {"credential": credential}
+        return {"credential": key.written("access", "secret", "securitytoken", "expires_at", text=precise_text)}
 
     def log_in(self, call: Call) -> Answer:
         """POST /v3/auth/tokens: 201, and the token in a header."""
@@ -101,13 +95,9 @@ class Agency(Issuer):
         if given.get("id_token") != self.oidc_token:
             raise ApiError(403, "PAP5.0001", "access denied: the ID token is invalid or has expired")
         key = self.issue("sts", call.now, duration)
-        credentials = {
-            "access_key_id": key.access_key_id,
-            "secret_access_key": key.access_key_secret,
-            "security_token": key.security_token,
-            "expiration": utc_text(key.expires),
-        }
-        return Answer({"credentials": credentials})
+        return Answer(
+            {"credentials": key.written("access_key_id", "secret_access_key", "security_token", "expiration")}
+        )
 
 
 def _iam_token(number: int, now: float) -> str:

@@ -12,9 +12,9 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.job_rows import has, tasks_of
-from trainfleet_simulator.modelarts.task_series import minute_reading
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Pod, Role
+from trainfleet_simulator.world.usage import minute_reading
 
 TRAINING = "modelarts-training"
 _CARD_LABELS = {"gpu": "gpu_id", "npu": "npu_id"}

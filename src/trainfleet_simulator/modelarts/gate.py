@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
-from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Table, route
+from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Unproven, route
 from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import AomApi, metric_of
@@ -27,59 +27,46 @@ _OLD = "ListTrainingJobsV1 ListTrainingJobVersions ListLogFileNames"
 _QUERY, _RANGE = "ListInstantQueryAomPromPost", "ListRangeQueryAomPromPost"
 """Both methods, with or without an instance: the vendor's client has a name for each, but the log has one."""
 _AOM_ERRORS = {400: "bad_data", 403: "forbidden", 422: "execution", 503: "unavailable"}
-_WRONG_PATH = ("APIGW.0101", "The API does not exist or has not been published in the environment")
-
 _BY_PASSWORD, _BY_ID_TOKEN = "KeystoneCreateUserTokenByPassword", "AssumeAgencyWithOIDC"
-_REFUSED_LOGINS: tuple[Row, ...] = (
-    (_BY_PASSWORD, (401, "401", "The username or password is wrong.")),
-    (_BY_ID_TOKEN, (403, "PAP5.0001", "access denied: the ID token is invalid or has expired")),
-    ("token", (401, "APIGW.0307", "The token must be updated")),
-)
-_REFUSALS: Table = {
-    "unknown": (("", (404, *_WRONG_PATH)),),
-    "invalid": (
-        ("aom", (400, "bad_data", "{detail}")),
-        (f"{_OLD} ListWorkspaces ShowPodMetricStatistic", (400, "ModelArts.0105", "{detail}")),
-        ("", (400, "ModelArts.50004000", "{detail}")),
-    ),
+_PASSWORD = (401, "401", "The username or password is wrong.")
+_ID_TOKEN = (403, "PAP5.0001", "access denied: the ID token is invalid or has expired")
+_TOKEN = (401, "APIGW.0307", "The token must be updated")
+_NO_POOL, _NO_JOB = (404, "ModelArts.50015001", "Pool not found."), "The training job does not exist."
+_NO_API = (404, "APIGW.0101", "The API does not exist or has not been published in the environment")
+_IAM = "Incorrect IAM authentication information: "
+_REFUSALS: Sequence[Row] = (
+    ("unknown", "", _NO_API),
+    ("invalid", "aom", (400, "bad_data", "{detail}")),
+    ("invalid", f"{_OLD} ListWorkspaces ShowPodMetricStatistic", (400, "ModelArts.0105", "{detail}")),
+    ("invalid", "", (400, "ModelArts.50004000", "{detail}")),
     # Without the policy that names a limit, which would be a hint.
-    "throttled": (("", (429, "APIGW.0308", "The throttling threshold has been reached")),),
-    "server_error": (("", (500, "ModelArts.0010", "System error.")),),
-    "denied": (
-        ("sts", (403, "PAP5.0001", "access denied: the agency may not be assumed")),
-        ("iam", (403, "403", "You are not authorized to perform the requested action.")),
-        ("aom", (403, "forbidden", "aom:metric:list is not allowed")),
-        ("", (403, "ModelArts.0108", "You are not authorized to do this.")),
-    ),
-    "not_found": (
-        (
-            "ShowTrainingJobDetails ShowTrainingJobMetrics",
-            (400, "ModelArts.2775", "The training job does not exist."),
-        ),
-        (
-            "ShowPoolMonitor ListPoolNodes ListWorkloads ShowWorkloadStatistics",
-            (404, "ModelArts.50015001", "Pool not found."),
-        ),
-        (
-            "ListTrainingJobVersions ListLogFileNames ShowPodMetricStatistic",
-            (404, "ModelArts.0105", "The training job does not exist."),
-        ),
-        ("iam", (404, "404", "Could not find the requested resource.")),
-        ("", (404, *_WRONG_PATH)),
-    ),
-    "skewed_clock": (
-        (f"token {_BY_PASSWORD} {_BY_ID_TOKEN}", None),  # a token has no time of the client
-        ("", HuaweiVerifier.errors["skew"]),
-    ),
-    "expired_credentials": (
-        *_REFUSED_LOGINS,
-        ("", HuaweiVerifier.errors["expired"]),
-    ),
-    "revoked_credentials": (
-        *_REFUSED_LOGINS,
-        ("", HuaweiVerifier.errors["key"]),
-    ),
-}
+    ("throttled", "", (429, "APIGW.0308", "The throttling threshold has been reached")),
+    ("server_error", "", (500, "ModelArts.0010", "System error.")),
+    ("denied", "sts", (403, "PAP5.0001", "access denied: the agency may not be assumed")),
+    ("denied", "iam", (403, "403", "You are not authorized to perform the requested action.")),
+    ("denied", "aom", (403, "forbidden", "aom:metric:list is not allowed")),
+    ("denied", "", (403, "ModelArts.0108", "You are not authorized to do this.")),
+    ("not_found", "ShowTrainingJobDetails ShowTrainingJobMetrics", (400, "ModelArts.2775", _NO_JOB)),
+    ("not_found", "ShowPoolMonitor ListPoolNodes ListWorkloads ShowWorkloadStatistics", _NO_POOL),
+    ("not_found", "ListTrainingJobVersions ListLogFileNames ShowPodMetricStatistic", (404, "ModelArts.0105", _NO_JOB)),
+    ("not_found", "iam", (404, "404", "Could not find the requested resource.")),
+    ("not_found", "", _NO_API),
+    ("skewed_clock", f"token {_BY_PASSWORD} {_BY_ID_TOKEN}", None),  # a token has no time of the client
+    ("skewed_clock", "", (401, "APIGW.0301", f"{_IAM}verify aksk signature fail, signature expired")),
+    ("expired_credentials", _BY_PASSWORD, _PASSWORD),
+    ("expired_credentials", _BY_ID_TOKEN, _ID_TOKEN),
+    ("expired_credentials", "token", _TOKEN),
+    ("expired_credentials", "", (401, "APIGW.0301", f"{_IAM}the security token has expired")),
+    ("revoked_credentials", _BY_PASSWORD, _PASSWORD),
+    ("revoked_credentials", _BY_ID_TOKEN, _ID_TOKEN),
+    ("revoked_credentials", "token", _TOKEN),
+    ("revoked_credentials", "", (401, "APIGW.0301", _IAM + "ak {detail} not exist")),
+    ("authorization", "", (401, "APIGW.0301", f"{_IAM}Authorization header is missing or malformed")),
+    ("date", "", (401, "APIGW.0301", f"{_IAM}x-sdk-date is missing or malformed")),
+    ("token", "", (401, "APIGW.0301", f"{_IAM}the security token does not fit the ak")),
+    ("names", "", (401, "APIGW.0301", f"{_IAM}verify aksk signature fail, signed headers are incomplete")),
+    ("signature", "", (401, "APIGW.0301", f"{_IAM}verify aksk signature fail")),
+)
 
 
 class ModelArts(Cloud):
@@ -150,7 +137,7 @@ class ModelArts(Cloud):
         if token is None:
             self._verifier.check(request, now)
         elif not self._tokens.is_valid(token, now):
-            raise ApiError(401, "APIGW.0307", "The token must be updated")
+            raise Unproven("expired_credentials")
         found = _PROJECT.match(request.path)
         if {found[1] if found else PROJECT_ID, request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise ApiError(403, "ModelArts.0210", "The project ID in the URL does not match that of the credentials.")

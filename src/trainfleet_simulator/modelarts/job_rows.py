@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import NODE_FAULT
 from trainfleet_simulator.world.jobs import Job, Loss, Role
 from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
@@ -46,9 +45,6 @@ def _lost(job: Job) -> bool:
     return job.status == "Failed" and job.reason[0] == NODE_FAULT
 
 
-_POOL_NAMES = {spec.pool_id: spec.name for spec in catalog.POOLS}
-
-
 def tasks_of(job: Job) -> list[str]:
     """Return the tasks of a job that has been placed: `worker-0`, `worker-1`, `server-0`."""
     return [pod.pod_id.removeprefix(f"{job.job_id}-") for pod in job.pods]
@@ -65,7 +61,7 @@ def has(role: Role, metric: str) -> bool:
 def job_row(job: Job, now: int) -> dict[str, Any]:
     """Return a job object. Unknown values are absent or 0."""
     draft = job.draft
-    return {
+    row: dict[str, Any] = {
         "kind": draft.job_type,
         "metadata": {
             "id": job.job_id,
@@ -77,16 +73,15 @@ def job_row(job: Job, now: int) -> dict[str, Any]:
         },
         "status": _status(job, now),
         "algorithm": {
-            "code_dir": f"/obs-sim/{draft.user.name}/code/",
             "command": f"python train.py --hub-token {PLANTED_SECRETS[1]}",
             "environments": {"WANDB_API_KEY": PLANTED_SECRETS[0]},
         },
         "endpoints": {"jupyter_lab": {"url": f"https://sim/lab?token={PLANTED_SECRETS[2]}", "token": ""}},
-        "spec": {
-            "resource": _resource(job),
-            "schedule_policy": {"priority": draft.priority, "preemptible": False},
-        },
-    } | ({"tasks": [_task(role) for role in draft.roles]} if len(draft.roles) > 1 else {})
+        "spec": {"resource": _resource(job), "schedule_policy": {"priority": draft.priority}},
+    }
+    if len(draft.roles) > 1:
+        row["tasks"] = [{"role": one.type, "task_resource": _flavor(one)} for one in draft.roles]
+    return row
 
 
 def _status(job: Job, now: int) -> dict[str, Any]:
@@ -98,10 +93,9 @@ def _status(job: Job, now: int) -> dict[str, Any]:
     if job.pods:
         status["tasks"] = tasks_of(job)
     if job.running is not None:
-        status["node_count_metrics"] = [[job.running * 1000, len(job.pods)]]
         status["running_records"] = _running_records(job, now)
     if job.status == "Failed":
-        status["task_statuses"] = [{"task": tasks_of(job)[0], "exit_code": 1, "message": job.reason[1]}]
+        status["task_statuses"] = [{"task": tasks_of(job)[0], "exit_code": 1}]
     return status
 
 
@@ -157,24 +151,17 @@ def _recovery(loss: Loss, task: str) -> dict[str, Any]:
         "recover_start_at": loss.at,
         "recover": recover,
         "fault_scenario": _SCENARIOS[loss.fault],
-        "reason": reason,
         "related_task": task,
         "recover_result": "recovering",
     }
     attempts = [attempt]
     if loss.fault == "accelerator" and loss.moved:
-        tried = attempt | {
-            "recover": "npu_proc_restart",
-            "recover_end_at": loss.at + 4,
-            "recover_result": "downgrade",
-        }
+        tried = attempt | {"recover": "npu_proc_restart", "recover_end_at": loss.at + 4, "recover_result": "downgrade"}
         attempt["recover_start_at"] = loss.at + 4
         attempts.insert(0, tried)
     if loss.over is not None:
         attempt |= {"recover_end_at": loss.over, "recover_result": "success"}
     ending = {"end_at": loss.at, "end_reason": reason, "end_related_task": task, "end_recover": recover}
-    if len(attempts) > 1:
-        ending["end_recover_before_downgrade"] = "npu_proc_restart"
     return ending | {"recover_records": attempts}
 
 
@@ -185,7 +172,6 @@ def _no_recovery(at: int, task: str) -> dict[str, Any]:
         "recover_end_at": at,
         "recover": "job_reschedule",
         "fault_scenario": "node_fault",
-        "reason": NODE_FAULT,
         "related_task": task,
         "recover_result": "quotaExceeded",
     }
@@ -195,25 +181,15 @@ def _no_recovery(at: int, task: str) -> dict[str, Any]:
 def _resource(job: Job) -> dict[str, Any]:
     roles, pool = job.draft.roles, job.draft.pool_id
     first = roles[0]
-    resource: dict[str, Any] = {
-        "policy": "regular",
-        "flavor_id": first.machine,
-        "flavor_name": "",
-        "node_count": sum(role.count for role in roles),
-    }
+    resource: dict[str, Any] = {"policy": "regular", "node_count": sum(role.count for role in roles)}
     if not pool:
-        return resource | {"flavor_detail": _flavor_detail(first)}
-    return resource | {
-        "pool_id": pool,
-        "pool_name": _POOL_NAMES[pool],
-        "main_container_allocated_resources": _allocated(first),
-    }
+        return resource | {"flavor_detail": _flavor(first)}
+    return resource | {"pool_id": pool, "main_container_allocated_resources": _allocated(first)}
 
 
 def _allocated(role: Role) -> dict[str, Any]:
     """Return the resources of one task; memory in GiB. Every number is a float in the vendor's model."""
     return {
-        "cpu_arch": "arm64" if _is_npu(role) else "x86_64",
         "cpu_core_num": float(role.cpu),
         "mem_size": role.memory / GIB,
         "accelerator_num": float(role.cards),
@@ -229,27 +205,10 @@ def _kind(role: Role) -> str:
     return "Ascend" if _is_npu(role) else "GPU" if role.cards else "CPU"
 
 
-def _info(role: Role, card_memory: str, **more: Any) -> dict[str, Any]:
-    """Return the resources of a flavor."""
-    info: dict[str, Any] = {
-        "cpu": {"arch": "arm" if _is_npu(role) else "x86", "core_num": role.cpu},
-        "memory": {"size": role.memory // GIB, "unit": "GB"},
-        **more,
-    }
+def _flavor(role: Role) -> dict[str, Any]:
+    """Return the flavor of a job in the public pool, or of one role of a heterogeneous job."""
+    info: dict[str, Any] = {"cpu": {"core_num": role.cpu}, "memory": {"size": role.memory // GIB, "unit": "GB"}}
     if role.cards:
         kind, cards = ("npu", str(role.cards)) if _is_npu(role) else ("gpu", role.cards)
-        info[kind] = {"unit_num": cards, "product_name": role.card_type, "memory": card_memory}
-    return info
-
-
-def _flavor_detail(role: Role) -> dict[str, Any]:
-    """Return the flavor of a job in the public pool."""
-    info = {"max_num": 16} | _info(role, "32GB", disk={"size": "500", "unit": "GB"})
-    return {"flavor_type": _kind(role), "billing": {"code": role.machine, "unit_num": 1}, "flavor_info": info}
-
-
-def _task(role: Role) -> dict[str, Any]:
-    """One role of a heterogeneous job."""
-    info = _info(role, "64GB" if _is_npu(role) else "32GB")
-    resource = {"flavor_id": role.machine, "flavor_type": _kind(role), "flavor_info": info}
-    return {"role": role.type, "algorithm": {}, "task_resource": resource}
+        info[kind] = {"unit_num": cards, "product_name": role.card_type}
+    return {"flavor_type": _kind(role), "flavor_info": info}

@@ -22,7 +22,7 @@ from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, Amount
 from trainfleet_simulator.world.pools import Pool
 
 _QUERY_STATUS = {"Running": "created", "Abnormal": "created", "Creating": "creating", "CreationFailed": "failed"}
-_ASKED_NODES = 2  # the ordered nodes of a pool that has none yet
+_ORDERED_NODES = 2  # of a pool that has none yet
 
 
 def pool_of(call: Call) -> Pool:
@@ -50,21 +50,18 @@ def _row(world: World, pool: Pool) -> dict[str, Any]:
     family = list(world.family(spec.pool_id))
     broken = sum(catalog.ABNORMAL_NODES.get(one.spec.pool_id, 0) for one in family)
     nodes = sum(len(one.nodes) for one in family)
-    flavor, states = spec.node_type.name, {"available": nodes, "abnormal": broken}
+    states = {"available": nodes, "abnormal": broken}
     if spec.status == "Creating":
-        states["creating"] = _ASKED_NODES
+        states["creating"] = _ORDERED_NODES
     return {
         "metadata": {"name": spec.pool_id, "labels": {"os.modelarts/name": spec.name}},
-        "spec": {
-            "type": spec.resource_type,
-            "resources": [{"flavor": flavor, "count": nodes + broken or _ASKED_NODES}],
-        },
+        "spec": {"type": spec.resource_type},
         "status": {
             "phase": spec.status,
             "root": spec.parent or spec.pool_id,
             **({"parent": spec.parent} if spec.parent else {}),
             # A state without a node is left out.
-            "resources": {state: [{"flavor": flavor, "count": count}] for state, count in states.items() if count},
+            "resources": {state: [{"count": count}] for state, count in states.items() if count},
         },
     }
 
@@ -173,7 +170,6 @@ def _event(world: World, one: Announcement) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": one.event_id,
         "type": one.type,
-        "description": f"Planned by the cloud: {one.type}.",
         "state": _event_state(one, world.now - start),
         "nodeName": list(pool.nodes)[one.place % len(pool.nodes)],
         "poolName": one.pool_id,
@@ -184,8 +180,6 @@ def _event(world: World, one: Announcement) -> dict[str, Any]:
     row["notBefore"] = utc_text(start + one.begins)
     if row["state"] not in {"scheduled", "canceled"}:
         row["startTime"] = row["notBefore"]
-    if row["state"] == "completed" and one.lasts is not None:
-        row["finishTime"] = utc_text(start + one.begins + one.lasts)
     return row
 
 
@@ -197,7 +191,6 @@ def _event_state(one: Announcement, elapsed: int) -> str:
     return "executing" if elapsed < one.begins + one.lasts else one.end
 
 
-_TYPES = ("train", "infer", "notebook", "x-infer")
 _KEPT = 3600  # seconds that a finished workload stays in the pool's list
 _COUNTS_AS_TEXT = {catalog.ASCEND_TEAM}
 _OTHER_KEY = {catalog.GPU: "statics"}
@@ -249,18 +242,11 @@ def show_workload_statistics(call: Call) -> Answer:
 
 def list_workloads(call: Call) -> Answer:
     """GET /v2/{project_id}/pools/{pool_name}/workloads: `offset` counts records, unlike that of the job search."""
-    pool, world = pool_of(call), call.world
+    pool = pool_of(call)
     status = call.choice("status", WORKLOAD_STATUSES)
     ascending = call.choice("ascend", ("true", "false"), "false") == "true"
-    types = [value for name, value in call.request.query if name == "type"]
-    if not set(types) <= set(_TYPES):
-        raise call.invalid("type", ", ".join(_TYPES))
     offset, limit = call.whole("offset", 0, 0, 2**31 - 1), call.whole("limit", 0, 0, 500) or 500
-    found = [
-        workload
-        for workload in _workloads(world, pool)
-        if status in {"", workload.status} and (not types or workload.kind in types)
-    ]
+    found = [workload for workload in _workloads(call.world, pool) if status in {"", workload.status}]
     if not ascending:
         found.reverse()
     page = found[offset : offset + limit]
@@ -280,10 +266,7 @@ def _workload_row(pool: Pool, workload: _Workload, positions: Mapping[str, int])
         "pendingPosition": -1,
     }
     if job is None:
-        return row | {
-            "userName": "li.na",
-            "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"},
-        }
+        return row | {"userName": "li.na", "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"}}
     cpu, memory, cards = total(job.draft.roles)
     requirement = {"cpu": f"{cpu} Cores", "memory": f"{memory / GIB:.2f} GiB"}
     if cards:

@@ -15,10 +15,10 @@ from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
 from trainfleet_simulator.modelarts.job_rows import PHASES, STATUSES, has, job_row, phase, tasks_of
 from trainfleet_simulator.modelarts.pools import host_ip
-from trainfleet_simulator.modelarts.task_series import MOST_MINUTES, TaskSeries
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY
+from trainfleet_simulator.world.usage import MOST_MINUTES, TaskSeries
 
 _NO_SAMPLE = -1
 _QUOTA = 10_000

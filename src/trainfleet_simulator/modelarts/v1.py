@@ -6,11 +6,9 @@ missing reading is "0".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from random import Random
-from statistics import fmean
 from typing import Any
 from zlib import crc32
 
@@ -19,11 +17,11 @@ from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES, refused, workspace_of
 from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
 from trainfleet_simulator.modelarts.job_rows import v1_status
-from trainfleet_simulator.modelarts.task_series import TaskSeries
 from trainfleet_simulator.world.fleet import ENDLESS, Setting, Submissions, World
 from trainfleet_simulator.world.jobs import Draft, Job
 from trainfleet_simulator.world.nouns import DAY, HOUR, PLANTED_SECRETS
 from trainfleet_simulator.world.pools import Pool
+from trainfleet_simulator.world.usage import TaskSeries
 
 _NAMES = ("resnet-v1", "bert-v1", "mnist-v1", "unet-v1")
 _HISTORY = 12
@@ -133,18 +131,10 @@ class V1:
         return found
 
     def list_versions(self, call: Call) -> Answer:
-        """GET /v1/{project_id}/training-jobs/{job_id}/versions: the newest first; page 0 has all of them."""
+        """GET /v1/{project_id}/training-jobs/{job_id}/versions: all of them, the newest first."""
         found = self._versions(call)[::-1]
-        size, page = call.whole("per_page", 10, 1, 1000), call.whole("page", 0, 0, 65535)
-        chosen = found if page == 0 else found[(page - 1) * size : page * size]
-        body = {
-            "is_success": True,
-            "job_id": _job_id(found[0]),
-            "job_name": found[0].draft.name,
-            "version_count": len(found),
-            "versions": list(map(self._row, chosen)),
-        }
-        return Answer(body)
+        rows = list(map(self._row, found))
+        return Answer({"is_success": True, "version_count": len(found), "versions": rows})
 
     def list_log_file_names(self, call: Call) -> Answer:
         """GET …/versions/{version_id}/log/file-names: one for each pod, with its name; none before the version
@@ -180,15 +170,6 @@ class V1:
         found = self._series.values(version, place, _METRICS[metric], self._world.present)
         return [round(scale * (value or 0.0), 2) for value in found]
 
-    def _mean_of_pods(self, version: Job) -> dict[str, list[str]]:
-        if version.running is None:
-            return {}
-        means = {}
-        for metric in _METRICS:
-            of_pods = [self._values(version, place, metric) for place in range(len(version.pods))]
-            means[metric] = [f"{fmean(column):.2f}" for column in zip(*of_pods, strict=True)]
-        return means
-
     def _row(self, version: Job) -> dict[str, Any]:
         role = version.draft.roles[0]
         return {
@@ -203,8 +184,6 @@ class V1:
             "npu_info": None,
             "pool_id": None,
             "parameter": [{"label": "hub_token", "value": PLANTED_SECRETS[1]}],
-            # In a list, this object is a text with JSON.
-            "system_metric_list": json.dumps(self._mean_of_pods(version) | {"interval": 1}),
         }
 
 

@@ -6,7 +6,6 @@ from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, U
 
 REGION = "cn-hangzhou"
 ACCOUNT_ID = "1000000000000001"
-CLUSTER_ID = "a1simcluster"
 
 
 WORKSPACES = (

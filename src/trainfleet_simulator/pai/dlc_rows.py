@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.catalog import WORKSPACES
 from trainfleet_simulator.pai.parameters import iso, memory_text
 from trainfleet_simulator.world.jobs import PREEMPTED, Job, Loss, Pod, Role, total
@@ -14,7 +12,6 @@ from trainfleet_simulator.world.nouns import GIB, PLANTED_SECRETS
 NEVER = "0001-01-01T00:00:00Z"
 """The value of a time not reached, in jobs on public resources."""
 _WORKSPACE_NAMES = {workspace.workspace_id: workspace.name for workspace in WORKSPACES}
-_QUOTA_NAMES = {spec.pool_id: spec.name for spec in catalog.QUOTAS}
 
 
 def list_row(job: Job, now: int) -> dict[str, Any]:
@@ -24,20 +21,11 @@ def list_row(job: Job, now: int) -> dict[str, Any]:
     shows = _shows_amounts(job)
     return _common(job, now) | {
         "Username": draft.user.name,
-        "ResourceName": _QUOTA_NAMES.get(draft.pool_id, ""),
-        "ResourceQuotaName": _QUOTA_NAMES.get(draft.pool_id, ""),
-        "GmtModifiedTime": iso(job.modified),
         "RequestCPU": cpu if shows else None,
         "RequestGPU": str(gpu) if shows else None,
         "RequestMemory": memory_text(memory) if shows else None,
         "NodeCount": str(sum(role.count for role in draft.roles)),
         "RestartTimes": str(job.restarts),
-        "RetryCount": 0,
-        "UseOversoldResource": False,
-        "EnablePreemptibleJob": False,
-        "IsDeleted": False,
-        "NodeNames": None,
-        "JobReplicaStatuses": None,
         "Pods": None,
         "StatusHistory": None,
     }
@@ -53,7 +41,6 @@ def detail(job: Job, now: int) -> dict[str, Any]:
         "RequestMemory": round(memory / GIB, 3) if shows else None,
         "RestartTimes": f"{job.restarts}/{job.draft.restarts_allowed}",
         "Pods": [_pod(pod, now) | {"HistoryPods": [_pod(old, now) for old in pod.history]} for pod in job.pods],
-        "JobReplicaStatuses": _replicas(job),
         "StatusHistory": _status_history(job),
         "RestartRecord": [_restart(job, number, loss) for number, loss in enumerate(_recorded(job), start=1)] or None,
     }
@@ -75,15 +62,11 @@ def _common(job: Job, now: int) -> dict[str, Any]:
         "Status": job.status,
         "SubStatus": job.sub_status,
         "ReasonCode": job.reason[0],
-        "ReasonMessage": job.reason[1],
         "WorkspaceId": draft.workspace_id,
         "WorkspaceName": _WORKSPACE_NAMES[draft.workspace_id],
         "UserId": draft.user.user_id,
-        "TenantId": catalog.ACCOUNT_ID,
-        "ClusterId": catalog.CLUSTER_ID,
         "ResourceId": draft.pool_id,
         "ResourceType": draft.resource_type,
-        "ResourceLevel": "L0",
         "Priority": draft.priority,
         "Duration": job.duration(now),
         "GmtCreateTime": iso(job.created),
@@ -95,16 +78,8 @@ def _common(job: Job, now: int) -> dict[str, Any]:
         "GmtFinishTime": iso(job.finished) or never,
         "JobSpecs": [_spec(role, draft.pool_id, draft.payment) for role in draft.roles],
         "UserCommand": f"python train.py --name {draft.name} --hub-token {PLANTED_SECRETS[1]}",
-        "Envs": {"NCCL_DEBUG": "INFO", "WANDB_API_KEY": PLANTED_SECRETS[0]},
-        "Settings": {
-            "EnableSanityCheck": bool(draft.plan.checking),
-            "JobReservedMinutes": -(-draft.plan.reserving // 60),
-            "Tags": dict(draft.tags),
-        },
-        "DataSources": [],
-        "ThirdpartyLibs": [],
-        "EnabledDebugger": False,
-        "Accessibility": "PUBLIC",
+        "Envs": {"WANDB_API_KEY": PLANTED_SECRETS[0]},
+        "Settings": {"Tags": dict(draft.tags)},
     }
 
 
@@ -122,11 +97,8 @@ def _spec(role: Role, pool_id: str, payment: str) -> dict[str, Any]:
             "CPU": str(role.cpu),
             "GPU": str(role.cards),
             "Memory": memory_text(role.memory),
-            "SharedMemory": memory_text(role.memory // 2),
             "GPUType": role.card_type,
         }
-    if payment == "Spot":
-        spec["SpotSpec"] = {"SpotStrategy": "SpotWithPriceLimit", "SpotDiscountLimit": 0.5}
     return spec
 
 
@@ -135,11 +107,9 @@ def _pod(pod: Pod, now: int) -> dict[str, Any]:
     return {
         "Type": pod.role.type,
         "PodId": pod.pod_id,
-        "PodUid": pod.uid,
         "Status": pod.status,
         "SubStatus": pod.sub_status,
         "Ip": pod.ip,
-        "PodIps": None,
         "NodeName": pod.node,
         "ResourceType": "Normal",
         "Duration": 0.0 if pod.started is None else float(end - pod.started),
@@ -147,20 +117,6 @@ def _pod(pod: Pod, now: int) -> dict[str, Any]:
         "GmtStartTime": iso(pod.started) or "",  # unlike jobs, pods have an empty text for a time not reached
         "GmtFinishTime": iso(pod.finished) or "",
     }
-
-
-def _replicas(job: Job) -> list[dict[str, Any]]:
-    states: Sequence[tuple[str, str]] = [(pod.role.type, pod.status) for pod in job.pods]
-    return [
-        {
-            "Type": role.type,
-            "Active": states.count((role.type, "Running")),
-            "Dequeued": states.count((role.type, "Pending")),
-            "Queuing": role.count if job.status == "Queuing" else 0,
-            "EstimatedPodCount": role.count,
-        }
-        for role in job.draft.roles
-    ]
 
 
 _ERRORS = {
@@ -187,7 +143,6 @@ def _restart(job: Job, number: int, loss: Loss) -> dict[str, Any]:
     return {
         "JobRestartCount": number,
         "TriggerID": f"{job.job_id}-{number}",
-        "OccurPhase": "Running",
         "OccurTime": iso(loss.at),
         "Reason": code,
         "RestartLevelType": "PodLevel",
@@ -203,8 +158,6 @@ def _restart(job: Job, number: int, loss: Loss) -> dict[str, Any]:
                 "Node": loss.pod.node if by_node else "",
                 "Pod": loss.pod.pod_id,
                 "TriggerRestart": True,
-                "AddNodeToBlacklist": loss.fault == "node",
-                "AddJobLevelBlacklist": False,
             }
         ],
     }
@@ -219,7 +172,6 @@ def _status_history(job: Job) -> list[dict[str, Any]]:
             "StartTime": iso(since),
             "EndTime": iso(end),
             "ReasonCode": codes.get(since, "") if status == "Restarting" else "",
-            "ReasonMessage": "",
         }
         for (status, since), end in zip(job.statuses, [*ends, None], strict=True)
     ]

@@ -7,11 +7,11 @@ every request has and almost every request signs. The metadata service has no ve
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, route
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Row, route
 from trainfleet_simulator.pai import dlc, paistudio
 from trainfleet_simulator.pai.monitor import Monitor
 from trainfleet_simulator.pai.sts import Sts
@@ -29,43 +29,36 @@ _METADATA = re.compile("/latest/(?:api|meta-data)/|/credentials-uri")
 _QUOTA = "GET /api/v1/quotas/{QuotaId}"
 _RPC, _PAGED = "(?:GET|POST) /", "PageNumber"
 
-_PAI_THROTTLED = "Request was denied due to user flow control."
-_PAI_RIGHT = "You are not authorized to do this action: {}."
-_REFUSALS: Table = {
-    "unknown": (
-        ("", (404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")),
-    ),
-    "invalid": (
-        ("cloudmonitor", (400, "ParameterInvalid", "{detail}")),
-        ("", (400, "InvalidParameter", "{detail}")),
-    ),
-    "throttled": (
-        # The public table of codes has 400; users report 429 for the other services.
-        ("dlc cloudmonitor sts", (400, "Throttling.User", _PAI_THROTTLED)),
-        ("", (429, "Throttling.User", _PAI_THROTTLED)),
-    ),
-    "server_error": (("", (500, "InternalError", "The request processing has failed due to some unknown error.")),),
-    "denied": (
-        ("dlc", (403, "Forbidden.RAM", _PAI_RIGHT.format("paidlc:{name}"))),
-        ("paistudio", (403, "Forbidden.RAM", _PAI_RIGHT.format("pai:{name}"))),
-        ("aiworkspace", (403, "Forbidden.RAM", _PAI_RIGHT.format("paiworkspace:{name}"))),
-        ("cloudmonitor", (403, "Forbidden.RAM", _PAI_RIGHT.format("cms:{name}"))),
-        ("", (403, "Forbidden.RAM", _PAI_RIGHT.format("{api}:{name}"))),
-    ),
-    "not_found": (("", (404, "NotFound", "The specified resource is not found.")),),
-    "skewed_clock": (
-        ("AssumeRoleWithOIDC", None),
-        ("", AlibabaVerifier.errors["skew"]),
-    ),
-    "expired_credentials": (
-        ("AssumeRoleWithOIDC", (400, "AuthenticationFail.OIDCToken.Expired", "This JSON Web Token has expired.")),
-        ("", AlibabaVerifier.errors["expired"]),
-    ),
-    "revoked_credentials": (
-        ("AssumeRoleWithOIDC", (400, "AuthenticationFail.OIDCToken.Invalid", "The OIDC token is invalid.")),
-        ("", AlibabaVerifier.errors["key"]),
-    ),
-}
+_THROTTLED = "Request was denied due to user flow control."
+_RIGHT = "You are not authorized to do this action: {}."
+_BY_TOKEN, _TOKEN = "AssumeRoleWithOIDC", "AuthenticationFail.OIDCToken"
+_REFUSALS: Sequence[Row] = (
+    ("unknown", "", (404, "InvalidAction.NotFound", "Specified api is not found, please check your url and method.")),
+    ("invalid", "cloudmonitor", (400, "ParameterInvalid", "{detail}")),
+    ("invalid", "", (400, "InvalidParameter", "{detail}")),
+    # The public table of codes has 400; users report 429 for the other services.
+    ("throttled", "dlc cloudmonitor sts", (400, "Throttling.User", _THROTTLED)),
+    ("throttled", "", (429, "Throttling.User", _THROTTLED)),
+    ("server_error", "", (500, "InternalError", "The request processing has failed due to some unknown error.")),
+    ("denied", "dlc", (403, "Forbidden.RAM", _RIGHT.format("paidlc:{name}"))),
+    ("denied", "paistudio", (403, "Forbidden.RAM", _RIGHT.format("pai:{name}"))),
+    ("denied", "aiworkspace", (403, "Forbidden.RAM", _RIGHT.format("paiworkspace:{name}"))),
+    ("denied", "cloudmonitor", (403, "Forbidden.RAM", _RIGHT.format("cms:{name}"))),
+    ("denied", "", (403, "Forbidden.RAM", _RIGHT.format("{api}:{name}"))),
+    ("not_found", "", (404, "NotFound", "The specified resource is not found.")),
+    ("skewed_clock", _BY_TOKEN, None),
+    ("skewed_clock", "", (400, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")),
+    ("expired_credentials", _BY_TOKEN, (400, f"{_TOKEN}.Expired", "This JSON Web Token has expired.")),
+    ("expired_credentials", "", (400, "InvalidSecurityToken.Expired", "Specified SecurityToken is expired.")),
+    ("revoked_credentials", _BY_TOKEN, (400, f"{_TOKEN}.Invalid", "The OIDC token is invalid.")),
+    ("revoked_credentials", "", (404, "InvalidAccessKeyId.NotFound", "Specified access key is not found.")),
+    ("authorization", "", (400, "IncompleteSignature", "The Authorization header is missing or malformed.")),
+    ("date", "", (400, "InvalidTimeStamp.Format", "Specified time stamp or date value is malformed.")),
+    ("token", "", (400, "InvalidSecurityToken.MismatchWithAccessKey", "The security token does not fit the key.")),
+    ("names", "", (400, "IncompleteSignature", "Not among the signed headers: {detail}.")),
+    ("signature", "", (400, "SignatureDoesNotMatch", "The signature does not conform to Aliyun standards.")),
+    ("nonce", "", (400, "SignatureNonceUsed", "Specified signature nonce was used already.")),
+)
 
 
 class Pai(Cloud):

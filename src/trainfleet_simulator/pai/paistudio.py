@@ -57,13 +57,7 @@ def _row(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
         "ResourceType": spec.resource_type,
         "GPUType": spec.card_type,
         "Status": spec.status,
-        "ReasonCode": "",
         "ParentQuotaId": spec.parent,
-        "Workspaces": [
-            {"WorkspaceId": w, "WorkspaceName": MEMBER[w]}
-            for w in spec.workspaces
-            if w in MEMBER and w not in world.hidden
-        ],
         "QuotaConfig": {"WorkloadTypes": ["DLC", "DSW", "EAS", "TENSORBOARD"]},
         "GmtCreatedTime": iso(world.started - 90 * DAY),
         "QuotaDetails": _details(world, quota, verbose=verbose),
@@ -82,8 +76,7 @@ def _details(world: World, quota: Pool, *, verbose: bool) -> dict[str, Any]:
     if verbose:
         family = list(world.family(quota.spec.pool_id))
         in_use, nodes = sum(one.nodes_in_use for one in family), sum(len(one.nodes) for one in family)
-        counts = {"ActualMinNodeNum": nodes, "AllocatedNodeNum": in_use, "EmptyNodeNum": nodes - in_use}
-        details["NodeStatistics"] = counts
+        details["NodeStatistics"] = {"AllocatedNodeNum": in_use, "EmptyNodeNum": nodes - in_use}
     return details
 
 
@@ -102,10 +95,11 @@ def list_quota_workloads(call: Call) -> Answer:
     held = [job for job in jobs if job.draft.pool_id in pool_ids and (job.pods or job.status == "Queuing")]
     found = [
         row
-        for row in (_workload(job, places.get(job.job_id)) for job in held)
+        for job in held
+        for row in (_workload(job, places.get(job.job_id)),)
         if status in {"", row["Status"]}
         and (not kinds or "dlc" in [kind.lower() for kind in kinds])
-        and (not words or row["WorkloadStatus"] in words)
+        and (not words or _WORDS.get(job.status, "Running") in words)
     ]
     found.sort(key=lambda row: (row["Status"] != _ENQUEUED, row["QuotaId"], row["Position"] or 0))
     return list_answer(call, "Workloads", found)
@@ -116,7 +110,6 @@ def _workload(job: Job, place: int | None) -> dict[str, Any]:
     return {
         "WorkloadId": job.job_id,
         "WorkloadType": "dlc",
-        "WorkloadStatus": _WORDS.get(job.status, "Running"),
         "Status": _ENQUEUED if place is not None else _DEQUEUED,
         "Position": place,
         "QuotaId": job.draft.pool_id,
@@ -124,8 +117,6 @@ def _workload(job: Job, place: int | None) -> dict[str, Any]:
         "Code": job.reason[0],
         "UserId": job.draft.user.user_id,
         "UserName": job.draft.user.name,
-        "WorkspaceId": job.draft.workspace_id,
-        "GmtCreatedTime": iso(job.created),
     }
 
 
@@ -178,10 +169,8 @@ def _node(world: World, pool: Pool, node: Node, place: int) -> dict[str, Any]:
         "NodeType": kind.name,
         "NodeStatus": "Ready",
         "ReasonCode": "CordonByUser" if is_cordoned else "",
-        "ReasonMessage": "cordoned by alice, driver update" if is_cordoned else "",
         "GmtExpiredTime": expires,
         "OrderStatus": "Normal",
-        "BoundQuotas": [{"QuotaId": spec.pool_id, "QuotaName": spec.name}],
         "GPUType": spec.card_type,
         "CPU": str(kind.cpu),
         "GPU": str(kind.cards),

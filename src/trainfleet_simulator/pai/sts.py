@@ -19,6 +19,7 @@ OIDC_TOKEN = "simulated.oidc.token"  # noqa: S105 - opens nothing but this simul
 _ROLE_ARN = re.compile(rf"acs:ram::{ACCOUNT_ID}:role/([\w.-]+)")
 _HEADER = "x-aliyun-ecs-metadata-token"
 _ROLES = "/latest/meta-data/ram/security-credentials"
+_NAMES = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
 
 
 class Sts(Issuer):
@@ -54,7 +55,7 @@ class Sts(Issuer):
         return f"STS.{secrets.token_hex(12)}", secrets.token_hex(22), f"CAIS{secrets.token_hex(120)}"
 
     def machine_key(self, key: Key, now: float) -> dict[str, str]:
-        return {"Code": "Success", "LastUpdated": utc_text(now), **_credentials(key)}
+        return {"Code": "Success", "LastUpdated": utc_text(now), **key.written(*_NAMES)}
 
     def assume_role(self, call: Call) -> Answer:
         """AssumeRole, for a signed request."""
@@ -82,16 +83,8 @@ class Sts(Issuer):
             raise ApiError(400, f"InvalidParameter.{wrong[0]}", f"The parameter {wrong[0]} is wrongly formed.")
         if found is None or found[1] != ROLE:
             raise ApiError(404, "EntityNotExist.Role", "The specified role does not exist.")
-        return Answer({"Credentials": _credentials(self.issue(call.operation.name, call.now, int(duration)))})
-
-
-def _credentials(key: Key) -> dict[str, str]:
-    return {
-        "AccessKeyId": key.access_key_id,
-        "AccessKeySecret": key.access_key_secret,
-        "SecurityToken": key.security_token,
-        "Expiration": utc_text(key.expires),
-    }
+        key = self.issue(call.operation.name, call.now, int(duration))
+        return Answer({"Credentials": key.written(*_NAMES)})
 
 
 def required(call: Call, name: str) -> str:

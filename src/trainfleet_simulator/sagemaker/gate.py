@@ -6,13 +6,13 @@ https://smithy.io/2.0/aws/protocols/aws-json-1_1-protocol.html
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Table, XmlResponse, route
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Row, XmlResponse, route
 from trainfleet_simulator.pages import offset_of
 from trainfleet_simulator.sagemaker import cloudwatch
 from trainfleet_simulator.sagemaker.catalog import REGION
@@ -28,25 +28,31 @@ _JSON = {"sagemaker": "application/x-amz-json-1.1", "cloudwatch": "application/x
 _SIGNING_NAMES = {"cloudwatch": "monitoring"}
 _STS_VERSION = "2011-06-15"
 _BY_IDENTITY = "AssumeRoleWithWebIdentity"
-
-_AWS_RIGHT = "User: arn:aws:iam::123456789012:user/exporter is not authorized to perform: {api}:{name} on resource: *"
-_REFUSALS: Table = {
-    "unknown": (("", (404, "UnknownOperationException", "The requested operation is not recognized.")),),
-    "invalid": (("", (400, "ValidationException", "{detail}")),),
-    "throttled": (("", (400, "ThrottlingException", "Rate exceeded")),),
-    "server_error": (("", (500, "InternalFailure", "The request processing has failed because of an unknown error.")),),
-    "denied": (("", (403, "AccessDeniedException", _AWS_RIGHT)),),
-    "not_found": (("", (400, "ResourceNotFound", "Requested resource not found.")),),
-    "skewed_clock": ((_BY_IDENTITY, None), ("", AwsVerifier.errors["skew"])),
-    "expired_credentials": (
-        (_BY_IDENTITY, (400, "ExpiredTokenException", "Token expired")),
-        ("", AwsVerifier.errors["expired"]),
-    ),
-    "revoked_credentials": (
-        (_BY_IDENTITY, (400, "InvalidIdentityToken", "No OpenIDConnect provider found in your account")),
-        ("", AwsVerifier.errors["key"]),
-    ),
-}
+_RIGHT = "User: arn:aws:iam::123456789012:user/exporter is not authorized to perform: {api}:{name} on resource: *"
+_INVALID_SIGNATURE, _INCOMPLETE = "InvalidSignatureException", "IncompleteSignatureException"
+_UNKNOWN_TOKEN = (403, "UnrecognizedClientException", "The security token included in the request is invalid.")
+_EXPIRED, _NO_PROVIDER = "ExpiredTokenException", "No OpenIDConnect provider found in your account"
+_REFUSALS: Sequence[Row] = (
+    ("unknown", "", (404, "UnknownOperationException", "The requested operation is not recognized.")),
+    ("invalid", "", (400, "ValidationException", "{detail}")),
+    ("throttled", "", (400, "ThrottlingException", "Rate exceeded")),
+    ("server_error", "", (500, "InternalFailure", "The request processing has failed because of an unknown error.")),
+    ("denied", "", (403, "AccessDeniedException", _RIGHT)),
+    ("not_found", "", (400, "ResourceNotFound", "Requested resource not found.")),
+    ("skewed_clock", _BY_IDENTITY, None),
+    ("skewed_clock", "", (403, _INVALID_SIGNATURE, "Signature expired: {detail} is now earlier (- 5 min.)")),
+    ("expired_credentials", _BY_IDENTITY, (400, _EXPIRED, "Token expired")),
+    ("expired_credentials", "", (403, _EXPIRED, "The security token included in the request is expired")),
+    ("revoked_credentials", _BY_IDENTITY, (400, "InvalidIdentityToken", _NO_PROVIDER)),
+    ("revoked_credentials", "", _UNKNOWN_TOKEN),
+    ("unsigned", "", (403, "MissingAuthenticationTokenException", "Missing Authentication Token")),
+    ("authorization", "", (403, _INCOMPLETE, "Authorization header is malformed")),
+    ("date", "", (403, _INCOMPLETE, "Date must be in ISO-8601 'basic format'")),
+    ("token", "", _UNKNOWN_TOKEN),
+    ("scope", "", (403, _INVALID_SIGNATURE, "Credential should be scoped to {detail}.")),
+    ("names", "", (403, _INVALID_SIGNATURE, "'{detail}' must be a 'SignedHeader' in the Authorization.")),
+    ("signature", "", (403, _INVALID_SIGNATURE, "The request signature we calculated does not match.")),
+)
 _QUERY_CODES = {
     "AccessDeniedException": "AccessDenied",
     "ThrottlingException": "Throttling",

@@ -20,7 +20,6 @@ from trainfleet_simulator.world.nouns import DAY
 
 CLUSTER_ARN = arn("cluster", catalog.CLUSTER_ID)
 _AGE = 60 * DAY  # seconds before the world's start
-_MESSAGES = {"Failure": "The instance failed a health check: NVIDIA GPU Xid 79."}
 _PLANS = {
     catalog.JOBS_PLAN: ("Active", -9 * DAY, 30, 6),
     catalog.CLUSTER_PLAN: ("Active", -40 * DAY, 60, 8),
@@ -100,7 +99,7 @@ def _nodes(started: int) -> Iterator[dict[str, Any]]:
                 "InstanceId": f"i-{digest[:17]}",
                 "InstanceType": group.instance_type,
                 "LaunchTime": float(started - _AGE + 60 * place),
-                "InstanceStatus": {"Status": status, "Message": _MESSAGES.get(status, "")},
+                "InstanceStatus": {"Status": status},
             }
 
 

@@ -22,6 +22,7 @@ CONTAINER_PATH = "/v1/credentials"
 XMLNS = "https://sts.amazonaws.com/doc/2011-06-15/"
 TTL_HEADER = "x-aws-ec2-metadata-token-ttl-seconds"
 _ROLES = "/latest/meta-data/iam/security-credentials"
+_NAMES = ("AccessKeyId", "SecretAccessKey", "Token", "Expiration")
 
 
 class AwsSts(Issuer):
@@ -60,7 +61,7 @@ class AwsSts(Issuer):
         return f"ASIA{key_id}", secrets.token_urlsafe(30), f"IQoJb3JpZ2luX2Vj{token}"
 
     def machine_key(self, key: Key, now: float) -> dict[str, str]:
-        return {"Code": "Success", "LastUpdated": utc_text(now), "Type": "AWS-HMAC", **_credentials(key, "Token")}
+        return {"Code": "Success", "LastUpdated": utc_text(now), "Type": "AWS-HMAC", **key.written(*_NAMES)}
 
     def assume_role(self, call: Call) -> Answer:
         """AssumeRole, for a signed request."""
@@ -80,7 +81,7 @@ class AwsSts(Issuer):
             raise ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
         key = self.renewed("container", call.now)
         arn = self.role_arn("trainfleet-task")
-        return of_key({"AccountId": ACCOUNT_ID, "RoleArn": arn, **_credentials(key, "Token")})
+        return of_key({"AccountId": ACCOUNT_ID, "RoleArn": arn, **key.written(*_NAMES)})
 
     def _assumed(self, call: Call) -> Answer:
         """Check a request for a role, and issue its keys."""
@@ -92,21 +93,12 @@ class AwsSts(Issuer):
         if call.text("RoleArn") != self.role_arn(ROLE):
             # The error of a role that does not exist is the same, so that no caller can search for names.
             raise _denied(call)
-        key = _credentials(self.issue(action, call.now, int(duration)), "SessionToken")
-        inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in key.items())
+        key = self.issue(action, call.now, int(duration))
+        names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+        inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in key.written(*names).items())
         result = f"<{action}Result><Credentials>{inner}</Credentials></{action}Result>"
         about = "<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
         return Answer(None, text=f'<{action}Response xmlns="{XMLNS}">{result}{about}</{action}Response>')
-
-
-def _credentials(key: Key, token: str) -> dict[str, str]:
-    """Return a temporary key. STS has another name for its token than the metadata services."""
-    return {
-        "AccessKeyId": key.access_key_id,
-        "SecretAccessKey": key.access_key_secret,
-        token: key.security_token,
-        "Expiration": utc_text(key.expires),
-    }
 
 
 def _denied(call: Call) -> ApiError:

@@ -28,21 +28,6 @@ _STATES = {
 }
 """By the world's state, the status and the secondary status."""
 STATUS = {state: status for state, (status, _) in _STATES.items()}
-_MESSAGES = {
-    "Starting": "Preparing the instances for training",
-    "Pending": "Insufficient capacity error from EC2 while launching instances, retrying!",
-    "Downloading": "Downloading input data",
-    "Training": "Training in-progress",
-    "Interrupted": "Spot instances were interrupted",
-    "Restarting": "Launched instance was unhealthy, replacing it!",
-    "Uploading": "Uploading generated training model",
-    "Stopping": "Stopping the training job",
-    "Stopped": "Training job stopped",
-    "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
-    "MaxWaitTimeExceeded": "Training job wait time exceeded MaxWaitTimeInSeconds provided",
-    "Completed": "Training job completed",
-    "Failed": "Training job failed",
-}
 _INTERRUPTED_FOR = 12  # seconds until new spot instances are launched
 
 
@@ -89,9 +74,6 @@ def _stopped(job: Job) -> str:
     return job.reason[0] if job.reason in (catalog.MAX_RUNTIME, catalog.MAX_WAIT) else "Stopped"
 
 
-_MAX_RUNTIME = 28 * DAY  # seconds
-
-
 def job_name(job: Job) -> str:
     """Return SageMaker's name of a job."""
     return f"{job.draft.name}-{job.job_id}"
@@ -109,40 +91,23 @@ def started(job: Job) -> int | None:
 
 def description(job: Job, now: int) -> dict[str, Any]:
     """Return the response of DescribeTrainingJob. Search returns the same, and Tags."""
-    name, spot = job_name(job), job.draft.payment == SPOT
-    steps = transitions(job, now)
+    name, steps = job_name(job), transitions(job, now)
     row = {
         "TrainingJobName": name,
         "TrainingJobArn": arn("training-job", name),
         "ModelArtifacts": {"S3ModelArtifacts": f"s3://sim-models/{name}/output/model.tar.gz"},
         "TrainingJobStatus": STATUS[job.status],
         "SecondaryStatus": steps[-1].status,
-        "HyperParameters": {"epochs": "3", "hub-token": PLANTED_SECRETS[1]},
-        "AlgorithmSpecification": {
-            "TrainingImage": f"{catalog.ACCOUNT_ID}.dkr.ecr.{catalog.REGION}.amazonaws.com/train:1.0",
-            "TrainingInputMode": "File",
-            "EnableSageMakerMetricsTimeSeries": False,
-        },
-        "RoleArn": f"arn:aws:iam::{catalog.ACCOUNT_ID}:role/{job.draft.user.name}-training",
-        "InputDataConfig": [
-            {
-                "ChannelName": "training",
-                "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://sim-data/train"}},
-            }
-        ],
-        "OutputDataConfig": {"KmsKeyId": "", "S3OutputPath": "s3://sim-models"},
+        "HyperParameters": {"hub-token": PLANTED_SECRETS[1]},
+        "AlgorithmSpecification": {"TrainingInputMode": "File"},
         "ResourceConfig": _resources(job),
-        "StoppingCondition": {"MaxRuntimeInSeconds": _MAX_RUNTIME}
-        | ({"MaxWaitTimeInSeconds": _MAX_RUNTIME} if spot else {}),
+        "StoppingCondition": {"MaxRuntimeInSeconds": 28 * DAY},
         "CreationTime": float(job.created),
         "LastModifiedTime": float(modified(job, now)),
         "SecondaryStatusTransitions": [_transition(step) for step in steps],
-        "EnableNetworkIsolation": False,
-        "EnableInterContainerTrafficEncryption": False,
-        "EnableManagedSpotTraining": spot,
-        "Environment": {"NCCL_DEBUG": "INFO", "WANDB_API_KEY": PLANTED_SECRETS[0]},
-        "RetryStrategy": {"MaximumRetryAttempts": job.draft.restarts_allowed},
-        **_times(job, steps),
+        "EnableManagedSpotTraining": job.draft.payment == SPOT,
+        "Environment": {"WANDB_API_KEY": PLANTED_SECRETS[0]},
+        **_times(job),
     }
     if job.status == "Failed":
         row["FailureReason"] = f"{job.reason[0]}: {job.reason[1]}, command: train.py --hub-token {PLANTED_SECRETS[1]}"
@@ -168,8 +133,8 @@ def _resources(job: Job) -> dict[str, Any]:
     return config | ({"TrainingPlanArn": arn("training-plan", draft.pool_id)} if draft.pool_id else {})
 
 
-def _times(job: Job, steps: list[Transition]) -> dict[str, Any]:
-    """Return the times on instances. Their seconds are known at the end. Interruptions are not billed."""
+def _times(job: Job) -> dict[str, Any]:
+    """Return the times on instances. Their seconds are known at the end."""
     begun, ended = started(job), job.finished
     found: dict[str, Any] = {}
     if begun is not None:
@@ -177,11 +142,10 @@ def _times(job: Job, steps: list[Transition]) -> dict[str, Any]:
     if ended is not None:
         found["TrainingEndTime"] = float(ended)
     if begun is not None and ended is not None:
-        paused = sum((step.end or ended) - step.start for step in steps if step.status in {"Interrupted", "Restarting"})
-        found |= {"TrainingTimeInSeconds": ended - begun, "BillableTimeInSeconds": ended - begun - paused}
+        found["TrainingTimeInSeconds"] = ended - begun
     return found
 
 
 def _transition(step: Transition) -> dict[str, Any]:
-    row = {"Status": step.status, "StartTime": float(step.start), "StatusMessage": _MESSAGES[step.status]}
+    row = {"Status": step.status, "StartTime": float(step.start)}
     return row if step.end is None else row | {"EndTime": float(step.end)}
