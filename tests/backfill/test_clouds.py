@@ -21,7 +21,7 @@ from trainfleet_exporter.backfill.command import backfill
 from trainfleet_exporter.backfill.series import Namer, records
 from trainfleet_exporter.backfill.work import Flags, Unfinished
 from trainfleet_exporter.config import Global
-from trainfleet_exporter.errors import BadAnswer, StartError
+from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.families import FAMILIES
 from trainfleet_exporter.fleet.past import Asked, PastReadings
 from trainfleet_exporter.model import JobUsage, Status
@@ -291,12 +291,12 @@ def test_without_records_start_and_duration_do() -> None:
 
 @pytest.mark.parametrize("odd", ["j.1", "a|b", "a\\b", "x(y)[z]{1}*+?^$"])
 def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
-    read = aom.read_query(Query("m", 1.0, frozenset({"pod"})).text(120, ["plain-1", odd]))
+    read = aom.read_query(Query("m", 1.0).text(120, ["plain-1", odd]))
     assert read is not None
     label, wanted = read.matchers[-1]
     assert label == "service_id"
     assert [bool(wanted.fullmatch(name)) for name in ("plain-1", odd, "a", "jx1")] == [True, True, False, False]
-    assert r',service_id=~"a\"b"}' in Query("m", 1.0, frozenset({"pod"})).text(120, ['a"b'])
+    assert r',service_id=~"a\"b"}' in Query("m", 1.0).text(120, ['a"b'])
 
 
 # Whole backfills.
@@ -384,43 +384,24 @@ async def test_without_aom_jobs_have_no_usage(tmp_path: Path) -> None:
             assert not _values(tmp_path / "out", family)
 
 
-@pytest.mark.long
-async def test_responses_that_are_too_large_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, refused = modelarts_usage.query_range, []
-
-    async def query_range(api: Api, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
-        if end - start > 1200:
-            refused.append(promql)
-            raise BadAnswer("the answer is over the limit of 64 MiB")
-        return await real(api, promql, start=start, end=end, step=step, deadline=deadline)
-
-    async with simulated("modelarts", tmp_path) as rig:
-        await rig.backfill(tmp_path / "whole", EVENING)
-        monkeypatch.setattr(modelarts_usage, "query_range", query_range)
-        await rig.backfill(tmp_path / "parts", EVENING)
-        (whole,), (parts,) = (tmp_path / "whole").glob("*.om"), (tmp_path / "parts").glob("*.om")
-        assert refused
-        assert whole.read_bytes() == parts.read_bytes()
-
-
 @pytest.mark.parametrize("narrowed", ["by a filter", "to one job", "not"])
 async def test_aom_queries_name_a_few_wanted_jobs(
     narrowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = modelarts_usage.query_range
+    real = modelarts_usage.query_rows
     returned: set[str] = set()
     names = 0
 
-    async def query_range(api: Api, promql: str, *, start: int, end: int, step: int, deadline: float) -> Any:
+    async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Any:
         nonlocal names
         names += "=~" in promql
-        series = list(await real(api, promql, start=start, end=end, step=step, deadline=deadline))
+        series = list(await real(api, promql, within, deadline=deadline))
         returned.update(one.metric.service_id for one in series if one is not None and one.metric is not None)
         return series
 
     change: Callable[[str], str] = _of_two if narrowed == "by a filter" else lambda text: text
     async with simulated("modelarts", tmp_path, change=change) as rig:
-        monkeypatch.setattr(modelarts_usage, "query_range", query_range)
+        monkeypatch.setattr(modelarts_usage, "query_rows", query_rows)
         short = Range(EVENING.end - 1200, EVENING.end)
         one = next(job for job in rig.jobs() if job.draft.name == "gpu-steady")
         chosen: dict[str, Any] = {"job_id": one.job_id} if narrowed == "to one job" else {}

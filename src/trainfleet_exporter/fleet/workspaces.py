@@ -205,8 +205,8 @@ class Workspaces:
                 await self.listed.wait(deadline, needed=False)
 
     def is_known(self, job_id: str) -> bool:
-        """Return whether a workspace has this live job, also if the config leaves it out."""
-        return any(job_id in each.live for each in self._trackers.values() if not each.expired)
+        """Return whether a workspace has this job, live or just ended, also if the config leaves it out."""
+        return any(job_id in each.live or job_id in each.ended for each in self._trackers.values() if not each.expired)
 
     def _tracker(self, workspace_id: str) -> JobTracker:
         if workspace_id not in self._trackers:

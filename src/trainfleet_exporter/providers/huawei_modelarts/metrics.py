@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from trainfleet_exporter.families.usage import LEVELS, MEASURES, PROFILING, Family, Level, Measure, exposed
@@ -35,8 +35,6 @@ CARD_LABELS: Mapping[str, Accelerator | None] = MappingProxyType(
 )
 """The labels that may name pods and cards; which of them exist is unproven. A query groups by all of them,
 and those that its answer has are believed, the first one first. A card's label may name its kind."""
-_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
-"""Special characters in a regular expression of RE2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +44,16 @@ class Reading:
     measure: Measure
     sources: Mapping[Accelerator | None, Sequence[str]]
     """The metrics of AOM by the kind of cards that have series (None: whole pods). The first that exists is read."""
-    queries: tuple[Query, ...] = ()
-    """Those of a poll, which are shown as one part."""
 
     @property
     def key(self) -> str:
-        """The name of the part: what follows the level in the names of families."""
+        """What follows the level in the names of families."""
         return self.measure.suffix
-
-    @property
-    def of_cards(self) -> bool:
-        """Whether cards have series."""
-        return None not in self.sources
 
     @property
     def families(self) -> list[Family]:
         """The families, from the coarsest level."""
         return [family for level in LEVELS if (family := self.measure.at(level)) is not None]
-
-    def factor(self, unit: str) -> float:
-        """Return the number of base units in a unit."""
-        return UNITS_OF[self.measure.quantity][unit]
 
 
 _TABLE: Mapping[str, Mapping[Accelerator | None, str]] = {
@@ -137,15 +124,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of a reading, for the levels named."""
+    """A query, and how many base units a value of its answer counts."""
 
     metric: str
-    """Its name at AOM; of a query that the config wrote, the family's."""
     factor: float
-    levels: frozenset[Level]
     accelerator: Accelerator | None = None
+    """The kind of the cards that have series; None: what is not known to be of cards."""
     promql: str = ""
-    """As the config wrote it; empty for the table's own."""
+    """As the config wrote it; empty for a metric of the table."""
 
     def text(self, window: float, job_ids: Collection[str] = ()) -> str:
         """PromQL for all jobs, or those named; `window` is how old a sample may be, in seconds. What the config wrote
@@ -155,10 +141,27 @@ class Query:
         groups = [JOB_LABEL, *POD_LABELS, *(CARD_LABELS if self.accelerator else ())]
         whole = max(60, int(window))
         age = f"{whole}s" if whole % 60 else f"{whole // 60}m"
-        only = "|".join(_SPECIAL.sub(r"\\\g<0>", job_id) for job_id in job_ids)
+        only = "|".join(map(re.escape, job_ids))
         jobs = f",{JOB_LABEL}=~{json.dumps(only)}" if only else ""  # Go reads such texts alike
         series = f'{self.metric}{{container_name="modelarts-training"{jobs}}}'
         return f"avg by ({', '.join(groups)}) (last_over_time({series}[{age}]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The queries that feed a measure at some levels. Their answers are shown as one part."""
+
+    key: str
+    measure: Measure
+    levels: frozenset[Level]
+    queries: tuple[Query, ...]
+    of_cards: bool
+    """Whether cards have series."""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the query is the config's."""
+        return self.queries[0].promql != ""
 
 
 def plans(
@@ -166,34 +169,38 @@ def plans(
     chosen: Mapping[str, Choice],
     deny: Sequence[str] = (),
     profiles: Container[str] = (),
-) -> list[Reading]:
-    """Return the readings with queries for the existing metrics, with the choices of the config.
+) -> list[Plan]:
+    """Return the queries of the existing metrics, and of the choices of the config.
 
     If `existing` is None, the names are unknown, and the first name of each source is tried, as for sources without a
-    name if it has a None. Readings that only feed denied families (`deny`), or those of other profiles, have no query.
+    name if it has a None. Families that are denied (`deny`), or of other profiles, have no query.
     """
-    found = []
-    for reading in READINGS:
-        shown = {family.level for family in exposed(reading.families, deny, profiles)}
-        if queries := tuple(_queries(reading, existing, chosen, shown)):
-            found.append(replace(reading, queries=queries))
-    return found
+    return [plan for reading in READINGS for plan in _plans(reading, existing, chosen, deny, profiles)]
 
 
-def _queries(
-    reading: Reading, existing: Collection[str | None] | None, chosen: Mapping[str, Choice], shown: Collection[Level]
-) -> Iterator[Query]:
+def _plans(
+    reading: Reading,
+    existing: Collection[str | None] | None,
+    chosen: Mapping[str, Choice],
+    deny: Sequence[str],
+    profiles: Container[str],
+) -> Iterator[Plan]:
     """A query of the config serves its level, and the levels above it that have none. The table serves the others."""
-    free: list[Level] = []
+    units, of_cards = UNITS_OF[reading.measure.quantity], None not in reading.sources
+    shown = {family.level for family in exposed(reading.families, deny, profiles)}
+    free: set[Level] = set()
     for family in reading.families:
-        free.append(family.level)
+        free |= {family.level} & shown
         if (choice := chosen.get(family.suffix)) is not None:
-            if levels := frozenset(free).intersection(shown):
-                yield Query(family.suffix, reading.factor(choice.unit), levels, promql=choice.promql)
-            free = []
-    levels = frozenset(free).intersection(shown)
-    for kind, names in reading.sources.items() if levels else ():
+            if free:
+                query = Query(family.suffix, units[choice.unit], promql=choice.promql)
+                yield Plan(family.suffix, reading.measure, frozenset(free), (query,), of_cards)
+            free = set()
+    queries = []
+    for kind, names in reading.sources.items():
         known = [name for name in names if existing is None or name in existing]
-        metric = known[0] if known else names[0] if existing is not None and None in existing else None
-        if metric is not None:
-            yield Query(metric, reading.factor(_UNITS[metric.rpartition("_")[2]]), levels, kind)
+        if known or None in (existing or ()):
+            metric = (known or names)[0]
+            queries.append(Query(metric, units[_UNITS[metric.rpartition("_")[2]]], kind))
+    if free and queries:
+        yield Plan(reading.key, reading.measure, frozenset(free), tuple(queries), of_cards)

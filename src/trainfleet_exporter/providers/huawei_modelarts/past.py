@@ -9,7 +9,6 @@ Cost: a call for each 50 jobs and each search; for each day one call a metric of
 from __future__ import annotations
 
 import logging
-import time
 from array import array
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from trainfleet_exporter.config import JobsScope
-from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, RequestRefused
+from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
@@ -41,8 +40,8 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     tasks,
 )
 from trainfleet_exporter.providers.huawei_modelarts.jobs import job as job_of
-from trainfleet_exporter.providers.huawei_modelarts.metrics import Query, Reading, plans
-from trainfleet_exporter.providers.huawei_modelarts.task_metrics import Values
+from trainfleet_exporter.providers.huawei_modelarts.metrics import Plan, plans
+from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts, Values
 from trainfleet_exporter.providers.registry import BuildContext
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -68,7 +67,7 @@ class ModelArtsPast(Past):
         self._config, self._usage, self._metrics = config, config.collectors.usage, context.settings.metrics
         self._api = Api(config, context)
         self._workspaces: Sequence[str] = ()
-        self._plans: Sequence[Reading] = ()
+        self._plans: Sequence[Plan] = ()
         """The queries of AOM; none if it has nothing."""
 
     async def aclose(self) -> None:
@@ -91,8 +90,8 @@ class ModelArtsPast(Past):
             try:
                 names = await usage.metric_names(self._api, deadline=deadline)
                 if names is None:  # whether a query is answered counts: any will do
-                    now, text = int(time.time()), plans(None, {})[0].queries[0].text(_WINDOW)
-                    await usage.query_range(self._api, text, start=now, end=now, step=MINUTE, deadline=deadline)
+                    text = plans(None, {})[0].queries[0].text(_WINDOW)
+                    await usage.query_rows(self._api, text, None, deadline=deadline)
                 self._plans = plans(names, *chosen)
             except CloudError as error:
                 if not usage.is_refusal(error) or isinstance(error, AccessDenied) or self._usage.source == AOM.name:
@@ -141,64 +140,45 @@ class ModelArtsPast(Past):
                 yield PastCall(plan.key, {AOM.api: len(plan.queries)}, read)
 
     async def _read(
-        self, plan: Reading, within: Range, lives: Mapping[str, Life], deadline: float
+        self, plan: Plan, within: Range, lives: Mapping[str, Life], deadline: float
     ) -> AsyncIterator[Track]:
+        runs = {job_id: span for job_id, life in lives.items() if not (span := life.runs(within)).empty}
         is_some = bool(self.job_id) or self._config.workspaces != "all" or self._config.jobs != JobsScope()
         names_jobs = is_some and len(lives) <= _MOST_NAMED
-        runs = {job_id: span for job_id, life in lives.items() if not (span := life.runs(within)).empty}
-        if names_jobs and not runs:
+        if seconds_after(within.start, MINUTE) >= within.end or (names_jobs and not runs):
             return
-        jobs = {job_id: usage.RunningJob(lives[job_id].job, lives[job_id].tasks) for job_id in runs}
-        found = usage.Readings(plan, jobs, lives, runs)
-        for query in plan.queries:
-            await self._read_query(query, within, found, job_ids=runs if names_jobs else (), deadline=deadline)
+        jobs = {job_id: JobParts(lives[job_id].job, lives[job_id].tasks) for job_id in runs}
+        found = await usage.read(
+            self._api,
+            plan,
+            jobs,
+            _WINDOW,
+            deadline=deadline,
+            is_known=lambda job_id: True,  # others have samples, too
+            within=within,
+            runs=runs,
+            job_ids=runs if names_jobs else (),
+        )
         deciding = next((each for each in self._plans if not each.of_cards), self._plans[0])
-        for track in tracks(found.values.values(), names_source=plan is deciding):
+        for track in tracks(found, names_source=plan is deciding):
             yield track
-        # Jobs that are not wanted here have samples, too.
-        self.dropped.update({reason: number for reason, number in found.dropped.items() if reason != "unlisted"})
-
-    async def _read_query(
-        self, query: Query, within: Range, found: usage.Readings, *, job_ids: Collection[str], deadline: float
-    ) -> None:
-        """Read a range, in parts where an answer is too large; of these jobs alone, or all."""
-        start = seconds_after(within.start, MINUTE)
-        if start >= within.end:
-            return
-        text = query.text(_WINDOW, job_ids)
-        try:
-            rows = await usage.query_range(
-                self._api, text, start=start, end=within.end - 1, step=MINUTE, deadline=deadline
-            )
-        except NotFound as error:
-            # That AOM is not served is no answer, and must not be taken for an empty one.
-            raise RequestRefused(error.message, operation=error.operation, status=error.status) from None
-        except CloudError as error:
-            is_too_large = isinstance(error, BadAnswer) and "over the limit" in error.message  # transport.body
-            if not is_too_large or within.end - start <= MINUTE:
-                raise
-            middle = start + max(1, (within.end - start) // (2 * MINUTE)) * MINUTE
-            for part in (Range(start, middle), Range(middle, within.end)):
-                await self._read_query(query, part, found, job_ids=job_ids, deadline=deadline)
-            return
-        found.add(query, rows)
+        self.dropped.update(found.dropped)
 
 
-def tracks(found: Iterable[Values], *, names_source: bool) -> Iterator[Track]:
+def tracks(found: Values, *, names_source: bool) -> Iterator[Track]:
     """Yield the series of values; with `names_source`, also that AOM served these jobs."""
     moments: defaultdict[str, set[int]] = defaultdict(set)
-    for values in found:
-        series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
-            lambda: (array("q"), array("d"))
-        )
-        for at, level, kind, key, value in values.rows():
-            times, numbers = series[level, kind, key]
-            times.append(at)
-            numbers.append(value)
-            moments[key[0]].add(at)
-        for (level, kind, key), (times, numbers) in series.items():
-            path = values.measure.of(level).path
-            yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=AOM.name)
+    series: defaultdict[tuple[Level, Accelerator, Key], tuple[array[int], array[float]]] = defaultdict(
+        lambda: (array("q"), array("d"))
+    )
+    for at, level, kind, key, value in found.rows():
+        times, numbers = series[level, kind, key]
+        times.append(at)
+        numbers.append(value)
+        moments[key[0]].add(at)
+    for (level, kind, key), (times, numbers) in series.items():
+        path = found.measure.of(level).path
+        yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=AOM.name)
     for job_id, dates in moments.items() if names_source else ():
         yield from source_tracks(job_id, AOM.name, dates)
 

@@ -100,23 +100,25 @@ def kind_of(metric: str) -> Accelerator:
 
 
 class JobParts:
-    """How many pods and accelerators a job consists of; None: not known."""
+    """What a job consists of. None: not known."""
 
     def __init__(self, job: Job, pods: Collection[str]) -> None:
-        self.job_id = job.job_id
+        self.job_id, self.names = job.job_id, frozenset(pods)
         self.pods = len(pods) or (int(job.nodes) if job.nodes else None)
         self.cards = math.fsum(item.count for item in job.accelerators) if job.accelerators else None
         is_uniform = len({role_of(pod) for pod in pods}) == 1
         self.cards_each = self.cards / self.pods if is_uniform and self.cards and self.pods else math.inf
         """How many accelerators each pod has; infinite if that differs, or is not known."""
+        kinds = {item.kind for item in job.accelerators}
+        self.kind = kinds.pop() if len(kinds) == 1 else None
 
 
 class Values:
     """The values of one measure of the parts of `jobs`, at each time; those of `levels` are shown.
 
-    A key is (job, pod), or (job, pod, card, kind of accelerator). A card without a name (an empty text) stands for all
-    cards of its pod, and a pod without a name for all pods of its job. `is_chosen`: the query is the config's, and what
-    it names less finely is believed to be of a whole. `dropped` counts by reason what is not shown.
+    A key is (job, pod), or (job, pod, card, kind of accelerator) with `of_cards`. A card without a name (an empty text)
+    stands for all cards of its pod, and a pod without a name for all pods of its job. `is_chosen`: the query is the
+    config's, and what it names less finely is believed to be of a whole. `dropped` counts by reason what is not shown.
     """
 
     def __init__(
@@ -126,23 +128,25 @@ class Values:
         jobs: Mapping[str, JobParts],
         dropped: Counter[str],
         *,
+        of_cards: bool = False,
         is_chosen: bool = False,
     ) -> None:
-        self.measure = measure
-        self._levels, self._jobs, self._dropped, self._is_chosen = levels, jobs, dropped, is_chosen
+        self.measure, self.jobs, self.dropped, self.of_cards = measure, jobs, dropped, of_cards
+        self._quantity, self._is_ratio = measure.quantity, measure.is_ratio
+        self._levels, self._is_chosen = levels, is_chosen
         self._found: defaultdict[tuple[int, str], dict[Key, float | None]] = defaultdict(dict)
         """By time and job. None: of several values, none can be believed."""
 
     def put(self, key: Key, number: float, factor: float, at: int = 0) -> None:
         """Take over a number that counts `factor` base units, at a Unix time or now (0)."""
-        value = convert(number, factor, self.measure.quantity)
+        value = convert(number, factor, self._quantity)
         if value is None:
-            self._dropped["out_of_range"] += 1
+            self.dropped["out_of_range"] += 1
             return
         values = self._found[at, key[0]]
         if key in values:
             is_other = values[key] not in (None, value)
-            self._dropped["duplicate"] += 1 + is_other
+            self.dropped["duplicate"] += 1 + is_other
             value = None if is_other else values[key]
         values[key] = value
 
@@ -159,12 +163,12 @@ class Values:
         for at, job_id in sorted(self._found, key=itemgetter(0)):
             known = {key: value for key, value in self._found[at, job_id].items() if value is not None}
             if known and (job_ids is None or job_id in job_ids):
-                for level, key, parts, has_sum in self._wholes(self._jobs[job_id], known):
+                for level, key, parts, has_sum in self._wholes(self.jobs[job_id], known):
                     groups: defaultdict[Accelerator, list[float]] = defaultdict(list)
                     for part in parts if level in self._levels else ():
-                        groups[_kind(part) if self.measure.is_ratio or level == "device" else "gpu"].append(known[part])
+                        groups[_kind(part) if self._is_ratio or level == "device" else "gpu"].append(known[part])
                     for kind, values in groups.items():
-                        value = mean(values) if self.measure.is_ratio else math.fsum(values) if has_sum else None
+                        value = mean(values) if self._is_ratio else math.fsum(values) if has_sum else None
                         if value is not None:
                             yield at, level, kind, key, value
 

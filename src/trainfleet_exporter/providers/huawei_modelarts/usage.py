@@ -1,8 +1,8 @@
 """Usage by AOM: one query a metric for all jobs of the project, and the metrics' names once an hour.
 
-A poll makes no calls if no running job has series, or for families that are not exposed. Each reading is a part. All
-are read before any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM
-rejects the calls, the poll fails until task metrics serve the jobs. Backfill reads ranges of the same queries (past).
+A poll makes no calls if no running job has series, or for families that are not exposed. All answers are read before
+any is shown, so that task metrics first give up the jobs that AOM serves now (fleet.sources). If AOM rejects the calls,
+the poll fails until task metrics serve the jobs. Backfill reads ranges of the same queries (past).
 
 AOM speaks Prometheus' API. An error may be in the body of a response with any HTTP status. A sample is of one card, or
 of a pod if there are no cards, or of a whole job if pods cannot be distinguished. The labels of pods and cards in
@@ -19,30 +19,29 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trainfleet_exporter.config import Global
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound, NotReady, RequestRefused
-from trainfleet_exporter.families.usage import Level
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.sources import JobSources
 from trainfleet_exporter.fleet.usage import Column, Key, Subjects, count, publish_fresh
 from trainfleet_exporter.fleet.workspaces import Workspaces
 from trainfleet_exporter.model import Job, UsageSource
 from trainfleet_exporter.polling import FairQueue, Poll
-from trainfleet_exporter.providers.history import Range
+from trainfleet_exporter.providers.history import MINUTE, Range, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts.client import NAMES, QUERY, RANGE, Api
 from trainfleet_exporter.providers.huawei_modelarts.config import Usage as UsageConfig
 from trainfleet_exporter.providers.huawei_modelarts.metrics import (
     ACCELERATORS,
     CARD_LABELS,
     POD_LABELS,
+    Plan,
     Query,
-    Reading,
     plans,
 )
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import JobParts, Values, number_of
@@ -114,107 +113,62 @@ _pod_texts = attrgetter(*POD_LABELS)
 _card_texts = attrgetter(*CARD_LABELS)
 
 
-class RunningJob(JobParts):
-    """What a job consists of, and which of its pods and cards samples are of."""
+def _key_of(labels: Labels, job: JobParts, query: Query, *, of_cards: bool) -> Key:
+    """Return the subject of a sample: a card, which may have no name (an empty text), or, without `of_cards`, a pod.
 
-    def __init__(self, job: Job, tasks: Collection[str]) -> None:
-        super().__init__(job, tasks)
-        kinds = {item.kind for item in job.accelerators}
-        self._tasks, self._kind = frozenset(tasks), kinds.pop() if len(kinds) == 1 else None
-        self._pods: dict[tuple[str, ...], str] = {}
-        """The pods by the texts of their labels."""
-
-    def key(self, labels: Labels, query: Query, *, of_cards: bool) -> Key:
-        """Return the subject of a sample: a card, which may have no name (an empty text), or, without `of_cards`, a
-        pod.
-
-        A pod also has no name if the pods of a job cannot be distinguished.
-        """
-        texts = _pod_texts(labels)
-        pod_id = self._pods.get(texts)
-        if pod_id is None:
-            pod_id = self._pods[texts] = self._pod_id(texts)
-        otherwise = self._kind or ("npu" if "npu" in query.promql.lower() else "gpu")
-        for card, kind_of_label in zip(_card_texts(labels), CARD_LABELS.values(), strict=True):
-            if card:
-                return self.job_id, pod_id, card, query.accelerator or kind_of_label or otherwise
-        return (self.job_id, pod_id, "", query.accelerator or otherwise) if of_cards else (self.job_id, pod_id)
-
-    def _pod_id(self, texts: tuple[str, ...]) -> str:
-        """The name of a task, where a label is one or ends with one; else the first label's text."""
-        given = [label for label in texts if label]
-        for label in given:
-            words = label.split("-")
-            for start in range(len(words)):
-                task = "-".join(words[start:])
-                if task in self._tasks:
-                    return task
-        if not given and len(self._tasks) == 1:
-            return next(iter(self._tasks))
-        return given[0] if given else ""
-
-
-class Readings:
-    """What the queries of one plan answer about `jobs`, at each time.
-
-    `runs` says when each job ran, in a range; without it, all values are of now, and so are the jobs. `listed` are all
-    jobs that the provider shows or showed. `dropped` counts samples that are not shown, by reason.
+    A pod also has no name if the pods of a job cannot be distinguished.
     """
+    pod_id = _pod_of(labels, job.names)
+    otherwise = job.kind or ("npu" if "npu" in query.promql.lower() else "gpu")
+    for card, kind_of_label in zip(_card_texts(labels), CARD_LABELS.values(), strict=True):
+        if card:
+            return job.job_id, pod_id, card, query.accelerator or kind_of_label or otherwise
+    return (job.job_id, pod_id, "", query.accelerator or otherwise) if of_cards else (job.job_id, pod_id)
 
-    def __init__(
-        self,
-        plan: Reading,
-        jobs: Mapping[str, RunningJob],
-        listed: Collection[str],
-        runs: Mapping[str, Range] | None = None,
-    ) -> None:
-        self.dropped: Counter[str] = Counter()
-        self.values: dict[Collection[Level], Values] = {}
-        """By levels: those of each query of the config, and those of all queries of the table."""
-        self._plan, self._jobs, self._listed, self._runs = plan, jobs, listed, runs
 
-    def add(self, query: Query, rows: Iterable[Series | None]) -> None:
-        """Add the series of a query's response. None is a row that is not an object."""
-        if query.levels not in self.values:
-            given = self._plan.measure, query.levels, self._jobs, self.dropped
-            self.values[query.levels] = Values(*given, is_chosen=query.promql != "")
-        values = self.values[query.levels]
-        for row in rows:
-            labels = row.metric if row is not None else None
-            if row is None or labels is None or not labels.service_id:
-                self.dropped["malformed"] += 1
-            elif (job := self._jobs.get(labels.service_id)) is None:
-                # A listed job does not run any more: its last sample is from its end.
-                self.dropped["unlisted"] += labels.service_id not in self._listed
-            else:
-                key = job.key(labels, query, of_cards=self._plan.of_cards)
-                for at, number in self._numbers(job.job_id, [row.value] if row.values is None else row.values):
-                    values.put(key, number, query.factor, at)
+def _pod_of(labels: Labels, tasks: Collection[str]) -> str:
+    """The name of a task, where a label is one or ends with one; else the first label's text."""
+    given = [label for label in _pod_texts(labels) if label]
+    for label in given:
+        words = label.split("-")
+        for start in range(len(words)):
+            if (task := "-".join(words[start:])) in tasks:
+                return task
+    return next(iter(given or tasks)) if given or len(tasks) == 1 else ""
 
-    def columns(self, subjects: Subjects, job_ids: Collection[str]) -> list[Column]:
-        """Return the values of now of these jobs."""
-        return [column for values in self.values.values() for column in values.columns(subjects, job_ids)]
 
-    @property
-    def job_ids(self) -> frozenset[str]:
-        """The jobs that have a value."""
-        return _union(values.job_ids for values in self.values.values())
+def take(
+    rows: Iterable[Series | None],
+    query: Query,
+    into: Values,
+    is_known: Callable[[str], bool],
+    runs: Mapping[str, Range] | None = None,
+) -> None:
+    """Take over the series of an answer. None is a row that is not an object.
 
-    def _numbers(self, job_id: str, given: Iterable[Value | None]) -> Iterator[tuple[int, float]]:
-        """Yield the usable values with their times, and count the others."""
-        for each in given:
-            number, at = None if each is None else number_of(each.value), 0
-            if self._runs is not None:
-                time = math.nan if each is None or each.time is None else each.time
-                number, at = (number, int(time)) if math.isfinite(time) else (None, 0)
-                if number is not None and not self._runs[job_id].start <= at < self._runs[job_id].end:
+    `is_known` returns whether another job exists all the same. `runs` says when each job ran, in a range; without it,
+    all values are of now.
+    """
+    dropped = into.dropped
+    for row in rows:
+        labels = row.metric if row is not None else None
+        if row is None or labels is None or not labels.service_id:
+            dropped["malformed"] += 1
+        elif (job := into.jobs.get(labels.service_id)) is None:
+            dropped["unlisted"] += not is_known(labels.service_id)
+        else:
+            key = _key_of(labels, job, query, of_cards=into.of_cards)
+            for each in [row.value] if row.values is None else row.values:
+                number = None if each is None else number_of(each.value)
+                at = 0.0 if runs is None or each is None else each.time
+                if number is None or at is None or not math.isfinite(at):
+                    dropped["malformed"] += 1
+                elif runs is not None and not runs[key[0]].start <= int(at) < runs[key[0]].end:
                     continue
-            if number is None:
-                self.dropped["malformed"] += 1
-            elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
-                self.dropped["no_data"] += 1
-            else:
-                yield at, number
+                elif math.isnan(number) or number == -1:  # what the platform's other answers have for "no sample"
+                    dropped["no_data"] += 1
+                else:
+                    into.put(key, number, query.factor, int(at))
 
 
 # The calls.
@@ -239,36 +193,46 @@ async def metric_names(api: Api, *, deadline: float) -> Collection[str | None] |
     return frozenset(answer.data or ())
 
 
-async def query_now(api: Api, promql: str, *, deadline: float) -> Iterator[Series | None]:
-    """POST .../query: the current samples of an instant vector, by the service's own clock.
+async def read(
+    api: Api,
+    plan: Plan,
+    jobs: Mapping[str, JobParts],
+    window: float,
+    *,
+    deadline: float,
+    is_known: Callable[[str], bool],
+    within: Range | None = None,
+    runs: Mapping[str, Range] | None = None,
+    job_ids: Collection[str] = (),
+) -> Values:
+    """Return the values of now, by the service's own clock, or of each minute of a range. Raises CloudError.
 
-    They are decoded one by one on demand. None is a sample that is not an object.
+    `window` is how old a sample may be at its time, in seconds. `is_known` and `runs` as in `take`. `job_ids` are those
+    to ask for; none: all.
     """
-    rows = await _rows(api, QUERY, "query", {"query": promql}, kind="vector", deadline=deadline, limits=_VECTOR)
-    if len(rows) > _MOST_ROWS:
-        raise BadAnswer(f"the answer is over the limit of {_MOST_ROWS:,} samples", operation=QUERY)
-    return (decode_value(row, Series) for row in rows)
+    found = Values(plan.measure, plan.levels, jobs, Counter(), of_cards=plan.of_cards, is_chosen=plan.is_chosen)
+    for query in plan.queries:
+        rows = await query_rows(api, query.text(window, job_ids), within, deadline=deadline)
+        take(rows, query, found, is_known, runs)
+    return found
 
 
-async def query_range(
-    api: Api, promql: str, *, start: int, end: int, step: int, deadline: float
-) -> Iterator[Series | None]:
-    """POST .../query_range: the series of a query at every `step` seconds from `start` to `end` (Unix seconds, both
-    included), as query_now."""
-    query = {"query": promql, "start": str(start), "end": str(end), "step": str(step)}
-    rows = await _rows(api, RANGE, "query_range", query, kind="matrix", deadline=deadline, limits=HISTORY)
-    return (decode_value(row, Series) for row in rows)
-
-
-async def _rows(
-    api: Api, operation: str, path: str, query: Mapping[str, str], *, kind: str, deadline: float, limits: BodyLimits
-) -> Sequence[Raw]:
-    """The undecoded rows of a result of this kind. BadAnswer for anything else."""
+async def query_rows(api: Api, promql: str, within: Range | None, *, deadline: float) -> Iterator[Series | None]:
+    """POST .../query or .../query_range: the series of a query, decoded one by one on demand. None is one that is not
+    an object."""
+    parameters, kind, limits = {"query": promql}, "vector", _VECTOR
+    operation, path = QUERY, "query"
+    if within is not None:
+        operation, path, kind, limits = RANGE, "query_range", "matrix", HISTORY
+        start = seconds_after(within.start, MINUTE)
+        parameters |= {"start": str(start), "end": str(within.end - 1), "step": str(MINUTE)}  # both are included
     options: Mapping[str, Any] = {"method": "POST", "limits": limits, "no_data": _is_empty}
-    data = (await api.aom(operation, path, QueryAnswer, query, deadline=deadline, **options)).data
+    data = (await api.aom(operation, path, QueryAnswer, parameters, deadline=deadline, **options)).data
     if data is None or data.result_type != kind or isinstance(data.result, UnsetType):
         raise BadAnswer(f"the answer is not a {kind}", operation=operation)
-    return data.result or ()
+    if len(data.result or ()) > _MOST_ROWS:
+        raise BadAnswer(f"the answer is over the limit of {_MOST_ROWS:,} samples", operation=operation)
+    return (decode_value(row, Series) for row in data.result or ())
 
 
 def _is_empty(answer: QueryAnswer) -> bool:
@@ -284,13 +248,12 @@ def is_refusal(error: CloudError) -> bool:
 
 SOURCE = "aom"
 _SOURCES = "sources"
-"""The part with the source of each job's usage; other parts are readings."""
+"""The part with the source of each job's usage; other parts are plans."""
 _LONGEST = 600.0
 """Seconds back in which a query looks for a sample. Samples are a minute apart, and some are minutes late."""
 _READING = 0.9
 """The share of a poll's time in which answers are read; the rest is for showing them."""
 _HOUR = 3600.0
-Answers: TypeAlias = dict[str, Readings | CloudError]
 
 
 class Usage:
@@ -311,24 +274,28 @@ class Usage:
         self._everything = plans(None, *self._chosen)
         """The queries if AOM has a metric for every exposed family."""
         self._is_alone = config.source == SOURCE
-        self._plans: Sequence[Reading] = ()
+        self._plans: list[Plan] = []
         self._renew_at = 0.0
         """The loop time at which the metrics' names are asked for again."""
         self._turns, self._subjects = FairQueue(), Subjects()
         self._shown: dict[str, frozenset[str]] = {}
         """By part, the jobs of its last good answer."""
-        self._seen: dict[str, float] = {}
-        """The jobs that lived lately, with the loop time when: AOM reports them for a while after their end."""
         self._is_replaced = False
         """Whether the log says that task metrics have taken over."""
 
     @collector("usage")
     async def usage(self, poll: Poll) -> None:
-        """A part for each reading, and one for the source of each job's usage."""
+        """A part for each plan, and one for the source of each job's usage."""
         try:
             await self._fleet.listed.wait(poll.deadline)
-            jobs = filter(self._sources.may_be_in_bulk, self._fleet.live_jobs())
-            await self._serve(poll, {job.job_id: job for job in jobs})
+            running = {job.job_id: job for job in self._fleet.live_jobs() if self._sources.may_be_in_bulk(job)}
+            if running and self._everything:
+                await self._serve(poll, running)
+                return
+            poll.keep_only(())
+            self._hold({})
+            # As if all were found: their task metrics are not worth a call either.
+            self._sources.end_poll(running, running, is_refused=self._sources.is_refused)
         finally:
             self._hold(self._shown)  # also if the poll was cancelled: what it was about to show is free again
             self._sources.polled.publish(None)
@@ -342,64 +309,38 @@ class Usage:
         self._sources.hold(_union(shown.values()))
 
     async def _serve(self, poll: Poll, running: Mapping[str, Job]) -> None:
-        was_refused = self._sources.is_refused
-        if not running or not self._everything:
-            poll.keep_only(())
-            self._hold({})
-            # As if all were found: their task metrics are not worth a call either.
-            self._sources.end_poll(running, running, is_refused=was_refused)
-            return
+        """Read and show what AOM has. An API that is not served here leaves usage to task metrics; one that denies it,
+        to those that have some."""
         now = asyncio.get_running_loop().time()
-        deadline = now + _READING * (poll.deadline - now)
+        until, was_refused = now + _READING * (poll.deadline - now), self._sources.is_refused
         try:
-            found = await self._poll(poll, running, deadline)
+            await self._learn(poll, until)
+            answers = await self._read(poll, running, until)
         except (CloudError, NotReady) as error:
             is_refused = isinstance(error, NotReady) or is_refusal(error)
             self._sources.end_poll(running, (), is_refused=is_refused)
             if self._is_alone or not is_refused:
                 raise
-            await self._leave_to_tasks(poll, running, error, until=0.0 if was_refused else deadline)
-        else:
-            self._sources.end_poll(running, found, is_refused=False)
-
-    async def _leave_to_tasks(
-        self, poll: Poll, running: Mapping[str, Job], error: CloudError | NotReady, *, until: float
-    ) -> None:
-        """An API that is not served here leaves usage to task metrics; one that denies it, to those that have some."""
-        if isinstance(error, CloudError):
-            with_usage = isinstance(error, AccessDenied)
-            if not await self._sources.wait_until_replaced(running, with_usage=with_usage, until=until):
-                raise error
-            poll.lacks("AOM", error)
-        if not self._is_replaced:
-            poll.warn("AOM is not available; usage comes from task metrics", error=error)
-        self._is_replaced = True
-
-    async def _poll(self, poll: Poll, running: Mapping[str, Job], deadline: float) -> Collection[str]:
-        """Read AOM and show its answer. Returns the jobs that it has. Raises what closes AOM as such.
-
-        Task metrics serve the jobs whose accelerators AOM does not know, though not before AOM was waited for.
-        """
-        wanted = await self._read_plans(poll, deadline)
-        jobs = {job_id: RunningJob(job, self._tasks_of(job_id)) for job_id, job in running.items()}
-        answers = await self._read(poll, wanted, jobs, deadline)
+            if isinstance(error, CloudError):
+                until, with_usage = 0.0 if was_refused else until, isinstance(error, AccessDenied)
+                if not await self._sources.wait_until_replaced(running, with_usage=with_usage, until=until):
+                    raise
+                poll.lacks("AOM", error)
+            if not self._is_replaced:
+                poll.warn("AOM is not available; usage comes from task metrics", error=error)
+            self._is_replaced = True
+            return
         if self._is_replaced:
             log.info("usage comes from AOM again")
         self._is_replaced = False
-        found = known = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Readings))
-        if not self._is_alone and any(plan.key == ACCELERATORS for plan in self._everything):
-            answer = answers.get(ACCELERATORS)
-            if isinstance(answer, CloudError):
-                known = found & self._sources.held  # unknown this time: keep the earlier answer
-            else:
-                known = frozenset() if answer is None else answer.job_ids
-        lacking = {job_id for job_id in found - known if jobs[job_id].cards}
-        withheld = frozenset(job_id for job_id in lacking if self._sources.is_missed(running[job_id]))
+        found = _union(answer.job_ids for answer in answers.values() if isinstance(answer, Values))
+        lacking = self._lacking(answers, {job_id: running[job_id] for job_id in found})
+        withheld = {job_id for job_id in lacking if self._sources.is_missed(running[job_id])}
         await self._show(poll, answers, withheld)
-        return found - lacking
+        self._sources.end_poll(running, found - lacking, is_refused=False)
 
-    async def _read_plans(self, poll: Poll, deadline: float) -> Sequence[Reading]:
-        """The queries. Raises CloudError, and NotReady if AOM has no metric of training jobs.
+    async def _learn(self, poll: Poll, deadline: float) -> None:
+        """Read the metrics' names if that is due. Raises CloudError, and NotReady if none is of training jobs.
 
         A metric that AOM does not have may come with the first job that uses an accelerator of its kind.
         """
@@ -414,44 +355,54 @@ class Usage:
                 poll.lacks("names of metrics", error)
         if not self._plans:
             raise NotReady("AOM has no metric of training jobs")
-        return self._plans
 
-    async def _read(
-        self, poll: Poll, wanted: Sequence[Reading], jobs: Mapping[str, RunningJob], deadline: float
-    ) -> Answers:
-        """The answers to all that is wanted, in its order, or why there is none. Raises what closes AOM as such."""
-        now = asyncio.get_running_loop().time()
-        self._seen |= dict.fromkeys(self._fleet.live, now)
-        self._seen = {job_id: when for job_id, when in self._seen.items() if now - when <= 2 * _LONGEST}
+    async def _read(self, poll: Poll, running: Mapping[str, Job], deadline: float) -> dict[str, Values | CloudError]:
+        """The answers by plan, in their order, or why there is none. Raises what closes AOM as such."""
+        jobs = {job_id: JobParts(job, self._tasks_of(job_id)) for job_id, job in running.items()}
         window = min(_LONGEST, max(self._fleet.max_data_age, 2 * poll.interval))
-        slots, answers = asyncio.Semaphore(self._fleet.at_once), Answers()
+        slots, answers = asyncio.Semaphore(self._fleet.at_once), dict[str, Values | CloudError]()
+        by_key = {plan.key: plan for plan in self._plans}
 
-        async def read(plan: Reading) -> None:
-            readings = Readings(plan, jobs, self._seen)
+        async def ask(key: str) -> None:
             async with slots:
                 try:
-                    for query in plan.queries:
-                        readings.add(query, await query_now(self._api, query.text(window), deadline=deadline))
-                    answers[plan.key] = readings
+                    answers[key] = await read(
+                        self._api, by_key[key], jobs, window, deadline=deadline, is_known=self._fleet.is_known
+                    )
                 except CloudError as error:
-                    answers[plan.key] = error.with_traceback(None)  # which holds the answer
+                    answers[key] = error.with_traceback(None)  # which holds the answer
 
-        by_key = {plan.key: plan for plan in wanted}
         first, *others = self._turns.order(by_key)
-        await read(by_key[first])  # it shows whether AOM answers at all
+        await ask(first)  # it shows whether AOM answers at all
         answer = answers[first]
         if isinstance(answer, CloudError) and is_refusal(answer):
             raise answer
         async with asyncio.TaskGroup() as group:
             for key in others:
-                group.create_task(read(by_key[key]))
-        self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Readings))
+                group.create_task(ask(key))
+        self._turns.was_read(key for key, answer in answers.items() if isinstance(answer, Values))
         return {key: answers[key] for key in by_key}
 
-    async def _show(self, poll: Poll, answers: Answers, withheld: frozenset[str]) -> None:
+    def _lacking(self, answers: Mapping[str, Values | CloudError], found: Mapping[str, Job]) -> frozenset[str]:
+        """The jobs of the answers whose accelerators AOM does not know. Task metrics serve them, though not before AOM
+        was waited for."""
+        if self._is_alone or all(plan.measure.suffix != ACCELERATORS for plan in self._everything):
+            return frozenset()
+        known = set[str]()
+        for plan in self._plans:
+            if plan.measure.suffix == ACCELERATORS:
+                answer = answers[plan.key]
+                # If that is unknown this time, the earlier answer counts.
+                known |= self._sources.held if isinstance(answer, CloudError) else answer.job_ids
+        with_cards = (key for key, job in found.items() if any(each.count for each in job.accelerators))
+        return frozenset(with_cards) - known
+
+    async def _show(self, poll: Poll, answers: Mapping[str, Values | CloudError], withheld: Collection[str]) -> None:
         """Claim the jobs of the answers, then show them. A part that failed keeps its last good answer."""
         poll.keep_only([*answers, _SOURCES])
-        new = {key: answer.job_ids - withheld for key, answer in answers.items() if isinstance(answer, Readings)}
+        new = {
+            key: answer.job_ids.difference(withheld) for key, answer in answers.items() if isinstance(answer, Values)
+        }
         before = [job_ids for key, job_ids in self._shown.items() if key in (*answers, _SOURCES)]
         self._sources.hold(_union([*before, *new.values()]))
         used: list[Column] = []

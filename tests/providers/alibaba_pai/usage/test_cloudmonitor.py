@@ -115,15 +115,16 @@ async def test_unlisted_jobs_and_jobs_of_other_sources_are_not_shown(fleet_of: F
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
 
 
-async def test_a_job_that_the_config_leaves_out_is_listed_all_the_same(fleet_of: FleetOf) -> None:
+async def test_a_job_that_is_left_out_or_just_ended_is_listed(fleet_of: FleetOf) -> None:
     cloud = Cloud()
-    cloud.jobs = [job("a"), job("b")]
+    cloud.jobs = [job("a"), job("b"), job("c", "Succeeded", GmtFinishTime=at(-60))]
     cloud.catalogue = [CPU]
-    cloud.points["JOB_CPU_UTIL"] = [point("a", 50), point("b", 50)]
+    cloud.points["JOB_CPU_UTIL"] = [point("a", 50), point("b", 50), point("c", 50)]
     async with fleet_of(
         cloud, MONITORED.replace("    limits", "    jobs: {exclude: {name: [name-b]}}\n    limits")
     ) as fleet:
-        await fleet.exporter.poll_once()
+        for collector in ("workspaces", "pools", "jobs", "usage"):
+            await fleet.runner(collector).tick()
         assert len(await fleet.lines("job_cpu_utilization_ratio", "job_usage_info")) == 2
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 0
 

@@ -75,12 +75,13 @@ async def test_a_sweep_takes_jobs_that_run_and_are_listed(fleet_of: FleetOf) -> 
         assert [line.rpartition(" ")[2] for line in await fleet.lines("job_cpu_utilization")] == ["0.5"]
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 1
         # AOM looks back: it reports a job for a while after its end, which is normal.
-        cloud.jobs = [job("another")]
+        cloud.jobs = [job("a", "Completed"), job("stopping", "Terminated"), job("another")]
         await fleet.runner("jobs").tick()
         await fleet.runner("usage").tick()
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 2
         assert await fleet.lines("job_cpu_utilization", "job_usage") == []
-        await asyncio.sleep(1300)
+        await asyncio.sleep(3700)
+        await fleet.runner("jobs").tick()
         await fleet.runner("usage").tick()
         assert fleet.own("dropped_readings_total", collector="usage", reason="unlisted") == 5  # it should not by now
 
