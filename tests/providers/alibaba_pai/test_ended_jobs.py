@@ -79,19 +79,6 @@ async def test_a_refused_time_range_loses_no_job(of_two: OfTwo) -> None:
         assert fleet.log[-1].endswith("reasons=client")
 
 
-async def test_many_ends_behind_a_refusal_are_listed_by_id(of_two: OfTwo) -> None:
-    async with of_two() as (cloud, fleet):
-        cloud.jobs += [job(f"more-{number}") for number in range(60)]
-        await poll_jobs(fleet)
-        cloud.answer = lambda operation, query: REFUSED if "TimeRangeField" in query else None
-        for number in range(1, len(cloud.jobs)):
-            end(cloud, number, 90)
-        await poll_jobs(fleet)
-        assert await fleet.value(RUNNING) == 1
-        assert await fleet.value(SUCCEEDED) == 61
-        assert fleet.own("collector_success", collector="jobs") == 1
-
-
 @pytest.mark.parametrize("answer", [BROKEN, DENIED, httpx.Response(200, json={"TotalCount": 3})])
 async def test_a_failing_query_for_ends_fails_alone(of_two: OfTwo, answer: httpx.Response) -> None:
     async with of_two() as (cloud, fleet):

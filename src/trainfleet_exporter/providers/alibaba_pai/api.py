@@ -10,6 +10,7 @@ https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-a
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -248,7 +249,7 @@ _CODES: Sequence[tuple[tuple[str, ...], type[CloudError]]] = (
 )
 """What codes mean that begin so. Other codes mean what their HTTP status means."""
 _GOOD_CODES = frozenset({"", "200", "OK", "Success"})
-"""Codes of good responses of CloudMonitor and DLC GetMetrics, next to HTTP 200."""
+"""Codes of good responses of CloudMonitor, next to HTTP 200."""
 _SERVICE_CODES = ("Internal", "ServiceUnavailable")
 _SPENT = "user api quota limit"
 """CloudMonitor's text if the free calls of the month are spent. A pause of seconds does not help."""
@@ -311,15 +312,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """
     hints = [headers.get("x-acs-retry-after", "")]
     for name in ("x-ratelimit-user-api", "x-ratelimit-user"):
-        for item in headers.get(name, "").split(","):
-            key, _, value = item.partition(":")
-            if key.strip() == "TimeLeft":
-                hints.append(value)
-    for hint in hints:
-        milliseconds = whole({"hint": hint.strip()}, "hint")
-        if milliseconds:
-            return milliseconds / 1000
-    return None
+        hints += re.findall(r"\bTimeLeft:([^,]*)", headers.get(name, ""))
+    found = (whole({"hint": hint.strip()}, "hint") for hint in hints)
+    return next((milliseconds / 1000 for milliseconds in found if milliseconds), None)
 
 
 def _status_of(code: str) -> int:

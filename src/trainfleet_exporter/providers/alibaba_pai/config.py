@@ -59,30 +59,19 @@ class Pods(SlowCollector):
     jobs, and new jobs before old jobs."""
 
 
-class _UsageMetrics(ChosenMetrics):
-    """One key for each family that can be fed: its name after `trainfleet_`."""
-
-    def choices(self) -> dict[str, Choice]:
-        return {
-            suffix: Choice(metric.name or "", metric.unit or "", metric.statistic or "")
-            for suffix, metric in self.given().items()
-        }
-
-
-def _metric_of(family: Family) -> type[Section]:
+def _metric_of(family: Family) -> type[Choice]:
     """Build the section for one family. A family without a default metric requires a name, and the unit must fit."""
     name: Any = (Text | None, None) if family.names else (Text, ...)
     unit: Any = Literal[tuple(UNITS[family.quantity])]
-    fields: dict[str, Any] = {"name": name, "unit": (unit | None, None), "statistic": (Text | None, None)}
-    return create_model(f"MetricOf_{family.suffix}", __base__=Section, **fields)
+    return create_model(f"MetricOf_{family.suffix}", __base__=Choice, name=name, unit=(unit | None, None))
 
 
 if TYPE_CHECKING:
-    UsageMetrics = _UsageMetrics
+    UsageMetrics = ChosenMetrics
 else:
     UsageMetrics = create_model(
         "UsageMetrics",
-        __base__=_UsageMetrics,
+        __base__=ChosenMetrics,
         **{suffix: (_metric_of(family) | None, None) for suffix, family in FAMILIES.items()},
     )
 

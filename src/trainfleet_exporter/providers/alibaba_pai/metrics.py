@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from trainfleet_exporter.config import Section
+from trainfleet_exporter.config.kinds import Text
 from trainfleet_exporter.families.usage import LEVELS, PROFILING, Family, Level, Quantity, families
 from trainfleet_exporter.fleet.quantities import UNITS as COMMON
 from trainfleet_exporter.transport.json_fields import printable
@@ -183,13 +185,12 @@ def _listed(given: str | None) -> tuple[str, ...]:
     return tuple(item for part in (given or "").split(",") if (item := part.strip()))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The config of a family; empty without one."""
+class Choice(Section):
+    """What the config chooses for a family."""
 
-    name: str = ""
-    unit: str = ""
-    statistic: str = ""
+    name: Text | None = None
+    unit: str | None = None
+    statistic: Text | None = None
 
 
 @dataclass(slots=True)

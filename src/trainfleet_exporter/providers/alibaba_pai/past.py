@@ -99,7 +99,7 @@ class PaiPast(Past):
             if self._by_monitor and families:
                 catalogue = (await usage.list_metrics(self._api, namespace, deadline)).rows
                 shown = exposed(families, self._metrics.deny, self._usage.profiling)
-                asked, unfed = feeds(catalogue, shown, self._usage.metrics.choices())
+                asked, unfed = feeds(catalogue, shown, self._usage.metrics.given())
                 usage.log_unfed(unfed)
                 self._feeds += asked.values()
 

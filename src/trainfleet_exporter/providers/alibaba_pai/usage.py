@@ -314,7 +314,7 @@ class Usage:
     ) -> None:
         self._api, self._fleet, self._quotas, self._sources = api, fleet, quotas, sources
         self._region = config.region
-        chosen, choices = config.collectors.usage, config.collectors.usage.metrics.choices()
+        chosen, choices = config.collectors.usage, config.collectors.usage.metrics.given()
         self._jobs = Space(DLC, exposed(JOB_FAMILIES, deny, chosen.profiling), choices)
         self._spaces = [self._jobs]
         if config.collectors.pools.enabled:
@@ -484,7 +484,7 @@ def metric_types(chosen: UsageConfig) -> list[MetricType]:
     """Return the types, with the units of the config. The unit of a named metric of CloudMonitor is not theirs."""
     units = {
         suffix: choice.unit
-        for suffix, choice in chosen.metrics.choices().items()
+        for suffix, choice in chosen.metrics.given().items()
         if not choice.name or chosen.source == JOB_METRICS
     }
     return [
