@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from tests.polling.rig import count
-from tests.support.collectors import Bulk
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_conformance.page import check
 from trainfleet_exporter.app.exporter import Exporter
@@ -24,7 +23,7 @@ from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
 from trainfleet_exporter.model import ProviderFacts
-from trainfleet_exporter.polling import Collector, Poll, Runner, Schedule
+from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Runner, Schedule
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
 from trainfleet_exporter.transport import Call, CallLimits, HttpSettings, Transport
 
@@ -109,7 +108,7 @@ class Small:
             await asyncio.sleep(15)
         return json_answer(200)
 
-    def _sweep(self, name: str, calls: int, interval: float) -> Bulk:
+    def _sweep(self, name: str, calls: int, interval: float) -> BulkCollector:
         async def run(poll: Poll) -> None:
             async with poll.part(f"{self.name}-{name}") as part:
                 with contextlib.suppress(*([asyncio.CancelledError] if self._stubborn else [])):
@@ -122,7 +121,7 @@ class Small:
                 poll.dropped("no_data")
                 await part.publish(count(part.key))
 
-        return Bulk(name=name, interval=interval, run=run)
+        return BulkCollector(name, interval, run)
 
     async def aclose(self) -> None:
         if self._stubborn:

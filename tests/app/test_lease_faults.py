@@ -14,10 +14,9 @@ import pytest
 
 from tests.app.daemon_rig import Running
 from tests.job_ledger.rig import ended
-from tests.lease.api_server import NAMESPACE, ApiServer
+from tests.lease.api_server import ApiServer, lease_on
 from tests.support.clock import run_stepped
 from tests.support.logs import line_of
-from trainfleet_exporter.lease import KubernetesLease
 from trainfleet_exporter.process.logs import set_up_logs
 
 TOKENS = [f"eyJhbGciOiJSUzI1NiIs{letter}ImtpZCI6InBsYW50ZWQi.{40 * letter}.c2lnbmF0dXJl{letter}" for letter in "xyz"]
@@ -47,14 +46,7 @@ async def site(
 ) -> AsyncIterator[Site]:
     """A daemon whose API server is `answer`."""
     caplog.set_level(logging.INFO)
-    lease = KubernetesLease(
-        "trainfleet-exporter",
-        server="https://10.0.0.1",
-        namespace=NAMESPACE,
-        token=token,
-        connect=lambda: httpx.MockTransport(answer),
-    )
-    found = Site(folder, lease=lease)
+    found = Site(folder, lease=lease_on(answer, token))
     found.caplog = caplog
     await found.daemon.start()
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.daemon_rig import Running
-from tests.app.reload_rig import config, limited, site
+from tests.app.reload_rig import config, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app import reload as reload_module
 from trainfleet_exporter.config import Config
@@ -22,40 +22,8 @@ def broken(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("where", ["apply", "schedule"])
-def test_a_swap_that_fails_ends_the_process_in_order(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    reported: list[str] = []
-
-    async def main() -> None:
-        async with site(tmp_path, config(limited("a"), limited("b")), caplog) as here:
-            await asyncio.sleep(1)
-            if where == "apply":
-                monkeypatch.setattr(here.exporter.telemetry, "arrange", broken)
-            else:
-                monkeypatch.setattr(here.schedule, "add", broken)
-            first = asyncio.create_task(here.reload(config(limited("a"), limited("c"))))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            later = asyncio.create_task(here.reloader.reload())  # waits for its turn
-            reported.extend([(await first).text, (await later).text])
-            assert here.own("config_last_reload_successful") == 0
-            await asyncio.sleep(1000)
-            reported.append("it goes on")
-
-    with pytest.raises(SystemExit) as ended:
-        run_stepped(main)
-    assert ended.value.code == 1
-    assert reported == [
-        "reload failed half way: internal error; the exporter exits\n",
-        "not reloaded: the exporter is stopping\n",
-    ]
-    assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["CRITICAL"]
-    assert "ZeroDivisionError" in caplog.text
-
-
 def test_failed_swap_answers_stops_and_exits_with_1(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     caplog.set_level(logging.INFO)
     reported: list[tuple[int, str]] = []
@@ -66,8 +34,11 @@ def test_failed_swap_answers_stops_and_exits_with_1(
         try:
             await daemon.start()
             await asyncio.sleep(1)
-            monkeypatch.setattr(daemon.exporter.telemetry, "arrange", broken)
-            answer = await running.get("/-/reload", "POST")
+            if where == "apply":
+                monkeypatch.setattr(daemon.exporter.telemetry, "arrange", broken)
+            else:
+                monkeypatch.setattr(daemon._schedule, "add", broken)
+            answer = await running.reload(config("name: b"))
             reported.append((answer.status_code, answer.text))
             await asyncio.Event().wait()
         finally:
@@ -78,6 +49,7 @@ def test_failed_swap_answers_stops_and_exits_with_1(
     assert ended.value.code == 1
     assert reported == [(500, "reload failed half way: internal error; the exporter exits\n")]
     assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["CRITICAL"]
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_hanging_config_holds_one_thread(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.app.daemon_rig import Running
 from tests.app.reload_rig import config
-from tests.lease.api_server import ApiServer, stepped
+from tests.lease.api_server import ApiServer, lease_on
 from tests.support.clock import run_stepped
 
 
@@ -23,7 +23,7 @@ async def site(folder: Path, exporters: int = 2) -> AsyncIterator[list[Running]]
     server = ApiServer()
     try:
         for _ in range(exporters):
-            found.append(Running(folder, lease=stepped(server)))
+            found.append(Running(folder, lease=lease_on(server.answer)))
             await found[-1].daemon.start()
             await asyncio.sleep(0.5)
         yield found

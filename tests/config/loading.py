@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trainfleet_exporter.config import Config, ProviderConfig, load_config
+from tests.support.configs import loaded, written
+from trainfleet_exporter.config import Config
 from trainfleet_exporter.errors import ConfigError
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.aws_sagemaker.config import AwsSageMakerConfig
-from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-
-PLATFORMS: dict[str, type[ProviderConfig]] = {
-    "alibaba_pai": AlibabaPaiConfig,
-    "aws_sagemaker": AwsSageMakerConfig,
-    "huawei_modelarts": HuaweiModelArtsConfig,
-}
 
 MINIMAL = """\
 providers:
@@ -30,9 +23,7 @@ providers:
 
 def load(folder: Path, text: str, environ: Mapping[str, str] | None = None) -> Config:
     """Load a config of this text from `folder`."""
-    path = folder / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    return load_config(path, environ=environ or {}, platforms=PLATFORMS)
+    return loaded(written(folder, text), environ)
 
 
 def load_provider(folder: Path, *lines: str, environ: Mapping[str, str] | None = None) -> AlibabaPaiConfig:

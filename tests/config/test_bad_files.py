@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.loading import PLATFORMS
+from tests.support.configs import loaded
 from tests.support.golden import check_golden
-from trainfleet_exporter.config import load_config
 from trainfleet_exporter.errors import ConfigError
 
 TABLE, FILES = Path(__file__).parent / "bad.txt", Path(__file__).parent / "files"
@@ -39,7 +38,7 @@ def _error(folder: Path, text: bytes) -> ConfigError:
     (folder / "files").symlink_to(FILES)
     (folder / "config.yaml").write_bytes(text)
     with pytest.raises(ConfigError) as caught:
-        load_config(folder / "config.yaml", environ=ENVIRON, platforms=PLATFORMS)
+        loaded(folder / "config.yaml", ENVIRON)
     return caught.value
 
 

@@ -13,8 +13,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.config.loading import MINIMAL, PLATFORMS, faults, load, load_provider
-from trainfleet_exporter.config import Config, Global, Limits, load_config, redacted
+from tests.config.loading import MINIMAL, faults, load, load_provider
+from tests.support.configs import loaded
+from trainfleet_exporter.config import Config, Global, Limits, redacted
 from trainfleet_exporter.errors import ConfigError, Fault
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 
@@ -59,7 +60,7 @@ def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
     text = MINIMAL.replace("\n", "\r\n")
     (tmp_path / "config.yaml").write_bytes(text.encode() + b"zzz: 1\r\n")
     with pytest.raises(ConfigError) as caught:
-        load_config(tmp_path / "config.yaml", environ={}, platforms=PLATFORMS)
+        loaded(tmp_path / "config.yaml")
     assert [fault.line for fault in caught.value.faults] == [6]
 
 
@@ -207,7 +208,7 @@ def test_any_tree_is_a_config_or_has_faults_of_one_line(tmp_path_factory: pytest
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     reported: tuple[Fault, ...] = ()
     try:
-        redacted(load_config(path, environ={"A": "1"}, platforms=PLATFORMS))
+        redacted(loaded(path, {"A": "1"}))
     except ConfigError as error:
         reported = error.faults
     finally:
@@ -220,6 +221,11 @@ def test_any_tree_is_a_config_or_has_faults_of_one_line(tmp_path_factory: pytest
 @pytest.mark.parametrize("region", ["cn-suzhou", "cn-shanghai-finance-1", "us-southeast-2", "ap-southeast-9", "moon"])
 def test_new_and_private_regions_pass(tmp_path: Path, region: str) -> None:
     assert load(tmp_path, MINIMAL.replace("cn-hangzhou", region)).providers[0].region == region
+
+
+@pytest.mark.parametrize("url", ["http://localhost", "http://127.0.0.1:1", "http://127.9.9.9", "http://[::1]:1"])
+def test_plain_http_to_this_machine_is_allowed(tmp_path: Path, url: str) -> None:
+    assert load_provider(tmp_path, f"endpoints: {{dlc: '{url}'}}").endpoints.dlc == url
 
 
 def test_any_region_passes_with_endpoints(tmp_path: Path) -> None:

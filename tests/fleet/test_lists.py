@@ -12,12 +12,20 @@ from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list, with
 
 async def test_rows_that_go_leave_a_smaller_list_that_is_whole() -> None:
     pages = [Page(7, [{"id": row} for row in "abc"]), Page(6, [{"id": row} for row in "def"])]
+    assert list((await _read(*pages)).rows) == list("abcdef")
 
+
+async def test_the_row_that_came_last_counts() -> None:
+    """A job that moves to the next page during the read may have changed meanwhile."""
+    old, new = ({"id": "a", "status": status} for status in ("Running", "Failed"))
+    assert (await _read(Page(3, [old, {"id": "b"}]), Page(3, [new, {"id": "c"}]))).rows["a"] == new
+
+
+async def _read(*pages: Page[dict[str, str]]) -> Listing[dict[str, str]]:
     async def page(number: int) -> Page[dict[str, str]]:
         return pages[number]
 
-    listing = await read_whole_list(page, id_of=itemgetter("id"), operation="ListThings")
-    assert list(listing.rows) == list("abcdef")
+    return await read_whole_list(page, id_of=itemgetter("id"), operation="ListThings")
 
 
 class Thing(msgspec.Struct):

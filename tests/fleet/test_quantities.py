@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainfleet_exporter.families.usage import Quantity
+from trainfleet_exporter.families.usage import MEASURES, Quantity
 from trainfleet_exporter.fleet.quantities import UNITS, convert, convert_each
+from trainfleet_exporter.fleet.usage import SILENCE, wholes
 
 
 @given(st.floats(), st.sampled_from(sorted(UNITS)), st.data())
@@ -31,3 +32,9 @@ def test_health_that_cannot_be_true_has_no_value(
     (factor,) = UNITS[quantity].values()
     assert convert_each((*shown, *dropped), factor, quantity) == [*shown, *[None] * len(dropped)]
     assert [convert(value, factor, quantity) for value in (math.nan, math.inf, -math.inf)] == [None] * 3
+
+
+def test_a_whole_is_as_old_as_its_values() -> None:
+    """A part without a value has no say."""
+    parts = [(("j", "a"), 100.0, 0.5), (("j", "b"), 40.0, None), (("j", "c"), 160.0, None), (("j", "d"), 120.0, 0.25)]
+    assert wholes(parts, MEASURES["cpu_utilization_ratio"].of("job"), SILENCE) == {("j",): (0.375, 100.0, 120.0)}

@@ -25,6 +25,21 @@ GPUS: dict[str, Any] = {
     "RequestGPU": "8",
     "JobSpecs": [{"Type": "Worker", "PodCount": 1, "ResourceConfig": {"GPUType": "GU8T"}}],
 }
+FACTS = {
+    "provider": "p",
+    "platform": "alibaba_pai",
+    "region": "cn-hangzhou",
+    "workspace_id": "1",
+    "pool_id": "quota1",
+    "created": "2026-01-02T02:54:05Z",
+    "ended": "2026-01-02T03:04:35Z",
+    "seen": "2026-01-02T03:05:05Z",
+    "faults": {},
+    "recoveries": 0,
+    "recovery_seconds": 0,
+}
+"""Of both jobs, if they ended half a minute after the start."""
+Run = Callable[..., list[dict[str, Any]]]
 
 
 def _detail(name: str, start: float, end: float | None) -> dict[str, str | None]:
@@ -38,9 +53,7 @@ def _ended(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> Callable[..., list[dict[str, Any]]]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Run:
     """Run steps on a fleet of two jobs that run. Returns the lines of the ledger."""
 
     def run_steps(
@@ -67,9 +80,7 @@ async def _poll_jobs(fleet: Fleet) -> None:
     await fleet.runner("jobs").tick()
 
 
-def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(
-    run: Callable[..., list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         statuses = [_detail("Creating", -600, -550), _detail("EnvPreparing", -550, -500), _detail("Running", -500, 30)]
         cloud.details["a"] = cloud.jobs[0] | {"StatusHistory": [*statuses, _detail("Succeeded", 30, None)]}
@@ -78,12 +89,21 @@ def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(
             await _poll_jobs(fleet)
 
     (line,) = run(steps)
-    assert (line["provider"], line["job_id"], line["status"]) == ("p", "a", "succeeded")
-    assert (line["user_name"], line["pool_id"], line["labels"]) == ("alice", "quota1", {"team": "llm"})
-    assert line["phase_seconds"] == {"queued": 50, "preparing": 50, "running": 530}
-    assert line["accelerators"] == [{"kind": "gpu", "model": "GU8T", "count": 8}]
-    assert line["accelerator_hours"] == pytest.approx(8 * 580 / 3600, abs=1e-6)
     assert _ended(caplog) == [line]
+    assert line == {
+        **FACTS,
+        "job_id": "a",
+        "job_name": "name-a",
+        "user_name": "alice",
+        "labels": {"team": "llm"},
+        "status": "succeeded",
+        "started": "2026-01-02T02:55:45Z",
+        "phase_seconds": {"queued": 50, "preparing": 50, "running": 530},
+        "held_seconds": 580,
+        "lost_seconds": 50,
+        "accelerators": [{"kind": "gpu", "model": "GU8T", "count": 8}],
+        "accelerator_hours": pytest.approx(8 * 580 / 3600, abs=1e-6),
+    }
     (logged,) = [line_of(record) for record in caplog.records if record.getMessage() == "job ended"]
     assert re.findall(r'(?:labels|phase_seconds|accelerators)=(".*?[^\\]") ', logged) == [
         r'"{\"team\":\"llm\"}"',
@@ -92,7 +112,7 @@ def test_an_ended_job_is_one_line_of_the_log_and_of_the_ledger(
     ]
 
 
-def test_use_is_the_mean_of_what_the_page_showed(run: Callable[..., list[dict[str, Any]]]) -> None:
+def test_use_is_the_mean_of_what_the_page_showed(run: Run) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         for minute, percent in enumerate((90, 30, 30)):
             value = {"Time": int((START + 60 * minute) * 1000), "Value": percent}
@@ -110,7 +130,7 @@ def test_use_is_the_mean_of_what_the_page_showed(run: Callable[..., list[dict[st
     assert "accelerator_use" not in without
 
 
-def test_a_job_that_is_left_out_is_not_recorded(run: Callable[..., list[dict[str, Any]]]) -> None:
+def test_a_job_that_is_left_out_is_not_recorded(run: Run) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         for row in cloud.jobs:
             row |= {"Status": "Failed", "GmtFinishTime": at(30)}
@@ -118,12 +138,11 @@ def test_a_job_that_is_left_out_is_not_recorded(run: Callable[..., list[dict[str
 
     config = (HEAD + CONFIG).replace("    collectors:", "    jobs: {exclude: {name: [name-a]}}\n    collectors:")
     assert "exclude" in config
-    assert [line["job_id"] for line in run(steps, config)] == ["b"]
+    (line,) = run(steps, config)
+    assert line == {**FACTS, "job_id": "b", "job_name": "name-b", "status": "failed"}  # nothing else is known
 
 
-def test_what_ended_before_the_start_is_not_recorded(
-    run: Callable[..., list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_ended_before_the_start_is_not_recorded(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs.append(job("old", "Failed", GmtFinishTime=at(-30)))
         await _poll_jobs(fleet)
@@ -132,9 +151,7 @@ def test_what_ended_before_the_start_is_not_recorded(
     assert _ended(caplog) == []
 
 
-def test_without_a_ledger_the_log_has_it_all_the_same(
-    run: Callable[..., list[dict[str, Any]]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_ledger_the_log_has_it_all_the_same(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def steps(cloud: Cloud, fleet: Fleet) -> None:
         cloud.jobs[1] |= {"Status": "Stopped", "GmtFinishTime": at(30)}
         await _poll_jobs(fleet)

@@ -126,12 +126,14 @@ def kubernetes(world: World, process: Process, server: ApiServer, chance: random
     )
 
 
-def stepped(server: ApiServer) -> KubernetesLease:
-    """The lease of an exporter in the event loop of the test, without a network."""
+def lease_on(
+    answer: Callable[[httpx.Request], httpx.Response], token: Callable[[], str] = lambda: "token"
+) -> KubernetesLease:
+    """Return the lease of an exporter in the event loop of the test, without a network."""
     return KubernetesLease(
         "trainfleet-exporter",
         server="https://10.0.0.1:443",
         namespace=NAMESPACE,
-        token=lambda: "token",
-        connect=lambda: httpx.MockTransport(server.answer),
+        token=token,
+        connect=lambda: httpx.MockTransport(answer),
     )

@@ -3,67 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.lease.api_server import NAMESPACE, ApiServer
+from tests.lease.api_server import NAMESPACE, ApiServer, lease_on
 from tests.support.certificates import Authority
 from trainfleet_exporter.errors import LeaseConflict, LeaseUnavailable
-from trainfleet_exporter.lease import KubernetesLease, Record, kubernetes, open_lease
+from trainfleet_exporter.lease import Record, kubernetes, open_lease
 
 
-def _lease(
-    answer: Callable[[httpx.Request], httpx.Response], token: Callable[[], str] = lambda: "token"
-) -> KubernetesLease:
-    return KubernetesLease(
-        "exporter",
-        server="https://10.0.0.1",
-        namespace=NAMESPACE,
-        token=token,
-        connect=lambda: httpx.MockTransport(answer),
-        wall=lambda: 1.8e9,
-    )
-
-
-def test_a_lease_is_made_taken_and_released() -> None:
+async def test_a_lease_is_made_taken_and_released() -> None:
     server, sent = ApiServer(), []
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent.append((request.method, request.url.path))
         return server.answer(request)
 
-    async def main() -> None:
-        lease = _lease(answer)
-        assert await lease.read() == Record()
-        seen = await lease.create()
-        assert await lease.read() == seen == Record("", 0, seen.version)
-        assert await lease.write(seen, "pod-0_1", 1, dry_run=True) == await lease.read() == seen
-        held = await lease.write(seen, "pod-0_1", 1)
-        assert (held.holder, held.term) == ("pod-0_1", 1)
-        assert server.leases["exporter"]["spec"] == {
-            "holderIdentity": "pod-0_1",
-            "leaseDurationSeconds": 10,
-            "leaseTransitions": 1,
-            "renewTime": "2027-01-15T08:00:00.000000Z",
-        }
-        with pytest.raises(LeaseConflict):
-            await lease.write(seen, "pod-0_1", 1)
-        with pytest.raises(LeaseConflict):
-            await lease.create()
-        released = await lease.write(held, "", 1)
-        assert (released.holder, released.term) == ("", 1)
-        server.leases.clear()
-        with pytest.raises(LeaseConflict):
-            await lease.write(released, "pod-0_1", 2)
-        await lease.aclose()
-
-    asyncio.run(main())
+    lease = lease_on(answer)
+    assert await lease.read() == Record()
+    seen = await lease.create()
+    assert await lease.read() == seen == Record("", 0, seen.version)
+    assert await lease.write(seen, "pod-0_1", 1, dry_run=True) == await lease.read() == seen
+    held = await lease.write(seen, "pod-0_1", 1)
+    assert (held.holder, held.term) == ("pod-0_1", 1)
+    assert server.leases["trainfleet-exporter"]["spec"] == {
+        "holderIdentity": "pod-0_1",
+        "leaseDurationSeconds": 10,
+        "leaseTransitions": 1,
+        "renewTime": "2026-01-02T03:04:05.000000Z",
+    }
+    with pytest.raises(LeaseConflict):
+        await lease.write(seen, "pod-0_1", 1)
+    with pytest.raises(LeaseConflict):
+        await lease.create()
+    released = await lease.write(held, "", 1)
+    assert (released.holder, released.term) == ("", 1)
+    server.leases.clear()
+    with pytest.raises(LeaseConflict):
+        await lease.write(released, "pod-0_1", 2)
+    await lease.aclose()
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-    assert {*sent} == {("GET", f"{path}/exporter"), ("POST", path), ("PUT", f"{path}/exporter")}
+    assert {*sent} == {("GET", f"{path}/trainfleet-exporter"), ("POST", path), ("PUT", f"{path}/trainfleet-exporter")}
 
 
 @pytest.mark.parametrize(
@@ -75,23 +58,23 @@ def test_a_lease_is_made_taken_and_released() -> None:
         (httpx.Response(200, text='{"metadata": {"x": ' + 100_000 * "["), "HTTP 200, and the answer is not a Lease"),
         (
             httpx.Response(200, json={"metadata": {"resourceVersion": 7}}),
-            "the lease exporter is not valid: Expected `str`, got `int` - at `.*resourceVersion`; delete it",
+            "the lease trainfleet-exporter is not valid: Expected `str`, got `int` - at `.*resourceVersion`; delete it",
         ),
     ],
 )
 def test_bad_answers_are_reported(answer: httpx.Response, words: str) -> None:
     with pytest.raises(LeaseUnavailable, match=words):
-        asyncio.run(_lease(lambda request: answer).read())
+        asyncio.run(lease_on(lambda request: answer).read())
 
 
 def test_a_lease_of_another_author_is_read() -> None:
     made = {"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": None, "renewTime": None, "strategy": "x"}}
-    assert asyncio.run(_lease(lambda request: httpx.Response(200, json=made)).read()) == Record("", 0, "7")
+    assert asyncio.run(lease_on(lambda request: httpx.Response(200, json=made)).read()) == Record("", 0, "7")
 
 
 def test_a_token_that_is_no_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff")
-    lease = _lease(lambda request: httpx.Response(200), partial((tmp_path / "token").read_text, encoding="utf-8"))
+    lease = lease_on(lambda request: httpx.Response(200), partial((tmp_path / "token").read_text, encoding="utf-8"))
     with pytest.raises(LeaseUnavailable, match="it is not text"):
         asyncio.run(lease.read())
 

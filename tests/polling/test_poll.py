@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.polling.rig import Rig, count
-from tests.support.collectors import Bulk
 from tests.support.logs import lines_of
 from trainfleet_exporter.errors import NotFound, ServerTrouble
-from trainfleet_exporter.polling import Part, Poll
+from trainfleet_exporter.polling import BulkCollector, Part, Poll
 from trainfleet_exporter.transport.json_fields import number
 
 
@@ -20,7 +19,7 @@ class Polled:
     """One bulk collector whose polls do what each test says."""
 
     def __init__(self) -> None:
-        self.rig = Rig(Bulk(name="jobs", interval=60, run=self._run))
+        self.rig = Rig(BulkCollector("jobs", 60, self._run))
         self._does: Callable[[Poll], Awaitable[None]]
 
     async def poll(self, does: Callable[[Poll], Awaitable[None]]) -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
 
 from tests.polling.rig import Rig, count
 from tests.support.clock import START
-from tests.support.collectors import Bulk, PerObject
 from tests.support.logs import line_of
 from trainfleet_exporter.errors import BadAnswer, NotReady, ServerTrouble
-from trainfleet_exporter.polling import Part, Poll, Schedule
+from trainfleet_exporter.polling import BulkCollector, Part, PerObjectCollector, Poll, Schedule
 
 
-def _sweep(run: Callable[[Poll], object], interval: float = 60) -> Bulk:
-    return Bulk(name="jobs", interval=interval, run=run)  # type: ignore[arg-type]  # tests pass async functions
+def _sweep(run: Callable[[Poll], Awaitable[None]], interval: float = 60) -> BulkCollector:
+    return BulkCollector("jobs", interval, run)
 
 
 async def test_failing_part_is_kept_three_intervals_and_dropped() -> None:
@@ -188,66 +187,55 @@ async def test_failures_are_logged_once_and_so_is_their_end(caplog: pytest.LogCa
     assert "poll recovered provider=p collector=jobs reasons=server" in line_of(caplog.records[1])
 
 
-class _Units:
-    """A rolling collector's units, and when each was read."""
+class _Units(PerObjectCollector):
+    """A rolling collector: its units, and when each was read. One of its methods may have a bug."""
 
-    def __init__(self, *names: str, takes: float = 0.0, interval: float = 300, workers: int = 2) -> None:
+    def __init__(self, *names: str, takes: float = 0.0, workers: int = 2) -> None:
+        super().__init__("pods", 300, workers=workers)
         self.names = list(names)
         self.takes = takes
         self.read_at: list[tuple[str, float]] = []
         self.changed: Callable[[], None] = lambda: None
-        self.collector = PerObject(
-            name="pods",
-            interval=interval,
-            objects=lambda: list(self.names),
-            read=self._read,
-            begin=self._begin,
-            is_current=lambda name: name in self.names,
-            watch=self._watch,
-            workers=workers,
-        )
+        self.bug = ""
 
-    async def _begin(self, poll: Poll) -> None:
-        return None
+    def _runs(self, method: str) -> None:
+        if self.bug == method:
+            raise KeyError("the fault")
 
-    def _watch(self, callback: Callable[[], None]) -> None:
+    async def begin(self, poll: Poll) -> None:
+        self._runs("begin")
+
+    def objects(self) -> list[str]:
+        self._runs("objects")
+        return list(self.names)
+
+    def is_current(self, object_id: str) -> bool:
+        self._runs("is_current")
+        return object_id in self.names
+
+    def watch(self, callback: Callable[[], None]) -> None:
         self.changed = callback
 
-    async def _read(self, part: Part) -> None:
+    async def poll(self, part: Part) -> None:
         self.read_at.append((part.key, asyncio.get_running_loop().time()))
         await asyncio.sleep(self.takes)
         await part.publish(count(part.key))
 
 
-@pytest.mark.parametrize("where", ["begin", "units", "cycle"])
-async def test_bug_in_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, where: str) -> None:
-    broken, units = False, _Units("a", "b")
-
-    async def begin(poll: Poll) -> None:
-        if broken and where == "begin":
-            raise KeyError("the fault")
-
-    def names() -> list[str]:
-        if broken and where == "units":
-            raise KeyError("the fault")
-        return units.names
-
-    def is_current(name: str) -> bool:
-        if broken and where == "cycle":
-            raise KeyError("the fault")
-        return name in units.names
-
-    rig = Rig(PerObject(names, units.collector.poll, begin=begin, is_current=is_current))
+@pytest.mark.parametrize("method", ["begin", "objects", "is_current"])
+async def test_bug_in_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture, method: str) -> None:
+    units = _Units("a", "b")
+    rig = Rig(units)
     await rig.runner.tick()
     assert rig.own("collector_success") == 1
-    broken = True
+    units.bug = method
     await rig.runner.tick()
     assert rig.own("collector_success") == 0
     assert rig.own("collector_errors_total", reason="internal") == 1
     assert rig.own("collector_parts_failed") == 1
     assert [str(error) for error in rig.runner.errors] == ["'the fault'"]
     assert await rig.parts() == {"a", "b"}
-    broken = False
+    units.bug = ""
     await rig.runner.tick()
     assert rig.own("collector_success") == 1
     assert rig.own("collector_parts_failed") == 0
@@ -256,7 +244,7 @@ async def test_bug_in_a_cycle_is_logged_and_the_next_one_runs(caplog: pytest.Log
 
 async def test_first_cycle_is_immediate_and_later_ones_are_spread() -> None:
     units = _Units("a", "b", "c")
-    rig = Rig(units.collector)
+    rig = Rig(units)
     schedule = Schedule([rig.runner])
     schedule.start()
     await asyncio.sleep(299)
@@ -273,7 +261,7 @@ async def test_first_cycle_is_immediate_and_later_ones_are_spread() -> None:
 
 async def test_a_unit_that_goes_away_takes_its_series_along_at_once() -> None:
     units = _Units("a", "b")
-    rig = Rig(units.collector)
+    rig = Rig(units)
     await rig.runner.tick()
     units.names.remove("a")
     units.changed()
@@ -282,7 +270,7 @@ async def test_a_unit_that_goes_away_takes_its_series_along_at_once() -> None:
 
 async def test_answer_about_an_ended_unit_is_not_shown() -> None:
     units = _Units("a", takes=10)
-    rig = Rig(units.collector)
+    rig = Rig(units)
     tick = asyncio.create_task(rig.runner.tick())
     await asyncio.sleep(5)
     units.names.clear()
@@ -292,7 +280,7 @@ async def test_answer_about_an_ended_unit_is_not_shown() -> None:
 
 async def test_stretched_cycle_is_reported_and_the_next_follows() -> None:
     units = _Units("a", "b", "c", "d", takes=200, workers=1)  # 800 s of work each 300 s
-    rig = Rig(units.collector, poll_timeout=250)
+    rig = Rig(units, poll_timeout=250)
     schedule = Schedule([rig.runner])
     schedule.start()
     await asyncio.sleep(1601)
@@ -305,7 +293,7 @@ async def test_stretched_cycle_is_reported_and_the_next_follows() -> None:
 
 async def test_ready_needs_a_rolling_collectors_first_slice_only() -> None:
     units = _Units("a", "b", takes=100, workers=1)
-    rig = Rig(units.collector, poll_timeout=250)
+    rig = Rig(units, poll_timeout=250)
     tick = asyncio.create_task(rig.runner.tick())
     await asyncio.sleep(99)
     assert not rig.runner.first_poll_done.is_set()
@@ -407,6 +395,23 @@ async def test_a_wall_clock_that_is_set_does_not_stop_or_flood_polling(hours: in
     gaps = [later - earlier for earlier, later in pairwise(polls)]
     assert len(polls) in (6, 7)
     assert all(50 <= gap <= 61 for gap in gaps[1:])
+
+
+async def test_a_runner_removed_amid_a_poll_never_polls_again() -> None:
+    polls: list[float] = []
+
+    async def run(poll: Poll) -> None:
+        polls.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(30)
+
+    rig = Rig(_sweep(run))
+    schedule = Schedule([rig.runner])
+    schedule.start()
+    await asyncio.sleep(10)
+    await schedule.remove([rig.runner])
+    await asyncio.sleep(300)
+    assert polls == [0]
+    await schedule.stop()
 
 
 async def test_stopping_ends_a_running_poll_quietly(caplog: pytest.LogCaptureFixture) -> None:

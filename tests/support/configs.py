@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.config import Config, load_config
+from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.providers.registry import installed_platforms
 
 
@@ -20,8 +21,12 @@ def written(folder: Path, text: str) -> Path:
 
 def loaded(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Return the config of a file. Without `environ`, no variable is set."""
-    configs = {name: platform.config for name, platform in installed_platforms().items()}
-    return load_config(path, environ=environ or {}, platforms=configs)
+    return load_config(path, environ=environ or {}, platforms=_platforms())
+
+
+@cache
+def _platforms() -> Mapping[str, type[ProviderConfig]]:
+    return {name: platform.config for name, platform in installed_platforms().items()}
 
 
 def exporter_of(path: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Exporter:

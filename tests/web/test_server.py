@@ -84,16 +84,27 @@ class Visitor:
 
 
 @asynccontextmanager
+async def running(
+    app: object = HELLO, *, sock: socket.socket | None = None, **settings: Any
+) -> AsyncIterator[WebServer]:
+    """A server with this application."""
+    server = WebServer(app, [sock] if sock else listen("127.0.0.1:0"), **settings)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
 async def met(app: object = HELLO, **settings: Any) -> AsyncIterator[Visitor]:
     """A client of a server with this application."""
-    server = WebServer(app, listen("127.0.0.1:0"), **settings)
-    await server.start()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
-    try:
-        yield Visitor(reader, writer, server)
-    finally:
-        writer.close()
-        await server.stop()
+    async with running(app, **settings) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+        try:
+            yield Visitor(reader, writer, server)
+        finally:
+            writer.close()
     assert not server.connections
 
 
