@@ -22,6 +22,7 @@ from trainfleet_exporter.page import Format, Renderer, RenderSettings, accepts_g
 from trainfleet_exporter.providers.alibaba_pai import jobs as pai
 from trainfleet_exporter.providers.alibaba_pai import pools as pai_pools
 from trainfleet_exporter.providers.alibaba_pai import usage
+from trainfleet_exporter.providers.alibaba_pai.config import Usage
 from trainfleet_exporter.providers.alibaba_pai.history import details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker_jobs
@@ -156,9 +157,8 @@ _OF_PAI: tuple[Reader, ...] = (
 )
 
 
-_CARDS = feeds({"CARD_GPU_DUTY_CYCLE": MetricMeta("CARD_GPU_DUTY_CYCLE", "%")}, JOB_FAMILIES, {})[0][
-    "CARD_GPU_DUTY_CYCLE"
-]
+(_CARDS,) = feeds({"CARD_GPU_DUTY_CYCLE": MetricMeta("CARD_GPU_DUTY_CYCLE", "%")}, JOB_FAMILIES, {})[0].values()
+_OF_JOBS = usage.metric_types(Usage())
 
 
 def alibaba_pai(data: bytes) -> None:
@@ -169,7 +169,7 @@ def alibaba_pai(data: bytes) -> None:
         metrics, subjects = decode(data, usage.JobMetrics), Subjects()
         newest = NewestReadings("pod", {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
         usage.take(metrics, newest, "dlc1")
-        _show(page_readings(usage.job_columns(dict.fromkeys(usage.METRIC_TYPES, newest), subjects)))
+        _show(page_readings(usage.job_columns([(each, newest) for each in _OF_JOBS], subjects)))
         points = payload.get("Datapoints")
         if isinstance(points, list):
             cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)

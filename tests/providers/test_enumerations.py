@@ -109,7 +109,7 @@ ENUMERATIONS = (
     Enumeration(
         "DLC GetJobMetrics, MetricType",
         lambda: alibaba(DLC, "_get_job_metrics_request", "GetJobMetricsRequest", "metric_type"),
-        [metric.key for metric in METRIC_TYPES],
+        list(METRIC_TYPES),
     ),
     Enumeration("ModelArts training job, status.phase", lambda: modelarts("status", "phase"), huawei.JOB_STATUS),
     Enumeration(

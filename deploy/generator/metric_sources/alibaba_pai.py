@@ -32,9 +32,9 @@ _CATALOGUE = "PAI CloudMonitor"
 
 def _usage_sources(family: Family) -> list[str]:
     found = [
-        f"{_JOB_METRICS}, {metric.key}"
-        for metric in METRIC_TYPES
-        if family.level in ("job", "pod") and next(iter(metric.targets)).path == family.path
+        f"{_JOB_METRICS}, {name}"
+        for name, suffix in METRIC_TYPES.items()
+        if family.suffix in (f"job_{suffix}", f"pod_{suffix}")
     ]
     name = family.names[0] if family.names else f"for {family.level}s only by usage.metrics"
     return [*found, f"{_CATALOGUE}, {name}"]

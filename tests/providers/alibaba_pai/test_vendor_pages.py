@@ -17,9 +17,11 @@ from tests.support.payloads import payload
 from tests.support.vendor_pages import cases
 from trainfleet_exporter.fleet.usage import NewestReadings, Subjects, page_readings, usage_sources
 from trainfleet_exporter.providers.alibaba_pai import jobs
-from trainfleet_exporter.providers.alibaba_pai.usage import METRIC_TYPES, JobMetrics, MetricType, job_columns, take
+from trainfleet_exporter.providers.alibaba_pai.config import Usage
+from trainfleet_exporter.providers.alibaba_pai.usage import JobMetrics, job_columns, metric_types, take
 
 GOLDEN = Path(__file__).parent / "golden"
+TYPES = metric_types(Usage())
 SAMPLE_TIME = datetime.fromisoformat("2021-03-29T03:15:26.587+00:00").timestamp()
 
 
@@ -36,18 +38,18 @@ def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
 def test_get_job_metrics_page_a_day_later_is_stale() -> None:
     shown, dropped = _shown(GET_JOB_METRICS, SAMPLE_TIME + 86400)
     assert shown == []
-    assert +dropped == {"stale": len(METRIC_TYPES)}
+    assert +dropped == {"stale": len(TYPES)}
 
 
 def _shown(answer: dict[str, Any], now: float) -> tuple[list[object], Counter[str]]:
     """What is shown of the page's answer, and what is dropped; each of the eight types has this shape."""
-    job_id, metrics, found = answer["JobId"], payload(answer, JobMetrics), dict[MetricType, NewestReadings]()
-    subjects = Subjects()
-    for metric in METRIC_TYPES:
-        found[metric] = NewestReadings("pod", {job_id: 0.0}, subjects, now=now, max_age=900)
-        take(metrics, found[metric], job_id)
-    kept = job_columns(found, subjects)
-    dropped = sum((newest.dropped for newest in found.values()), Counter[str]())
+    job_id, metrics, subjects, dropped = answer["JobId"], payload(answer, JobMetrics), Subjects(), Counter[str]()
+    types = [(each, NewestReadings("pod", {job_id: 0.0}, subjects, now=now, max_age=900)) for each in TYPES]
+    for _, newest in types:
+        take(metrics, newest, job_id)
+    kept = job_columns(types, subjects)
+    for _, newest in types:
+        dropped += newest.dropped
     return [*page_readings(kept), *usage_sources(kept, "job_metrics")], dropped
 
 

@@ -201,20 +201,14 @@ class PaiPast(Past):
             yield found
             del found
 
-    async def _job_metrics(
-        self, metric: usage.MetricType, asked: Asked, deadline: float
-    ) -> AsyncIterator[Iterable[Reading]]:
+    async def _job_metrics(self, metric: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
         """GetJobMetrics of one job."""
         (job_id, within), *_ = asked.within.items()
         payload = await usage.get_job_metrics(
             self._api, job_id, metric, within.start, within.end, deadline=deadline, limits=HISTORY
         )
-        owner = payload.job_id or job_id
-        yield (
-            ((owner, pod_id) if pod_id else (owner,), at, value)
-            for pod_id, points in usage.pods_of(payload)
-            for at, value in points
-        )
+        for _, found in usage.readings_of(payload, job_id):
+            yield found
 
 
 def _may_lack(what: str, error: CloudError) -> None:

@@ -24,13 +24,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Any, ClassVar, TypeAlias, TypeVar
-
-import msgspec
-from msgspec.structs import replace
+from typing import Any, TypeAlias, TypeVar
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
-from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
+from trainfleet_exporter.families.usage import MEASURES, Family, exposed
 from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.lists import Listing, pages_by_token
 from trainfleet_exporter.fleet.sources import JobSources
@@ -59,6 +56,7 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     POD_KEYS,
     POOL_FAMILIES,
     QUOTA,
+    STATISTICS,
     UNITS,
     Choice,
     Feed,
@@ -450,51 +448,34 @@ class Usage:
 # GetJobMetrics.
 
 
-class MetricType(msgspec.Struct, frozen=True):
-    """A MetricType of GetJobMetrics, and what it feeds."""
-
-    key: str
-    suffix: str
-    of_accelerators: bool = False
-    unit: str = ""
-    """Of the config; empty for percent, or MB/s."""
-    level: ClassVar[Level] = "pod"
-
-    @property
-    def targets(self) -> dict[Family, float]:
-        """The families of pods and jobs, and how many base units a value counts."""
-        measure = MEASURES[self.suffix]
-        factor = UNITS[measure.quantity][self.unit or ("%" if measure.is_ratio else "MB/s")]
-        return {measure.of(level): factor for level in ("pod", "job")}
+METRIC_TYPES = {
+    "CpuCoreUsage": "cpu_utilization_ratio",
+    "MemoryUsage": "memory_utilization_ratio",
+    "GpuCoreUsage": "accelerator_utilization_ratio",
+    "GpuMemoryUsage": "accelerator_memory_utilization_ratio",
+    "NetworkInputRate": "network_receive_bytes_per_second",
+    "NetworkOutputRate": "network_transmit_bytes_per_second",
+    "DiskReadRate": "disk_read_bytes_per_second",
+    "DiskWriteRate": "disk_write_bytes_per_second",
+}
+"""By MetricType of GetJobMetrics, what its values are of."""
 
 
-METRIC_TYPES = (
-    MetricType("CpuCoreUsage", "cpu_utilization_ratio"),
-    MetricType("MemoryUsage", "memory_utilization_ratio"),
-    MetricType("GpuCoreUsage", "accelerator_utilization_ratio", of_accelerators=True),
-    MetricType("GpuMemoryUsage", "accelerator_memory_utilization_ratio", of_accelerators=True),
-    MetricType("NetworkInputRate", "network_receive_bytes_per_second"),
-    MetricType("NetworkOutputRate", "network_transmit_bytes_per_second"),
-    MetricType("DiskReadRate", "disk_read_bytes_per_second"),
-    MetricType("DiskWriteRate", "disk_write_bytes_per_second"),
-)
-
-
-def metric_types(chosen: UsageConfig) -> list[MetricType]:
+def metric_types(chosen: UsageConfig) -> list[Feed]:
     """Return the types, with the units of the config. The unit of a named metric of CloudMonitor is not theirs."""
-    units = {
-        suffix: choice.unit
-        for suffix, choice in chosen.metrics.given().items()
-        if not choice.name or chosen.source == JOB_METRICS
-    }
-    return [
-        replace(each, unit=units.get(f"pod_{each.suffix}") or units.get(f"job_{each.suffix}") or "")
-        for each in METRIC_TYPES
-    ]
+    given, found = chosen.metrics.given(), list[Feed]()
+    units = {key: each.unit for key, each in given.items() if not each.name or chosen.source == JOB_METRICS}
+    for name, suffix in METRIC_TYPES.items():
+        measure = MEASURES[suffix]
+        usual = "%" if measure.is_ratio else "MB/s"
+        factor = UNITS[measure.quantity][units.get(f"pod_{suffix}") or units.get(f"job_{suffix}") or usual]
+        targets = {measure.of("pod"): factor, measure.of("job"): factor}
+        found.append(Feed(MetricMeta(metric_name=name), "pod", STATISTICS, targets))
+    return found
 
 
 async def get_job_metrics(
-    api: Api, job_id: str, metric: MetricType, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
+    api: Api, job_id: str, metric: Feed, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
 ) -> JobMetrics:
     """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
     query = {"MetricType": metric.key, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
@@ -510,37 +491,35 @@ async def get_job_metrics(
     )
 
 
-def pods_of(payload: JobMetrics) -> Iterator[tuple[str, list[tuple[float, float | None]]]]:
-    """Yield each pod of an answer (empty if it is not named), with the Unix times (infinite if unknown) and values of
-    its points (None if unusable)."""
+def readings_of(payload: JobMetrics, job_id: str) -> Iterator[tuple[Key, list[Reading]]]:
+    """Yield the key of each pod of an answer, which ends before a missing name, and its readings."""
+    owner = payload.job_id or job_id
     for item in payload.pod_metrics or ():
-        points = []
+        key: Key = (owner, item.pod_id) if item and item.pod_id else (owner,)
+        found = list[Reading]()
         for point in (item.metrics if item else None) or ():
             milliseconds = None if point is None else whole(point.time)
             at = math.inf if milliseconds is None else milliseconds / 1000
-            points.append((at, None if point is None else number_of(point.value)))
-        yield (item.pod_id if item else None) or "", points
+            found.append((key, at, None if point is None else number_of(point.value)))
+        yield key, found
 
 
 def take(payload: JobMetrics, into: NewestReadings, job_id: str) -> None:
     """Take over the newest usable value of each pod in one answer."""
-    if payload.job_id and payload.job_id != job_id:
-        into.dropped["unlisted"] += 1
-        return
     into.dropped["no_data"] += not payload.pod_metrics
-    for pod_id, points in pods_of(payload):
-        given = [((job_id, pod_id), at, value) for at, value in points if value is not None]
-        if pod_id:
+    for key, found in readings_of(payload, job_id):
+        given = [each for each in found if each[2] is not None]
+        if len(key) > 1:
             into.dropped["no_data"] += not given
             into.take_newest(given)
         else:
-            into.spoil(job_id)
+            into.spoil(key[0])
 
 
-def job_columns(found: Mapping[MetricType, NewestReadings], subjects: Subjects) -> list[Column]:
+def job_columns(found: Iterable[tuple[Feed, NewestReadings]], subjects: Subjects) -> list[Column]:
     """The readings of one job and its pods."""
     pods, columns, spoiled = dict[Key, float](), list[Column](), set[str]()
-    for metric, newest in found.items():
+    for metric, newest in found:
         if newest.times:
             for subject, at in newest.times.items():
                 pods[subject.keys] = max(at, pods.get(subject.keys, at))
@@ -561,7 +540,7 @@ def collector_of_job_metrics(
     types = metric_types(chosen)
 
     async def read(part: Part) -> None:
-        job, now, found = fleet.live[part.key], fleet.clock.now(), dict[MetricType, NewestReadings]()
+        job, now, found = fleet.live[part.key], fleet.clock.now(), list[tuple[Feed, NewestReadings]]()
         age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: job.created or 0.0}
         subjects = Subjects()
         for metric in types:
@@ -572,12 +551,13 @@ def collector_of_job_metrics(
             except NotFound as error:
                 await part.not_found(error)  # the next poll of jobs says what became of it
                 return
-            newest = found[metric] = NewestReadings("pod", begun, subjects, now=now, max_age=age)
+            newest = NewestReadings("pod", begun, subjects, now=now, max_age=age)
+            found.append((metric, newest))
             take(payload, newest, part.key)
             if not newest.times and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
         columns = job_columns(found, subjects)  # which counts what is out of range
-        for newest in found.values():
+        for _, newest in found:
             count(part, newest.dropped)
         publish = partial(publish_fresh, begun=lambda: begun, max_data_age=fleet.max_data_age, clock=fleet.clock)
         await publish(part, columns, lambda fresh: [*page_readings(fresh), *usage_sources(fresh, JOB_METRICS)])
