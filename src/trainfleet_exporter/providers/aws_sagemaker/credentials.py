@@ -19,7 +19,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -193,14 +192,14 @@ class Load:
                 search.answers[question] = error.with_traceback(None)
 
     async def _in_thread(self, run: Callable[[], Any], deadline: float) -> Any:
-        """Search in a daemon thread, never in two. RequestTimedOut beyond the deadline (loop time)."""
+        """Search in a daemon thread, never in two: the result of one that hung is as good as that of the next.
+
+        RequestTimedOut beyond the deadline (loop time).
+        """
         loop = asyncio.get_running_loop()
-        latest = max(deadline, loop.time() + _SHORTEST)
-        if self._running is not None:
-            await asyncio.wait({self._running}, timeout=latest - loop.time())
         if self._running is None or self._running.done():
             self._running = loop.run_in_executor(DaemonThreadExecutor(), run)
-            await asyncio.wait({self._running}, timeout=latest - loop.time())
+        await asyncio.wait({self._running}, timeout=max(_SHORTEST, deadline - loop.time()))
         if not self._running.done():
             raise RequestTimedOut(_HANGS)
         return self._running.result()
@@ -263,9 +262,7 @@ class _Search:
             fetch = base._refresh_using  # `get_frozen_credentials` goes by the clock of this machine
         if fetch is not None:
             self._http.asks(self._origin)
-            found = fetch()
-            expires = datetime.fromisoformat(found["expiry_time"]).timestamp()
-            return Keys(found["access_key"], found["secret_key"], found["token"], expires, self._origin)
+            base = vendor.RefreshableCredentials.create_from_metadata(fetch(), fetch, "")
         frozen = getattr(base, "_frozen_credentials", base)  # to freeze them again may ask again
         end = getattr(base, "_expiry_time", None)
         parts = (frozen.access_key, frozen.secret_key, frozen.token)
