@@ -274,8 +274,10 @@ def workloads(pool_id: str, answer: StatisticsAnswer) -> list[PoolWorkloads]:
     """
     given: Items[WorkloadCounts] = answer.statistics or answer.statics or Items()
     items, rows = given.rows("ShowWorkloadStatistics"), list[PoolWorkloads]()
-    by_type = {each.type: each.status for each in items if each is not None and each.type and each.status is not None}
-    lost = len(items) - len(by_type)
+    known = [(each.type, each.status) for each in items if each is not None and each.type and each.status is not None]
+    by_type, lost = dict(known), len(items) - len(known)
+    for _ in range(len(known) - len(by_type)):
+        unusable({}, "duplicate")
     if not lost:
         by_type = {**{kind: {} for kind in WORKLOAD_TYPES}, **by_type}
     for kind, by_status in by_type.items():
