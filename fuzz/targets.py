@@ -206,7 +206,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(v1.Version, lambda version: v1.job(v1.JobRow(1), version, workspace_id="0")),
     _reading(v1.JobRow, lambda row: v1.job(row, v1.Version(), workspace_id="0")),
     _reading(v1.JobRow, lambda row: v1.counts("0", [row], since=0.0)),
-    _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)[0]),
+    _reading(v1.LogFileNames, lambda answer: v1.pods("job", answer)),
     _reading(modelarts_pools.PoolMonitor, _of_pool),
     _reading(nodes.NodeRow, lambda row: nodes.node("pool", row)),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import NotFound
+from trainfleet_exporter.fleet.history import readable
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
 from trainfleet_exporter.fleet.usage import count
 from trainfleet_exporter.fleet.workspaces import Workspaces
@@ -75,9 +76,7 @@ class Versions(Struct, gc=False):
 
 
 class LogFileNames(Struct, gc=False):
-    """A list of names. Anything else in its place is malformed."""
-
-    log_file_list: list[str | float | None] | str | float | None = None
+    log_file_list: list[str | None] | None = None
 
 
 # Words.
@@ -113,12 +112,10 @@ HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
 def job_status(given: str | float | None) -> tuple[Status, str]:
-    """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown as it is."""
-    code = whole(number(given))
-    if code is None:
-        is_whole = isinstance(given, float) and given.is_integer()
-        return Status.UNKNOWN, f"{given:.0f}" if is_whole else given if isinstance(given, str) else ""
-    word, common = JOB_STATUS.get(code, (str(code), Status.UNKNOWN))
+    """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown after JOBSTAT_:
+    a word of the v2 API would be one series of both APIs."""
+    code, shown = whole(number(given)), f"{given:.0f}" if isinstance(given, float) else given
+    word, common = JOB_STATUS.get(-1 if code is None else code, (shown or "UNKNOWN", Status.UNKNOWN))
     return common, f"JOBSTAT_{word}"
 
 
@@ -134,14 +131,8 @@ def counts(workspace_id: str, rows: Iterable[JobRow], *, since: float) -> list[J
     Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
     """
     tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in JOB_STATUS.values()})
-    tally.update(_counted(row) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
+    tally.update(job_status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
-
-
-def _counted(row: JobRow) -> tuple[Status, str]:
-    # The jobs of both APIs are counted in one family, and a word of neither would be one series of both.
-    common, word = job_status(row.status)
-    return common, word if word.startswith("JOBSTAT_") else f"JOBSTAT_{word or 'UNKNOWN'}"
 
 
 def id_text(given: str | int | None) -> str:
@@ -187,20 +178,10 @@ def _time(milliseconds: float | None) -> float | None:
     return unix_time(milliseconds, per_second=1000)
 
 
-def pods(shown_id: str, answer: LogFileNames) -> tuple[list[Pod], Counter[str]]:
-    """The pods of a version, and what was dropped, by reason."""
-    dropped, found, names = Counter[str](), dict[str, Pod](), answer.log_file_list
-    if not isinstance(names, list):
-        dropped["no_data" if names is None else "malformed"] += 1
-        names = []
-    for name in names:
-        if not isinstance(name, str) or not name:
-            dropped["malformed"] += 1
-        elif name in found:
-            dropped["duplicate"] += 1
-        else:
-            found[name] = Pod(job_id=shown_id, pod_id=name)
-    return list(found.values()), dropped
+def pods(shown_id: str, answer: LogFileNames) -> list[Pod]:
+    """The pods of a version, each once."""
+    names = readable([name or None for name in answer.log_file_list or ()])
+    return [Pod(job_id=shown_id, pod_id=name) for name in dict.fromkeys(names)]
 
 
 # The collector.
@@ -266,9 +247,8 @@ class JobsV1(PerObjectCollector):
 
         async def read_page(number: int) -> Page[JobRow]:
             query = {"per_page": str(V1_PAGE), "page": str(number + 1), "workspace_id": workspace_id, "order": "asc"}
-            page = await self._api.get(
-                operation, "training-jobs", JobsPage, query, version=1, deadline=deadline, limits=PAGE
-            )
+            given: Mapping[str, Any] = {"version": 1, "limits": PAGE}
+            page = await self._api.get(operation, "training-jobs", JobsPage, query, deadline=deadline, **given)
             return Page(whole(page.job_total_count), page.jobs)
 
         return await read_whole_list(read_page, id_of=lambda row: id_text(row.job_id), operation=operation)
@@ -285,12 +265,13 @@ class JobsV1(PerObjectCollector):
         """The pods of a version, and what they use if it runs."""
         names, until = f"{path}/log/file-names", part.deadline
         answer = await self._api.get("ListLogFileNames", names, LogFileNames, version=1, deadline=until)
-        found, dropped = pods(shown.job_id, answer)
-        count(part, dropped)
+        part.dropped("no_data", answer.log_file_list is None)
+        found = pods(shown.job_id, answer)
         if shown.status is not Status.RUNNING:
             return list(found)
         parts = JobParts(shown, [pod.pod_id for pod in found])
-        parts.pods = None if dropped["malformed"] else len(found)
+        if not all(answer.log_file_list or ()):
+            parts.pods = None
         readings = ArrayReadings(parts)
         with_cards = any(item.count for item in shown.accelerators) or not shown.accelerators
         for pod in found:
