@@ -198,7 +198,7 @@ def _of_pool(answer: modelarts_pools.PoolMonitor | modelarts_pools.StatisticsAns
 
 _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(modelarts.JobRow, modelarts.job),
-    _reading(modelarts.JobRow, lambda row: modelarts.details("job", modelarts.tasks(row), {})),
+    _reading(modelarts.JobRow, modelarts.tasks),
     _reading(modelarts_pools.PoolRow, modelarts_pools.pool),
     _reading(modelarts_pools.RuntimeRow, modelarts_pools.pool_amounts),
     _reading(modelarts_pools.StatisticsAnswer, _of_pool),

@@ -56,12 +56,14 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
 
 @trap("1.2 a token that must be updated is, and the call is made again", PASSWORD)
 async def _(cloud: Cloud, fleet: Fleet) -> None:
-    refusal = httpx.Response(401, json={"error_code": "APIGW.0307", "error_msg": "The token must be updated."})
     assert await fleet.exporter.poll_once()
-    await asyncio.sleep(600)
-    cloud.answer = lambda path, request: refusal if request.headers.get("x-auth-token") == "token-1" else None
-    assert await fleet.exporter.poll_once()
-    assert len(cloud.called("/v3/auth/tokens")) == 2  # one renewal, however many calls were refused
+    for known, (status, code) in enumerate([(401, "APIGW.0307"), (403, "ModelArts.0206")], start=1):
+        refusal, token = httpx.Response(status, json={"error_code": code}), f"token-{known}"
+        refusals = {token: refusal}
+        cloud.answer = lambda path, request, refusals=refusals: refusals.get(request.headers.get("x-auth-token"))  # type: ignore[misc]
+        await asyncio.sleep(600)
+        assert await fleet.exporter.poll_once()
+        assert len(cloud.called("/v3/auth/tokens")) == known + 1  # one renewal, however many calls were refused
     assert fleet.own("collector_success", collector="jobs") == 1
 
 

@@ -176,7 +176,7 @@ _CODES: Sequence[tuple[re.Pattern[str], type[CloudError]]] = (
     (re.compile(r"ModelArts\.2786"), AccessDenied),  # to the project of another identity
 )
 """What codes mean, whatever the HTTP status."""
-_OF_KEYS = re.compile(r".*\.0307|ModelArts\.(0203|2784)")
+_OF_KEYS = re.compile(r".*\.0307|ModelArts\.(0203|0206|2784)")
 """Codes of rejections that are about the token or the key."""
 _RATE_LIMIT = re.compile(r"limit: ?(\d{1,9}), ?time: ?(\d{1,9}) ?(second|minute|hour|day)", re.ASCII)
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}

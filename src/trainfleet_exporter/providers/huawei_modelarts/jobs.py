@@ -272,30 +272,14 @@ class JobTasks(Struct, frozen=True, gc=False):
 
 
 def tasks(row: JobRow) -> JobTasks:
-    """The tasks of a job."""
-    annotations, runs = (row.metadata or NO_METADATA).annotations or {}, (row.status or NO_STATUS).running_records or ()
-    return JobTasks(_task_names(row), len(runs), whole(number(annotations.get(RETRIES))))
-
-
-def _task_names(row: JobRow) -> tuple[str, ...]:
-    """Each once. They are the same few in most jobs, and so are the objects."""
-    names = (row.status or NO_STATUS).tasks or ()
-    return tuple(dict.fromkeys(intern(name) for name in names if isinstance(name, str) and name))
+    """The tasks of a job. Their names are the same few in most jobs, and so are the objects."""
+    annotations, state = (row.metadata or NO_METADATA).annotations or {}, row.status or NO_STATUS
+    names = dict.fromkeys(intern(name) for name in state.tasks or () if isinstance(name, str) and name)
+    return JobTasks(tuple(names), len(state.running_records or ()), whole(number(annotations.get(RETRIES))))
 
 
 Places: TypeAlias = Mapping[str, tuple[str, str]]
 """By task, the name of its node and its own address."""
-
-
-def details(job_id: str, tasks: JobTasks, places: Places) -> list[object]:
-    """A job's tasks, each as a pod: their names, roles and nodes, and not their states. And how it may be restarted."""
-    found: list[object] = []
-    for task in tasks.names:
-        node, address = places.get(task, ("", ""))
-        found.append(Pod(job_id=job_id, pod_id=task, role=intern(role_of(task)), node_name=node, pod_ip=address))
-    if tasks.restarts_allowed is not None:
-        found.append(JobPods(job_id=job_id, restarts_allowed=tasks.restarts_allowed))
-    return found
 
 
 def role_of(task: str) -> str:
@@ -336,7 +320,7 @@ def _roles(row: JobRow) -> Iterator[Role]:
         yield _role(resource.main_container_allocated_resources, resource.flavor_detail, amount(resource.node_count))
         return
     is_complete = None not in ((row.status or NO_STATUS).tasks or ())
-    counts = Counter(role_of(task) for task in _task_names(row)) if is_complete else Counter[str]()
+    counts = Counter(role_of(task) for task in tasks(row).names) if is_complete else Counter[str]()
     yield from (Role() for role in row.tasks if role is None)
     for role in readable(row.tasks):
         flavor = role.task_resource or NO_FLAVOR
@@ -506,11 +490,17 @@ class Jobs:
                 self._tasks[job_id] = tasks(row)
                 read.found[job_id] = found, records(row.status or NO_STATUS, found.created)
 
-    def _details(self, job: Job) -> Iterable[object]:
-        known = self._tasks.get(job.job_id)
+    def _details(self, job: Job) -> Iterator[object]:
+        """A job's tasks, each as a pod: their names, roles and nodes, but no states. And its allowed restarts."""
+        known = self._tasks.get(job.job_id, JobTasks())
         runs, found = self.places.get((job.pool_id, job.workspace_id), {}).get(job.job_id, (0, {}))
-        # Started again since then, it may run on other nodes.
-        return () if known is None else details(job.job_id, known, found if runs == known.runs else {})
+        places = found if runs == known.runs else {}  # started again since then, it may run on other nodes
+        for task in known.names:
+            node, address = places.get(task, ("", ""))
+            role = intern(role_of(task))
+            yield Pod(job_id=job.job_id, pod_id=task, role=role, node_name=node, pod_ip=address)
+        if known.restarts_allowed is not None:
+            yield JobPods(job_id=job.job_id, restarts_allowed=known.restarts_allowed)
 
     def _forget_tasks(self) -> None:
         self._tasks = {job_id: tasks for job_id, tasks in self._tasks.items() if job_id in self._fleet.live}

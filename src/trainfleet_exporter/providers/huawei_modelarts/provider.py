@@ -38,6 +38,7 @@ class HuaweiModelArts:
         self._config, self._settings = config, context.settings
         self._fleet = Workspaces(config, context, STATES)
         chosen, every = config.collectors, context.settings.poll_interval
+        v1_interval = chosen.jobs_v1.effective_interval(every)
         jobs = Jobs(self._api, config, self._fleet)
         pools = Pools(self._api, self._fleet, has_jobs=chosen.jobs.enabled)
         nodes = Nodes(self._api, self._fleet, jobs, pools, has_jobs=chosen.jobs.enabled)
@@ -45,7 +46,7 @@ class HuaweiModelArts:
             *collectors_of([jobs], chosen, every),
             *(self._usage(jobs) if chosen.usage.enabled else ()),
             *collectors_of([pools, nodes], chosen, every),
-            *(self._jobs_v1() if chosen.jobs_v1.enabled else ()),
+            *([JobsV1(self._api, config, self._fleet, v1_interval)] if chosen.jobs_v1.enabled else ()),
         )
 
     @property
@@ -76,10 +77,6 @@ class HuaweiModelArts:
                 waits=in_bulk is None,
                 max_jobs=chosen.usage.max_jobs,
             )
-
-    def _jobs_v1(self) -> Iterator[Collector]:
-        interval = self._config.collectors.jobs_v1.effective_interval(self._settings.poll_interval)
-        yield JobsV1(self._api, self._config, self._fleet, interval)
 
 
 def _past(config: HuaweiModelArtsConfig, context: BuildContext) -> Past:
