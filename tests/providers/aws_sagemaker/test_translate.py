@@ -100,14 +100,3 @@ def test_a_job_that_stops_holds_what_it_held(before: str, holds: bool) -> None:
     stages = [stage("Starting", 0, 5), stage(before, 5, 9), stage("Stopping", 9, None)]
     found = _job(job("a", "Stopping", "Stopping", SecondaryStatusTransitions=stages))
     assert (found.status, found.holds_resources) == (Status.STOPPING, holds)
-
-
-def test_groups_of_instances_add_up() -> None:
-    groups = [
-        {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2, "InstanceGroupName": "a"},
-        {"InstanceType": "ml.c5.xlarge", "InstanceCount": 3, "InstanceGroupName": "b"},
-    ]
-    found = _job(job("a", ResourceConfig={"InstanceGroups": groups}))
-    assert (found.nodes, found.cpu_cores) == (5, 204)
-    assert found.accelerators == (Accelerators("gpu", "A100", 16),)
-    assert found.resource_type == "ml.p4d.24xlarge,ml.c5.xlarge"

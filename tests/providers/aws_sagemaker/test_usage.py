@@ -68,6 +68,9 @@ async def test_what_an_instance_does_not_have_is_not_asked_for(fleet_of: FleetOf
         assert await fleet.lines('job_requested_accelerators{provider="p",job_id="new"') == []
         (npu,) = await fleet.lines('job_requested_accelerators{provider="p",job_id="npu"')
         assert npu.endswith('accelerator="npu",accelerator_model="Trainium"} 16')
+        (gpu,) = await fleet.lines('job_requested_accelerators{provider="p",job_id="mixed"')
+        assert gpu.endswith('accelerator="gpu",accelerator_model="A100"} 8')
+        assert await fleet.value('job_requested_cpu_cores{job_id="mixed"}') == 96 + 4
 
 
 @pytest.mark.parametrize(("jobs", "calls"), [(0, 0), (10, 1), (63, 2), (1000, 16)])

@@ -229,6 +229,26 @@ async def test_capacity_of_flexible_and_restricted_groups(fleet_of: FleetOf) -> 
         assert fleet.own("dropped_readings_total", collector="pools", reason="no_data") == 0
 
 
+async def test_threads_that_are_off_are_no_cores(fleet_of: FleetOf) -> None:
+    cloud = Cloud()
+    details = [
+        {"InstanceType": kind, "CurrentCount": 1, "ThreadsPerCore": 1} for kind in ("ml.p5.48xlarge", "ml.c8g.large")
+    ]
+    groups = [_group(f"g{number}", InstanceType="ml.p5.48xlarge", ThreadsPerCore=number) for number in (1, 2)]
+    groups.append(_group("flexible", CurrentCount=2, InstanceTypeDetails=details))
+    node = {"InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceStatus": {"Status": "Running"}}
+    nodes = [node | {"InstanceGroupName": f"g{number}", "InstanceId": f"i-{number}"} for number in (1, 2)]
+    cloud.clusters = {"c": (groups, nodes)}
+    async with fleet_of(cloud) as fleet:
+        await fleet.runner("pools").tick()
+        await fleet.runner("nodes").tick()
+        for pool_id, cores in (("c/g1", 4 * 96), ("c/g2", 4 * 192), ("c/flexible", 96 + 2)):
+            assert await fleet.value(f'pool_capacity_cpu_cores{{pool_id="{pool_id}"}}') == cores
+        for number, cores in ((1, 96), (2, 192)):
+            series = f'node_capacity_cpu_cores{{pool_id="c/g{number}",node_name="i-{number}"}}'
+            assert await fleet.value(series) == cores
+
+
 def _plan(**fields: object) -> Row:
     return {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", **fields}
 
@@ -377,9 +397,7 @@ async def test_nodes_have_their_expiry_at_the_first_poll(fleet_of: FleetOf) -> N
     nodes = [node | {"InstanceId": f"i-{number}", "InstanceStatus": {"Status": "Running"}} for number in range(3)]
     group = _group("g", InstanceType="ml.p5.48xlarge", TrainingPlanArn=plan_arn("p"))
     cloud.clusters = {f"c{number}": ([group], nodes) for number in range(9)}
-    cloud.plans = [
-        {"TrainingPlanArn": plan_arn("p"), "TrainingPlanName": "p", "Status": "Active", "EndTime": START + 86400}
-    ]
+    cloud.plans = [_plan(EndTime=START + 86400)]
     async with fleet_of(cloud) as fleet:
         assert await fleet.exporter.poll_once()
         assert len(await fleet.lines("node_expiry_timestamp_seconds")) == 27

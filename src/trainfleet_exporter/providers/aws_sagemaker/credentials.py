@@ -192,10 +192,7 @@ class Load:
                 search.answers[question] = error.with_traceback(None)
 
     async def _in_thread(self, run: Callable[[], Any], deadline: float) -> Any:
-        """Search in a daemon thread, never in two: the result of one that hung is as good as that of the next.
-
-        RequestTimedOut beyond the deadline (loop time).
-        """
+        """Search in one daemon thread. A late result is as good as the next. RequestTimedOut beyond the deadline."""
         loop = asyncio.get_running_loop()
         if self._running is None or self._running.done():
             self._running = loop.run_in_executor(DaemonThreadExecutor(), run)
@@ -216,7 +213,6 @@ class _Search:
         self._given, self._config, self._http, self._kept = given, config, http, kept
         self.answers: dict[tuple[str, ...], Any] = {}
         """By request (method, URL and body) or command, what was answered, or the error; SSO tokens as first read."""
-        self._is_answered = False
         self._token_error: CloudError | None = None
         """Why EC2 metadata or SSO gave no token."""
         self._role = ""
@@ -387,7 +383,7 @@ class _Search:
         try:  # the user's own profile names the program
             process = subprocess.Popen(command, start_new_session=True, **given)  # noqa: S603
         except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else "") or "it cannot be run"
+            reason = getattr(error, "strerror", "") or "it cannot be run"
             raise AccessDenied(f"the program of credential_process: {reason}") from None
         seconds = self._config.http.request_timeout
         with process:  # its end closes the pipe, which what the program started may keep open
@@ -465,7 +461,6 @@ class _Search:
                 self._token_error = answer
                 raise ClientError({}, operation)
             raise answer
-        self._is_answered = True
         return answer
 
     def _response(self, request: Any, answer: Any, status: int = 200) -> Any:
@@ -492,7 +487,7 @@ class _Search:
             said = f": {error.strerror}"
         described = printable(redact(f"{type(error).__name__}{said}"), 300)
         # An error of Python after an answer is about the answer.
-        return BadAnswer(described) if self._is_answered and not said else AccessDenied(described)
+        return BadAnswer(described) if self.answers and not said else AccessDenied(described)
 
 
 def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[ProfileFile]]:

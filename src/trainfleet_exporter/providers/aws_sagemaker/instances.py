@@ -15,6 +15,8 @@ from trainfleet_exporter.polling import Poll
 
 _SIZE = re.compile(r"ml\.[a-z0-9-]+\.(?:([0-9]{0,3})x)?(large|medium)", re.ASCII)
 _ODD_CPUS = {"ml.c4.8xlarge": 36.0, "ml.t3.medium": 2.0}
+_ONE_THREAD = re.compile(r"ml\.([a-z]+[0-9]+g[a-z]*|[a-z][78]a|p6e-gb200)\.", re.ASCII)
+"""Machine types whose cores have one thread: Graviton, Grace and the later types of AMD."""
 _G = {"xlarge": 1, "2xlarge": 1, "4xlarge": 1, "8xlarge": 1, "16xlarge": 1, "12xlarge": 4, "24xlarge": 4, "48xlarge": 8}
 _FAMILIES: Mapping[str, tuple[str, Mapping[str, int]]] = {
     "p2": ("K80", {"xlarge": 1, "8xlarge": 8, "16xlarge": 16}),
@@ -56,17 +58,13 @@ def accelerators(instance_type: str) -> tuple[Accelerators, ...] | None:
     return () if _WITHOUT.fullmatch(instance_type) else None
 
 
-def cpu_cores(instance_type: str) -> float | None:
+def cpu_cores(instance_type: str, threads: float | None = None) -> float | None:
     """Return the vCPUs of one instance: four for each `xlarge` in its name, two for a `large`, one for a `medium`. None
-    if unknown."""
-    if instance_type in _ODD_CPUS:
-        return _ODD_CPUS[instance_type]
-    match = _SIZE.fullmatch(instance_type)
-    if match is None:
-        return None
-    if match[1] is None:
-        return 2.0 if match[2] == "large" else 1.0
-    return 4.0 * int(match[1] or 1)
+    if unknown. `threads` of each core run; if that is one of two, half of the vCPUs do."""
+    found, match = _ODD_CPUS.get(instance_type), _SIZE.fullmatch(instance_type)
+    if found is None and match is not None:
+        found = 4.0 * int(match[1] or 1) if match[1] is not None else 2.0 if match[2] == "large" else 1.0
+    return found / 2 if found and threads == 1 and not _ONE_THREAD.match(instance_type) else found
 
 
 Group = tuple[str, float | None]

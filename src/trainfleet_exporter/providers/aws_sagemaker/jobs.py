@@ -360,7 +360,7 @@ class Jobs:
 
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
-        await self._fleet.poll_jobs(poll, self._read_live, self._read_ends, _pods)
+        await self._fleet.poll_jobs(poll, lambda read: self._search(read, LIVE), self._read_ends, _pods)
         self._types.count(poll, ",".join([job.resource_type for job in self._fleet.live.values()]).split(","))
 
     def jobs_expired(self, key: str) -> None:
@@ -387,9 +387,6 @@ class Jobs:
                 else:
                     counts.append(JobCount(WORKSPACE_ID, JOB_STATUS[word], word, count))
             await part.publish(counts)
-
-    async def _read_live(self, read: WorkspaceRead) -> None:
-        await self._search(read, LIVE)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
         """Return whether all ends since the last list of them could be read."""

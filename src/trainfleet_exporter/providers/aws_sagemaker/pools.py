@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer, NotFound, RequestRefused
 from trainfleet_exporter.fleet.collectors import collector
-from trainfleet_exporter.fleet.history import code, readable
+from trainfleet_exporter.fleet.history import code
 from trainfleet_exporter.fleet.lists import distinct, with_unread
 from trainfleet_exporter.model import Node, NodeCondition, NodeCount, Pool, PoolAmounts, PoolStatus
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
@@ -34,6 +34,7 @@ from trainfleet_exporter.providers.values import unix_time, whole
 class InstancesOfType(Answer):
     instance_type: str | None = None
     current_count: float | None = None
+    threads_per_core: float | None = None
 
 
 class ClusterGroup(InstancesOfType):
@@ -43,6 +44,17 @@ class ClusterGroup(InstancesOfType):
     instance_type_details: list[InstancesOfType | None] | None = None
     status: str | None = None
     training_plan_arn: str | None = None
+
+    @property
+    def of_types(self) -> Sequence[InstancesOfType]:
+        """Its instances by type; unreadable ones have none."""
+        details = None if self.instance_type is not None else self.instance_type_details
+        return [self] if details is None else [each or InstancesOfType() for each in details]
+
+    def cpu_cores(self, instance_type: str) -> float | None:
+        """Return the vCPUs of one instance of a type."""
+        threads = [each.threads_per_core for each in self.of_types if each.instance_type == instance_type]
+        return instances.cpu_cores(instance_type, *threads[:1])
 
 
 class Cluster(Answer):
@@ -62,10 +74,6 @@ class ClusterNode(Answer):
     @property
     def word(self) -> str:
         return (self.instance_status.status if self.instance_status is not None else None) or ""
-
-    @property
-    def pool_status(self) -> PoolStatus:
-        return NODE_STATUS.get(self.word, PoolStatus.UNKNOWN)
 
 
 class ReservedCapacity(Answer):
@@ -97,7 +105,9 @@ class TrainingPlan(Answer):
 Clusters = page_of("ClusterSummaries", Cluster)
 ClusterNodes = page_of("ClusterNodeSummaries", ClusterNode)
 TrainingPlans = page_of("TrainingPlanSummaries", TrainingPlan)
-NO_PLAN = TrainingPlan()
+NO_PLAN, _NO_GROUP = TrainingPlan(), ClusterGroup()
+Groups = Mapping[str | None, tuple[ClusterGroup, TrainingPlan]]
+"""Groups of a cluster by name, with their plans."""
 
 # Words.
 
@@ -146,8 +156,11 @@ def group_pool(
     name = group.instance_group_name
     if not name:
         return None
-    pool_id, used = f"{cluster}/{name}", group_instances(group)
-    statuses = Counter(node.pool_status for node in nodes if node.instance_group_name == name)
+    pool_id, used = (
+        f"{cluster}/{name}",
+        [(each.instance_type or "", whole(each.current_count)) for each in group.of_types],
+    )
+    statuses = Counter(NODE_STATUS.get(node.word) for node in nodes if node.instance_group_name == name)
     pool = Pool(
         pool_id=pool_id,
         name=pool_id,
@@ -158,19 +171,10 @@ def group_pool(
     )
     amounts = PoolAmounts(
         pool_id=pool_id,
-        capacity_cpu_cores=instances.total_of(used, instances.cpu_cores),
+        capacity_cpu_cores=instances.total_of(used, group.cpu_cores),
         capacity_accelerators=instances.accelerators_of(used),
     )
     return pool, amounts
-
-
-def group_instances(group: ClusterGroup) -> list[instances.Group]:
-    details = group.instance_type_details
-    if group.instance_type is not None or details is None:
-        return [(group.instance_type or "", whole(group.current_count))]
-    known = readable(details)
-    unread = [("", None)] * (len(details) - len(known))
-    return [*((each.instance_type or "", whole(each.current_count)) for each in known), *unread]
 
 
 def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
@@ -203,19 +207,20 @@ def plan_pool(row: TrainingPlan) -> tuple[Pool, PoolAmounts] | None:
     )
 
 
-def cluster_node(cluster: str, row: ClusterNode, ends: Mapping[str, float | None]) -> Node | None:
-    """Translate a row of ListClusterNodes. `ends` has the end of the training plan by pool (Unix seconds)."""
+def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node | None:
+    """Translate a row of ListClusterNodes."""
     if not row.instance_id or not row.instance_group_name:
         return None
-    kind, pool_id = row.instance_type or "", f"{cluster}/{row.instance_group_name}"
+    kind, status = row.instance_type or "", NODE_STATUS.get(row.word, PoolStatus.UNKNOWN)
+    group, plan = groups.get(row.instance_group_name, (_NO_GROUP, NO_PLAN))
     return Node(
-        pool_id=pool_id,
+        pool_id=f"{cluster}/{row.instance_group_name}",
         node_name=row.instance_id,
         node_type=kind,
-        status=row.pool_status,
-        reason="" if row.pool_status is PoolStatus.READY else code(row.word),
-        expires=ends.get(pool_id),
-        capacity_cpu_cores=instances.cpu_cores(kind),
+        status=status,
+        reason="" if status is PoolStatus.READY else code(row.word),
+        expires=unix_time(plan.end_time),
+        capacity_cpu_cores=group.cpu_cores(kind),
         capacity_accelerators=instances.accelerators_of([(kind, 1)]),
     )
 
@@ -238,8 +243,8 @@ class Pools:
         self._queues = {"pools": FairQueue(), "nodes": FairQueue()}
         self._plans: dict[str, TrainingPlan] = {}
         """The plans of the last good answer by ARN: names and ends do not age."""
-        self._ends: dict[str, dict[str, float | None]] = {}
-        """By cluster, the ends of training plans by pool (Unix seconds)."""
+        self._groups: dict[str, Groups] = {}
+        """By cluster, those of the last good answer."""
 
     @collector("pools")
     async def pools(self, poll: Poll) -> None:
@@ -252,7 +257,7 @@ class Pools:
                 await self._read_plans(poll, part)
             names = await self._names(poll)
             poll.keep_only([_PLANS, *names])
-            self._ends = {name: ends for name, ends in self._ends.items() if name in names}
+            self._groups = {name: groups for name, groups in self._groups.items() if name in names}
             self._clusters.publish(names, whole=False)
             read = partial(self._read_cluster, poll)
             await self._queues["pools"].read_each(poll, names, read, at_once=self._at_once)
@@ -270,8 +275,8 @@ class Pools:
             except NotFound as error:
                 await part.not_found(error)
                 return
-            ends = self._ends.get(part.key, {})
-            found = [None if row is None else cluster_node(part.key, row, ends) for row in rows]
+            groups = self._groups.get(part.key, {})
+            found = [None if row is None else cluster_node(part.key, row, groups) for row in rows]
             shown, _ = distinct(part, found, lambda node: node.node_name)
             self._types.count(poll, [node.node_type for node in shown.values()])
             await part.publish(list(shown.values()))
@@ -311,10 +316,10 @@ class Pools:
         part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
         found = [None if each is None else group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
-        ends = self._ends[name] = {}
-        for group in readable(groups):
-            ends[f"{name}/{group.instance_group_name}"] = unix_time(self._plan_of(group).end_time)
-            self._types.count(poll, [instance_type for instance_type, _ in group_instances(group)])
+        listed = [each for each in groups if each is not None]
+        part.dropped("malformed", sum(each is None for group in listed for each in group.instance_type_details or ()))
+        self._groups[name] = {each.instance_group_name: (each, self._plan_of(each)) for each in listed}
+        self._types.count(poll, [each.instance_type or "" for group in listed for each in group.of_types])
         await part.publish([each for pair in shown.values() for each in pair])
 
     def _plan_of(self, group: ClusterGroup) -> TrainingPlan:
