@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.providers.alibaba_pai.cloud import metric as row
 from trainfleet_exporter.families.usage import Quantity
-from trainfleet_exporter.fleet.usage import Column, NewestReadings, Reading, Subjects
+from trainfleet_exporter.fleet.usage import NewestReadings, Reading, Subjects
 from trainfleet_exporter.providers.alibaba_pai.metrics import (
     JOB_FAMILIES,
     UNITS,
@@ -90,12 +90,8 @@ def _feed(
     name: str, unit: str = "%", dimensions: str | None = None, choices: Mapping[str, Choice] | None = None
 ) -> Feed:
     given_ = row(name, unit) if dimensions is None else {"MetricName": name, "Unit": unit, "Dimensions": dimensions}
-    (feed,) = feeds({name: _metric(given_)}, JOB_FAMILIES, choices or {})[0].values()
+    (feed,) = feeds({name: msgspec.convert(given_, MetricMeta)}, JOB_FAMILIES, choices or {})[0].values()
     return feed
-
-
-def _metric(given_: Mapping[str, object]) -> MetricMeta:
-    return msgspec.convert(given_, MetricMeta)
 
 
 def _readings(feed: Feed, points: Iterable[object]) -> Sequence[Reading]:
@@ -153,27 +149,14 @@ POINT = st.fixed_dictionaries(
 )
 
 
-def _collected(feed: Feed) -> NewestReadings:
-    """What is to be collected of the job a."""
-    return NewestReadings(feed.level, {"a": 0.0}, Subjects(), now=NOW, max_age=900, once=True)
-
-
-def _take(feed: Feed, newest: NewestReadings, points: Iterable[object]) -> None:
-    newest.take(_readings(feed, points))
-
-
-def _columns(feed: Feed, newest: NewestReadings) -> Sequence[Column]:
-    return [column for column in newest.of_families(feed.targets, period=0) if column.subjects]
-
-
 @pytest.mark.parametrize("name", ["JOB_CPU_UTIL", "POD_GPU_ACCELERATOR_DUTTY_UTIL", "CARD_GPU_DUTY_CYCLE"])
 @given(points=st.lists(POINT | JSON, max_size=20))
 def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> None:
     feed = _feed(name)
-    collected = _collected(feed)
-    _take(feed, collected, points)
+    collected = NewestReadings(feed.level, {"a": 0.0}, Subjects(), now=NOW, max_age=900, once=True)
+    collected.take(_readings(feed, points))
     assert collected.points == len(points)
-    shown = _columns(feed, collected)
+    shown = [column for column in collected.of_families(feed.targets, period=0) if column.subjects]
     kept = sum(len(column.values) for column in shown if column.family.level == feed.level)
     levels = sum(family.level == feed.level for family in feed.targets)
     assert kept / levels + sum(collected.dropped.values()) == len(points)
