@@ -7,20 +7,17 @@
 Installed with the extra `testing`. The daemon does not import it.
 """
 
-from trainfleet_conformance.budgets import BudgetChecks
-from trainfleet_conformance.contract import ContractChecks, StatusChecks
+from trainfleet_conformance.contract import ContractChecks
 from trainfleet_conformance.faults import FaultChecks
 from trainfleet_conformance.gateway import PretendCloud
-from trainfleet_conformance.hygiene import PlatformChecks, SecretChecks
+from trainfleet_conformance.operation import OperationChecks
 from trainfleet_conformance.parts import PartChecks
 from trainfleet_conformance.public_api import PUBLIC
 
 __all__ = ["PUBLIC", "PretendCloud", "ProviderConformance"]
 
 
-class ProviderConformance(
-    ContractChecks, StatusChecks, PartChecks, FaultChecks, BudgetChecks, SecretChecks, PlatformChecks
-):
+class ProviderConformance(ContractChecks, PartChecks, FaultChecks, OperationChecks):
     """Checks the promises of the exporter for one provider.
 
     Derive a class whose name begins with `Test`, and define the members of ProviderCase for your cloud. An exporter

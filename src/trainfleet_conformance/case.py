@@ -5,24 +5,27 @@ from __future__ import annotations
 import functools
 import inspect
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from trainfleet_conformance.clock import run_stepped
-from trainfleet_conformance.gateway import Arrival, PretendCloud
+from trainfleet_conformance.clock import T, run_stepped
+from trainfleet_conformance.gateway import Arrival, Gateway, PretendCloud, marking
 from trainfleet_conformance.page import Page
 from trainfleet_conformance.planted import Planted
-from trainfleet_conformance.stage import INTERVAL, Stage, open_stage
+from trainfleet_conformance.stage import INTERVAL, Logs, Stage, quickened, write_config
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.polling import BulkCollector
 from trainfleet_exporter.providers.registry import Platform
+from trainfleet_simulator.listener import Listener
 
 _LISTED_AT_MOST = 6
+_WEB = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,7 @@ class GoodRun:
     payloads: Mapping[str, list[Any]]
     """By operation, the responses."""
     bulk: frozenset[str]
-    per_object: frozenset[str]
-    """The collectors of both kinds."""
+    """The collectors whose calls do not grow with the jobs."""
 
     @property
     def operations(self) -> list[tuple[str, str]]:
@@ -104,28 +106,18 @@ class ProviderCase:
     def secret(self, name: str, *, special: bool = True) -> str:
         """Return a secret for the config and the simulated cloud; the same one for the same name. With `special`, it
         has characters that JSON, YAML, URLs and HTML escape. No output may show it."""
-        return self._planted.setdefault(type(self), Planted()).plant(name, special=special)
+        return self.secrets.plant(name, special=special)
 
     @property
     def secrets(self) -> Planted:
         """All secrets so far."""
         return self._planted.setdefault(type(self), Planted())
 
-    def play(self, main: Callable[[Path], Awaitable[None]]) -> None:
-        """Run a check in stepped time with its own folder, after the good run."""
-        self.good  # noqa: B018
-        _play(main)
-
-    def stage(self, folder: Path, *, jobs: int | None = None, **options: Any) -> AbstractAsyncContextManager[Stage]:
-        """An exporter and its cloud; options as in `open_stage`."""
-        cloud = self.cloud(self.jobs if jobs is None else jobs)
-        return open_stage(folder, self.platform, cloud, self.config, **options)
-
     @property
     def good(self) -> GoodRun:
         """The good run, which each class makes once."""
         if type(self) not in self._good_runs:
-            _play(self._run_well)
+            self._good_runs[type(self)] = _play(self._run_well)
         return self._good_runs[type(self)]
 
     @property
@@ -133,23 +125,64 @@ class ProviderCase:
         """The operations into which the kit injects faults."""
         return [name for _, name in self.good.operations if self.faulted is None or name in self.faulted]
 
-    async def _run_well(self, folder: Path) -> None:
+    def play(self, main: Callable[[Path], Awaitable[T]]) -> T:
+        """Run a check in stepped time with its own folder, after the good run."""
+        self.good  # noqa: B018
+        return _play(main)
+
+    @asynccontextmanager
+    async def served(self, jobs: int | None = None) -> AsyncIterator[tuple[PretendCloud, Gateway, Listener]]:
+        """Serve the simulated cloud, and mark the requests to it."""
+        cloud = self.cloud(self.jobs if jobs is None else jobs)
+        gateway = Gateway(cloud.app)
+        listener = Listener(gateway)
+        try:
+            with marking():
+                yield cloud, gateway, listener
+        finally:
+            await listener.aclose()
+
+    @asynccontextmanager
+    async def stage(
+        self,
+        folder: Path,
+        *,
+        jobs: int | None = None,
+        limits: Mapping[str, Any] | None = None,
+        reloaded: Mapping[str, Any] | None = None,
+        delay: float = 0.0,
+    ) -> AsyncIterator[Stage]:
+        """Run an exporter that polls the simulated cloud. `limits` are the provider's, `reloaded` those after a
+        reload."""
+        logs = Logs(self.platform.build.__module__.partition(".")[0])
+        with logs.taken(), quickened():
+            async with self.served(jobs) as (cloud, gateway, listener):
+                gateway.delay = delay
+                write = functools.partial(write_config, folder, self.platform, self.config(listener.url))
+                platforms = {self.platform.name: self.platform}
+                daemon = Daemon(write(limits), platforms, _WEB, load=lambda: write(reloaded))
+                stage = Stage(cloud, gateway, listener, daemon, logs)
+                try:
+                    await daemon.start()
+                    yield stage
+                finally:
+                    await stage.client.aclose()
+                    await daemon.stop()
+
+    async def _run_well(self, folder: Path) -> GoodRun:
         async with self.stage(folder) as stage:
             runners = stage.daemon.exporter.runners
             slow = [f"{r.state.collector} has another interval" for r in runners if r.collector.interval != INTERVAL]
             complain(slow, "say `interval: 60s` in config()")
             await stage.polls(1)
             first = len(stage.gateway.arrivals)
-            page = await stage.page(2)
-            bulk = frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector))
-            self._good_runs[type(self)] = GoodRun(
-                page=page,
+            return GoodRun(
+                page=await stage.page(2),
                 truth=dict(stage.cloud.live_jobs()),
                 arrivals=tuple(stage.gateway.arrivals),
                 steady=tuple(stage.gateway.arrivals[first:]),
                 payloads=stage.gateway.payloads,
-                bulk=bulk,
-                per_object=frozenset(r.state.collector for r in runners) - bulk,
+                bulk=frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector)),
             )
 
 
@@ -175,12 +208,12 @@ def on_stage(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Calla
     return decorate
 
 
-def _play(main: Callable[[Path], Awaitable[None]]) -> None:
-    async def run() -> None:
-        await main(Path(folder))
+def _play(main: Callable[[Path], Awaitable[T]]) -> T:
+    async def run() -> T:
+        return await main(Path(folder))
 
     with tempfile.TemporaryDirectory() as folder:
-        run_stepped(run)
+        return run_stepped(run)
 
 
 def complain(found: Iterable[str], fix: str) -> None:

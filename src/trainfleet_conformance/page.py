@@ -107,6 +107,7 @@ def _lines(text: str) -> list[str]:
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
 ERRORS = "trainfleet_exporter_collector_errors_total"
+REQUESTS = "trainfleet_exporter_api_requests_total"
 DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_phase_seconds"})
 """Families whose values change while the clouds do not."""
 
@@ -135,6 +136,20 @@ class Page:
     def failing(self) -> list[str]:
         """Return the collectors whose last poll failed."""
         return [labels["collector"] for labels, value in self.of(_SUCCESS) if not value]
+
+    @property
+    def complaints(self) -> list[str]:
+        """Return in words the collectors whose last poll failed, and those that raised an unexpected exception."""
+        return [f"{name} fails" for name in self.failing] + self.raised
+
+    @property
+    def raised(self) -> list[str]:
+        """Return in words the collectors that raised an unexpected exception."""
+        return [
+            f"{labels['collector']} raised an exception that is none of errors.py"
+            for labels, value in self.of(ERRORS, reason="internal")
+            if value
+        ]
 
     def states_of(self, job_id: str) -> list[str]:
         """Return the statuses that the page shows for a job: one on a correct page."""
@@ -172,8 +187,11 @@ def gone(now: Page, before: Page, what: str = "gone") -> list[str]:
 
 def unlike(now: Page, before: Page) -> list[str]:
     """Return in words what a page after a fault has not as before."""
-    failing = [f"{name} fails" for name in now.failing]
-    return [*shown(wrong(now, before), now, "not as before"), *gone(now, before, "has not come back"), *failing]
+    return [
+        *shown(wrong(now, before), now, "not as before"),
+        *gone(now, before, "has not come back"),
+        *(f"{name} fails" for name in now.failing),
+    ]
 
 
 def matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set[Key]:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from trainfleet_conformance.answers import (
     REMOVED,
     change_rows,
-    dumps,
     has_total,
     holds,
     is_identity,
     lists,
     only,
+    refusing,
     spoiling,
     spoiling_leaves,
     spoiling_rows,
 )
 from trainfleet_conformance.case import ProviderCase, complain, on_stage
-from trainfleet_conformance.contract import miscounted, untrue_numbers
-from trainfleet_conformance.gateway import Answer, Arrival, Spoil
+from trainfleet_conformance.contract import ENDED, miscounted, not_shown_as, untrue_numbers
+from trainfleet_conformance.gateway import Arrival, Spoil, payload_of
 from trainfleet_conformance.page import DATED, ERRORS, Key, Page, gone, missing, shown, words, wrong
 from trainfleet_conformance.stage import KEPT_POLLS, Stage
 from trainfleet_exporter.model import FINISHED, Status
@@ -39,13 +39,14 @@ _TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
 _TEN_YEARS = 315_360_000.0
 _NOT_SET = (("0001-01-01T00:00:00Z", 0), ("1970-01-01T08:00:00.000+08:00", -62_135_596_800))
 """Values that clouds send for a time that is not set, as text or as a number."""
-_MOMENT = "_timestamp_seconds"
-_ENDED = "trainfleet_jobs_finished_total"
+_ODD_ROWS: tuple[object, ...] = ("no object", 7, None, {}, {"id": {"a": 1}, "name": []})
 _COUNTS = (
-    *("trainfleet_jobs", _ENDED, "trainfleet_job_pods", "trainfleet_job_replaced_pods", "trainfleet_pool_nodes"),
+    *("trainfleet_jobs", ENDED, "trainfleet_job_pods", "trainfleet_job_replaced_pods", "trainfleet_pool_nodes"),
     "trainfleet_pool_workloads",
 )
 """Families that count objects and show 0 if there is none."""
+_STATES = ("_status", "_holds_resources", "_evicted")
+"""Suffixes of families that show 0 for what does not apply."""
 
 
 class PartChecks(ProviderCase):
@@ -67,22 +68,37 @@ class PartChecks(ProviderCase):
         counted = [name for name in self.faulted_operations if any(map(has_total, payloads.get(name, [])))]
         self._nothing_new(counted, _half, "the list lacks half of its rows")
 
+    def _nothing_new(self, operations: Collection[str], spoil: Callable[[], Spoil], what: str) -> None:
+        """If the responses of one operation are invalid, a collector fails and the page does not change."""
+
+        async def main(folder: Path) -> None:
+            async with self.stage(folder) as stage:
+                before = await stage.page(2)
+                for operation in operations:
+                    now = await stage.page(1, only(operation, spoil()))
+                    complaints = gone(now, before) + shown(wrong(now, before), now, "not as before")
+                    if not now.failing and operation not in self.copes:
+                        complaints.append("no collector says that it fails")
+                    complain([f"{operation}, {what}: {text}" for text in complaints], _COMPLETE)
+                    await stage.polls(self.recovery_polls + 1)
+
+        if operations:
+            self.play(main)
+
     @on_stage()
     async def test_part_one_malformed_row_loses_itself_only(self, stage: Stage) -> None:
         """If one row of a list is not an object or has values of other types, the other rows do not change."""
         before = await stage.page(2)
         job_id = max(stage.cloud.live_jobs())
-        for odd in ("no object", 7, None, {}, {"id": {"a": 1}, "name": []}):
-            with stage.spoilt(_with_row(job_id, odd)):
-                now = await stage.page(1)
-            lost, untrue = (
-                [words(key) for key in keys if not _is_of(key, job_id) and key[0] not in _COUNTS]
-                for keys in (missing(now, before), wrong(now, before))
-            )
-            complaints = [f"lost with it: {text}" for text in lost]
-            complaints += [f"changed with it: {text}" for text in untrue]
-            complaints += [f"{name} fails for one row" for name in now.failing]
-            complaints += ["it raises what it should not"] * bool(now.total(ERRORS, reason="internal"))
+        for odd in _ODD_ROWS:
+            now = await stage.page(1, _replaced(job_id, odd))
+            complaints = [
+                f"{what} with it: {words(key)}"
+                for what, keys in (("lost", missing(now, before)), ("changed", wrong(now, before)))
+                for key in keys
+                if not _is_of(key, job_id) and key[0] not in _COUNTS
+            ]
+            complaints += [f"{text} for one row" for text in now.complaints]
             complain(
                 [f"with {odd!r} for the row of {job_id}: {text}" for text in complaints],
                 "translate each row by itself, and count those that cannot be read: part.dropped('malformed')",
@@ -92,14 +108,13 @@ class PartChecks(ProviderCase):
     @on_stage()
     async def test_part_a_value_not_reported_is_absent(self, stage: Stage) -> None:
         """If rows have no numbers and times, no series becomes 0."""
-        with stage.spoilt(spoiling_rows(_without_number)):
-            now = await stage.page(3)
+        now = await stage.page(3, spoiling_rows(_without_number))
         usual = self.good.page.shown
         complain(
             [
                 f"{words(key)} is 0, and no answer says so"
                 for key, value in now.shown.items()
-                if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not _is_state(key)
+                if value == 0 and usual.get(key) != 0 and key[0] not in _COUNTS and not key[0].endswith(_STATES)
             ],
             "read numbers by json_fields.py, and leave None as it is: never `or 0`, never .get(key, 0)",
         )
@@ -109,11 +124,10 @@ class PartChecks(ProviderCase):
     async def test_part_times_that_are_not_set_are_absent(self, stage: Stage) -> None:
         """Year 1 and Unix times up to 0 are not shown as times, and nothing else disappears."""
         usual = self.good.page.shown
-        times = {key for key in usual if key[0].endswith(_MOMENT) and key[0] not in DATED}
+        times = {key for key in usual if key[0].endswith("_timestamp_seconds") and key[0] not in DATED}
         complain(["no time is shown"] * (not times), "let the jobs of the pretend cloud have times")
         for written, counted in _NOT_SET:
-            with stage.spoilt(_untimed(written, counted)):
-                now = await stage.page(2)
+            now = await stage.page(2, _untimed(written, counted))
             complaints = [
                 f"{words(key)} is {value:.0f}, of a time that is not set"
                 for key, value in now.shown.items()
@@ -139,8 +153,8 @@ class PartChecks(ProviderCase):
             for key in missing(now, before)
             if not _is_of(key, job_id) and key[0].startswith(("trainfleet_job_", "trainfleet_workspace_"))
         ]
-        complaints += [f"{name} fails" for name in now.failing]
-        complain(complaints, "publish each part again, from what this poll found; look up the missing by their ids")
+        advice = "publish each part again, from what this poll found; look up the missing by their ids"
+        complain([*complaints, *now.complaints], advice)
 
     @on_stage()
     async def test_part_how_a_job_ends_is_shown_and_counted(self, stage: Stage) -> None:
@@ -151,10 +165,10 @@ class PartChecks(ProviderCase):
         for job_id, status in ends.items():
             stage.cloud.end(job_id, word_of[status])
         now = await stage.page(self.recovery_polls + 2)
-        complaints = [*_not_shown_as(now, ends), *_not_counted(now, before, Counter(ends.values()), word_of)]
+        complaints = [*not_shown_as(now, ends), *_not_counted(now, before, Counter(ends.values()), word_of)]
         counted = {labels["platform_status"] for labels, _ in now.of("trainfleet_jobs")}
         live = [word for word, status in self.statuses.items() if status not in FINISHED and word in counted]
-        complaints += [*miscounted(now, stage.cloud.live_jobs(), live), *(f"{name} fails" for name in now.failing)]
+        complaints += [*miscounted(now, stage.cloud.live_jobs(), live), *now.complaints]
         complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
 
     @on_stage()
@@ -170,17 +184,15 @@ class PartChecks(ProviderCase):
         for job_id in ended:
             stage.cloud.end(job_id, word)
         live = dict(stage.cloud.live_jobs())
-        with stage.spoilt(_refused(ended, live)):
-            now = await stage.page(KEPT_POLLS + 2)
+        now = await stage.page(KEPT_POLLS + 2, _refused(ended, live))
         if not stage.gateway.spoilt:
             pytest.skip("no answer is about jobs that ended, and not about live ones")
-        complaints = _not_shown_as(now, {job_id: self.statuses[state] for job_id, state in live.items()})
+        complaints = not_shown_as(now, {job_id: self.statuses[state] for job_id, state in live.items()})
         complaints += miscounted(now, live, {*live.values(), *(self.good.truth[job_id] for job_id in ended)})
         complaints += ["no error is counted"] * (now.total(ERRORS) <= before.total(ERRORS))
         after = await stage.page(max(self.recovery_polls, self.refusal_polls) + 1)
-        complaints += [f"{text} afterwards" for text in _not_shown_as(after, dict.fromkeys(ended, status))]
-        complaints += _not_counted(after, before, Counter({status: len(ended)}), [status])
-        complaints += [f"{name} fails" for name in after.failing]
+        complaints += [f"{text} afterwards" for text in not_shown_as(after, dict.fromkeys(ended, status))]
+        complaints += [*_not_counted(after, before, Counter({status: len(ended)}), [status]), *after.complaints]
         complain(
             complaints,
             "catch CloudError around each look-up: note it by part.failed, and settle its job as `unresolved`",
@@ -195,16 +207,17 @@ class PartChecks(ProviderCase):
         if not others:
             pytest.skip("all jobs are in one workspace")
         await stage.polls(1)
-        with stage.spoilt(_elsewhere(job_id, others[0])):
-            for _ in range(3):
-                try:
-                    page = await stage.page(1)
-                except ValueError as error:  # the page has a duplicate series
-                    complain([str(error)], _ONE_OWNER)
-        states = page.states_of(job_id)
-        rows = list(page.of("trainfleet_job_info", job_id=job_id))
-        complaints = [f"job {job_id} has {len(rows)} rows of trainfleet_job_info"] * (len(rows) != 1)
-        complain([*complaints, *([f"job {job_id} is in {len(states)} states"] * (len(states) != 1))], _ONE_OWNER)
+        spoil = _elsewhere(job_id, others[0])
+        for _ in range(3):
+            try:
+                page = await stage.page(1, spoil)
+            except ValueError as error:  # the page has a duplicate series
+                complain([str(error)], _ONE_OWNER)
+        found = {
+            "rows of trainfleet_job_info": len(list(page.of("trainfleet_job_info", job_id=job_id))),
+            "states": len(page.states_of(job_id)),
+        }
+        complain([f"job {job_id} has {count} {what}" for what, count in found.items() if count != 1], _ONE_OWNER)
 
     def _running_first(self) -> list[str]:
         """Return the live jobs, those that run first."""
@@ -215,37 +228,10 @@ class PartChecks(ProviderCase):
         """Return the workspace of each job."""
         return {labels["job_id"]: labels["workspace_id"] for labels, _ in self.good.page.of("trainfleet_job_info")}
 
-    def _nothing_new(self, operations: Sequence[str], spoil: Callable[[], Spoil], what: str) -> None:
-        """If the responses of one operation are invalid, a collector fails and the page does not change."""
-
-        async def main(folder: Path) -> None:
-            async with self.stage(folder) as stage:
-                before = await stage.page(2)
-                for operation in operations:
-                    with stage.spoilt(only(operation, spoil())):
-                        now = await stage.page(1)
-                    complaints = gone(now, before) + shown(wrong(now, before), now, "not as before")
-                    if not now.failing and operation not in self.copes:
-                        complaints.append("no collector says that it fails")
-                    complain([f"{operation}, {what}: {text}" for text in complaints], _COMPLETE)
-                    await stage.polls(self.recovery_polls + 1)
-
-        if operations:
-            self.play(main)
-
-
-def _not_shown_as(page: Page, wanted: Mapping[str, Status]) -> list[str]:
-    """Return the jobs that the page does not show with these statuses."""
-    return [
-        f"job {job_id} is {status}, and is shown as {page.states_of(job_id) or 'nothing'}"
-        for job_id, status in wanted.items()
-        if page.states_of(job_id) != [str(status)]
-    ]
-
 
 def _not_counted(now: Page, before: Page, ended: Counter[Status], statuses: Iterable[Status]) -> list[str]:
     """Return the statuses whose count of finished jobs did not grow by the number of jobs that ended so."""
-    counted = {each: now.total(_ENDED, status=str(each)) - before.total(_ENDED, status=str(each)) for each in statuses}
+    counted = {each: now.total(ENDED, status=str(each)) - before.total(ENDED, status=str(each)) for each in statuses}
     return [
         f"{more:.0f} more jobs are counted as {status}, where {ended[status]} ended so"
         for status, more in counted.items()
@@ -257,50 +243,48 @@ def _is_of(key: Key, job_id: str) -> bool:
     return any(name == "job_id" and value.partition("/")[0] == job_id for name, value in key[1])
 
 
-def _is_state(key: Key) -> bool:
-    return key[0].endswith(("_status", "_holds_resources", "_evicted"))
-
-
 def _after_the_first() -> Spoil:
     """Respond with 500 to all requests that differ from the first request."""
-    first: list[tuple[str, bytes]] = []
+    asked: list[tuple[str, bytes]] = []
+    refuse = refusing(500)
 
-    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        first.append((arrival.target, arrival.body))
-        return None if first[-1] == first[0] else JSONResponse({"message": "made to fail"}, 500)
+    def spoil(arrival: Arrival, answer: Response) -> Response | None:
+        asked.append((arrival.url, arrival.body))
+        return None if asked[-1] == asked[0] else refuse(arrival, answer)
 
     return spoil
 
 
 def _refused(ended: Collection[str], live: Collection[str]) -> Spoil:
     """Respond with 400 to requests about one of these jobs and about no live job."""
+    refuse = refusing(400)
 
-    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        payload = answer.payload
+    def spoil(arrival: Arrival, answer: Response) -> Response | None:
+        payload = payload_of(answer)
         if not any(holds(payload, one) for one in ended) or any(holds(payload, one) for one in live):
             return None
-        return JSONResponse({"message": "made to fail"}, 400)
+        return refuse(arrival, answer)
 
     return spoil
 
 
 def _half() -> Spoil:
     """Leave out every second row from all responses, and keep the stated length of the list."""
-    kept: dict[bytes, bool] = {}
+    kept: dict[str, bool] = {}
 
     def is_kept(row: Any) -> bool:
-        return kept.setdefault(dumps(row), len(kept) % 2 == 0)
+        return kept.setdefault(repr(row), len(kept) % 2 == 0)
 
-    return spoiling(lambda payload: change_rows(payload, lambda rows: [row for row in rows if is_kept(row)]))
+    return spoiling(lambda payload: change_rows(payload, lambda rows: list(filter(is_kept, rows))))
 
 
-def _with_row(job_id: str, odd: object) -> Spoil:
-    """Replace a job's row in every list."""
+def _replaced(job_id: str, row: object) -> Spoil:
+    """Put another row in the place of a job's row in every list."""
 
     def change(payload: Any) -> Any:
         if not any(holds(rows, job_id) for rows in lists(payload)):
             return None
-        return change_rows(payload, lambda rows: [odd if holds(row, job_id) else row for row in rows])
+        return change_rows(payload, lambda rows: [row if holds(each, job_id) else each for each in rows])
 
     return spoiling(change)
 
@@ -331,15 +315,12 @@ def _elsewhere(job_id: str, other_id: str) -> Spoil:
     rows_of: dict[str, Any] = {}
     """This job's row in the lists of each operation."""
 
-    def spoil(arrival: Arrival, answer: Answer) -> Response | None:
-        def change(payload: Any) -> Any:
-            for rows in lists(payload):
-                rows_of.update((arrival.operation, row) for row in rows if holds(row, job_id))
-            mine = rows_of.get(arrival.operation)
-            if mine is None or holds(payload, job_id) or not any(holds(rows, other_id) for rows in lists(payload)):
-                return None
-            return change_rows(payload, lambda rows: [mine if holds(row, other_id) else row for row in rows])
-
-        return spoiling(change)(arrival, answer)
+    def spoil(arrival: Arrival, answer: Response) -> Response | None:
+        payload = payload_of(answer)
+        mine = [row for rows in lists(payload) for row in rows if holds(row, job_id)]
+        rows_of.update((arrival.operation, row) for row in mine)
+        if holds(payload, job_id) or arrival.operation not in rows_of:
+            return None
+        return _replaced(other_id, rows_of[arrival.operation])(arrival, answer)
 
     return spoil

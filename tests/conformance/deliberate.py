@@ -105,7 +105,7 @@ MISTAKES = (
         "return Page(whole(page.total), page.rows)",
         "return Page(len(page.rows or []), page.rows)",
         "test_contract_every_live_job_is_shown_once_and_as_it_is",
-        "is not shown",
+        "is shown as nothing",
     ),
     Mistake(
         "a page that fails counts as the end of its list",
@@ -171,7 +171,7 @@ MISTAKES = (
         "mebibytes * MIB",
         "mebibytes",
         "test_contract_known_samples_are_shown",
-        "where the cloud says",
+        "and the page has",
     ),
     Mistake(
         "the provider adds its own label",
