@@ -11,7 +11,7 @@ from typing import Any
 from trainfleet_conformance.answers import change_leaves, holds, lists, spoiling
 from trainfleet_conformance.case import ProviderCase, complain, on_stage
 from trainfleet_conformance.gateway import Spoil
-from trainfleet_conformance.page import Key, Page, sample, words
+from trainfleet_conformance.page import Key, Page, key_of, samples, words
 from trainfleet_conformance.stage import PROVIDER, Stage
 from trainfleet_exporter.families import FAMILIES, KEYS
 from trainfleet_exporter.model import FINISHED, Status
@@ -197,8 +197,9 @@ class ContractChecks(ProviderCase):
 
 def _key(series: str) -> Key:
     name, _, labels = series.partition("{")
-    family, found, _ = sample(f'{name}{{provider="{PROVIDER}"' + (f",{labels}" if labels else "}") + " 0")
-    return family, tuple(sorted(found.items()))
+    line = f'{name}{{provider="{PROVIDER}"' + (f",{labels}" if labels else "}") + " 0\n"
+    ((_, found, _),) = samples(line.encode())
+    return key_of(name, found)
 
 
 def _renamed(job_id: str, word: str) -> Spoil:

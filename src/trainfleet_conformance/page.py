@@ -1,91 +1,61 @@
-"""Exposition pages: a strict parser that is independent of the code under test, and the differences of two pages."""
+"""Exposition pages: their series, read by the parsers of prometheus-client, and the differences of two pages."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-_NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
-_LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
-_VALUE = r"NaN|[+-]Inf|[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_SAMPLE = re.compile(rf"({_NAME})(?:\{{({_LABEL}(?:,{_LABEL})*)\}})? ({_VALUE})")
-_LABELS = re.compile(_LABEL)
-_ESCAPED = re.compile(r"\\(.)")
-_HELP = re.compile(rf"# HELP ({_NAME}) \S.*")
-_TYPE = re.compile(rf"# TYPE ({_NAME}) (\w+)")
+_COUNTER = re.compile(r"# HELP (.+?)(_total|) (.*)\n# TYPE \1\2 counter\n")
 _END = "# EOF\n"
-_HISTOGRAM = ("_bucket", "_sum", "_count")
-_TEXT_ENDINGS = {"counter": ("",), "gauge": ("",), "histogram": _HISTOGRAM, "summary": ("", "_sum", "_count")}
-_OPENMETRICS_ENDINGS = {
-    "counter": ("_total", "_created"),
-    "gauge": ("",),
-    "histogram": (*_HISTOGRAM, "_created"),
-    "info": ("_info",),
-    "summary": ("", "_sum", "_count", "_created"),
-    "unknown": ("",),
-}
-"""By type of a family, what its name has at the end in the names of its samples."""
 
 Sample = tuple[str, dict[str, str], float]
-
-
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A series: name and sorted labels."""
 
 
-def sample(line: str) -> Sample:
-    """Parse name, labels and value of one sample line without its newline. Raises ValueError."""
-    match = _SAMPLE.fullmatch(line)
-    if match is None:
-        raise ValueError(f"not a sample line: {line!r}")
-    found = _LABELS.findall(match[2] or "")
-    labels = {name: _ESCAPED.sub(_unescaped, text) if "\\" in text else text for name, text in found}
-    if len(labels) < len(found):
-        raise ValueError(f"a label twice: {line!r}")
-    return match[1], labels, float(match[match.lastindex or 0])
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return "\n" if match[1] == "n" else match[1]
-
-
 def samples(lines: bytes) -> list[Sample]:
-    """Parse the samples of a page or of a part of it, and skip comment lines. Raises ValueError."""
-    return [sample(line) for line in _lines(lines.decode()) if not line.startswith("#")]
+    """Parse the samples of a page or of a part of it. Raises ValueError."""
+    return [(one.name, one.labels, one.value) for family in parse_text(lines.decode()) for one in family.samples]
+
+
+def key_of(name: str, labels: dict[str, str]) -> Key:
+    """Return the key of a sample."""
+    return name, tuple(sorted(labels.items()))
 
 
 def check(page: str) -> dict[Key, float]:
     """Return the series of a whole page, text or OpenMetrics, with their values.
 
-    Raises ValueError if a line is invalid, a family has two heads, a sample is not below the head of its family, or a
-    series appears twice. Prometheus rejects such a page, or silently keeps one of the two.
+    Raises ValueError if a line is invalid or has a time, a family has two heads or none, or a series appears twice.
+    Prometheus rejects such a page, or silently keeps one of the two.
     """
-    endings = _OPENMETRICS_ENDINGS if page.endswith(_END) else _TEXT_ENDINGS
     found: dict[Key, float] = {}
-    families: set[str] = set()
-    helped, names = "", frozenset[str]()
-    for line in _lines(page.removesuffix(_END)):
-        if not line.startswith("#"):
-            name, labels, value = sample(line)
-            key = (name, tuple(sorted(labels.items())))
-            if name not in names:
-                raise ValueError(f"not below the head of its family: {line!r}")
-            if key in found:
-                raise ValueError(f"twice on the page: {line!r}, before with the value {found[key]}")
-            found[key] = value
-        elif head := _HELP.fullmatch(line):
-            helped, names = head[1], frozenset()
-        elif (head := _TYPE.fullmatch(line)) and head[1] == helped and head[2] in endings:
-            if helped in families:
-                raise ValueError(f"a family twice: {line!r}")
-            families.add(helped)
-            names = frozenset(helped + ending for ending in endings[head[2]])
-        else:
-            raise ValueError(f"not a line of this format, or HELP and TYPE do not belong together: {line!r}")
+    # The parser of OpenMetrics is strict, and that of the text format is not.
+    for family in parse_openmetrics(page if page.endswith(_END) else _COUNTER.sub(_in_openmetrics, page) + _END):
+        if family.type == "unknown" or not family.documentation:
+            raise ValueError(f"not below the head of its family, with HELP and TYPE: {family.name}")
+        if any(one.timestamp is not None for one in family.samples):
+            raise ValueError(f"a time in a sample: {family.name}")
+        found.update({key_of(one.name, one.labels): one.value for one in family.samples})
+    if len(found) < sum(not line.startswith("#") for line in page.split("\n")[:-1]):
+        values = defaultdict(list)
+        for name, labels, value in samples(page.encode()):
+            values[key_of(name, labels)].append(value)
+        twice = [f"{words(key)} {each}" for key, each in values.items() if len(each) > 1]
+        raise ValueError(f"twice on the page: {'; '.join(twice)}")
     return found
+
+
+def _in_openmetrics(head: re.Match[str]) -> str:
+    """Write the head of a counter in the text format as OpenMetrics has it."""
+    if not head[2]:
+        raise ValueError(f"a counter without _total: {head[1]}")
+    return f"# HELP {head[1]} {head[3]}\n# TYPE {head[1]} counter\n"
 
 
 def check_both(text: str, openmetrics: str) -> dict[Key, float]:
@@ -93,15 +63,7 @@ def check_both(text: str, openmetrics: str) -> dict[Key, float]:
     found, other = check(text), check(openmetrics)
     if differing := sorted(found.keys() ^ other.keys()):
         raise ValueError(f"only in one of the two formats: {'; '.join(map(words, differing[:5]))}")
-    list(text_string_to_metric_families(openmetrics))  # another parser
     return found
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines. ValueError if the last one does not end."""
-    if text and not text.endswith("\n"):
-        raise ValueError(f"the page does not end with a newline but with {text[-20:]!r}")
-    return text.split("\n")[:-1]
 
 
 _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")

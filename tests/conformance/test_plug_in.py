@@ -98,16 +98,6 @@ def test_a_key_that_it_does_not_know_is_told_as_any_other(installed: Path, tmp_p
     assert TOKEN not in answer.stderr
 
 
-def test_a_section_that_it_needs_and_is_left_out_is_told(installed: Path, tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("providers: [{name: p, platform: lantern, region: north-1}]\n", encoding="utf-8")
-    answer = _exporter(installed, f"--config.file={path}", "--config.check")
-    assert answer.returncode == 2
-    assert (
-        "providers[0].credentials: required, but missing; allowed: a mapping with token, token_file\n" in answer.stderr
-    )
-
-
 def test_it_is_diagnosed(installed: Path, tmp_path: Path) -> None:
     with _served(PretendLantern(jobs=20, token=TOKEN).app) as url:
         path = _config(tmp_path, url)

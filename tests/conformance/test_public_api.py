@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.deliberate import EXAMPLE, ROOT
+from tests.conformance.deliberate import ROOT
 from trainfleet_conformance.public_api import PUBLIC, private_imports, source_folder
 from trainfleet_exporter.providers.registry import Platform, installed_platforms
 
@@ -39,10 +39,6 @@ def test_a_built_in_cloud_imports_what_is_public(platform: Platform) -> None:
 
 def test_there_are_built_in_clouds() -> None:
     assert {platform.name for platform in _built_in()} == BUILT_IN
-
-
-def test_the_example_imports_what_is_public() -> None:
-    assert private_imports(EXAMPLE / "src" / "trainfleet_lantern") == []
 
 
 @pytest.mark.parametrize(
