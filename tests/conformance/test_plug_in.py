@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
+from anyio.from_thread import start_blocking_portal
 from starlette.types import ASGIApp
 
 from pretend_lantern import PretendLantern
@@ -34,31 +33,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@contextlib.contextmanager
-def _served(app: ASGIApp) -> Iterator[str]:
-    """The app's address, served by a thread."""
-    loop, stopped, serving = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
-    urls: list[str] = []
-
-    async def serve() -> None:
-        listener = Listener(app)
-        urls.append(listener.url)
-        serving.set()
-        await stopped.wait()
-        await listener.aclose()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert serving.wait(60)
+@contextlib.asynccontextmanager
+async def _served(app: ASGIApp) -> AsyncIterator[str]:
+    """The app's address."""
+    listener = Listener(app)
     try:
-        yield urls[0]
+        yield listener.url
     finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join(60)
+        await listener.aclose()
 
 
 def _config(folder: Path, url: str) -> Path:
@@ -99,7 +81,8 @@ def test_a_key_that_it_does_not_know_is_told_as_any_other(installed: Path, tmp_p
 
 
 def test_it_is_diagnosed(installed: Path, tmp_path: Path) -> None:
-    with _served(PretendLantern(jobs=20, token=TOKEN).app) as url:
+    served = _served(PretendLantern(jobs=20, token=TOKEN).app)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(served) as url:
         path = _config(tmp_path, url)
         shown = _exporter(installed, "diagnose", f"--config.file={path}")
         diagnosed = _exporter(installed, "diagnose", "--json", f"--config.file={path}")

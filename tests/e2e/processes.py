@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+from anyio.from_thread import start_blocking_portal
 
 from trainfleet_conformance.page import check
 from trainfleet_simulator import Simulator
@@ -47,29 +46,9 @@ def running_cloud(**options: Any) -> Iterator[tuple[Simulator, str]]:
 @contextlib.contextmanager
 def running_clouds(simulators: Sequence[Simulator]) -> Iterator[list[str]]:
     """The addresses of simulators that are served, all of them in one thread."""
-    addresses: list[str] = []
-    loop = asyncio.new_event_loop()
-    stopped = asyncio.Event()
-    serving = threading.Event()
-
-    async def serve() -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            addresses.extend([await stack.enter_async_context(each.serve("127.0.0.1", 0)) for each in simulators])
-            serving.set()
-            await stopped.wait()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert serving.wait(PATIENCE)
-    try:
-        yield addresses
-    finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join(PATIENCE)
+    with start_blocking_portal() as portal, contextlib.ExitStack() as stack:
+        served = (portal.wrap_async_context_manager(each.serve("127.0.0.1", 0)) for each in simulators)
+        yield [stack.enter_context(each) for each in served]
 
 
 class ExporterProcess:

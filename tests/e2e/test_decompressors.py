@@ -5,16 +5,15 @@ What they read is compared with what the page store shows. Go's reader is Promet
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import socket
 import subprocess
-import threading
 import zlib
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from tests.support.programs import need
 from trainfleet_exporter.model import Job
@@ -45,27 +44,15 @@ def page_store() -> PageStore:
 @pytest.fixture(scope="module")
 def url(page_store: PageStore) -> Iterator[str]:
     """Where it is served, from a thread."""
-    loop, stopped = asyncio.new_event_loop(), asyncio.Event()
     sockets: list[socket.socket] = listen("127.0.0.1:0")
     telemetry = Telemetry()
     page_store.standing = telemetry.standing
     pages = Pages(page_store=page_store, telemetry=telemetry)
-    server = WebServer(make_app(pages), sockets)
-
-    async def serve() -> None:
-        await server.start()
-        await stopped.wait()
-        await server.stop()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield f"http://{server.addresses[0]}/metrics"
-    loop.call_soon_threadsafe(stopped.set)
-    thread.join(60)
+    with start_blocking_portal() as portal:
+        server = WebServer(make_app(pages), sockets)
+        portal.call(server.start)
+        yield f"http://{server.addresses[0]}/metrics"
+        portal.call(server.stop)
 
 
 def raw(url: str, accept: str) -> bytes:

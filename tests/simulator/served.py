@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from trainfleet_simulator import Simulator
 
@@ -18,23 +17,8 @@ from trainfleet_simulator import Simulator
 @contextlib.contextmanager
 def served(simulator: Simulator) -> Iterator[str]:
     """Serve the simulator; yield its base URL."""
-    started, stop = threading.Event(), threading.Event()
-    where: list[str] = []
-
-    async def serve() -> None:
-        async with simulator.serve() as base_url:
-            where.append(base_url)
-            started.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert started.wait(10)
-        yield where[0]
-    finally:
-        stop.set()
-        thread.join(10)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(simulator.serve()) as base_url:
+        yield base_url
 
 
 def sdk(module: str) -> Any:
