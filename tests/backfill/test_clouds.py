@@ -209,7 +209,7 @@ def test_point_without_value_loses_one_minute_of_a_sum() -> None:
                 given = {**point, **odd} if (pod, minute) == ("b", 10) else point
                 for reading in readings(feed, [given], job_of):
                     past.put(*reading)
-        tracks = list(past.tracks(feed.targets, "cloudmonitor"))
+        tracks = list(past.tracks(feed.targets))
         minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]
         return minutes, +past.dropped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from array import array
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,8 +31,8 @@ class _Fleet(Past):
     def searches(self, wanted: Range, now: float) -> Iterator[Sequence[PastCall[Life]]]:
         return iter(())
 
-    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
-        yield (PastCall(life.job.job_id, {"api": 1}, partial(self._read, life.job.job_id, day)) for life in lives)
+    def readings(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
+        return (PastCall(life.job.job_id, {"api": 1}, partial(self._read, life.job.job_id, day)) for life in lives)
 
     async def _read(self, job_id: str, day: Range, deadline: float) -> AsyncIterator[Track]:
         for field in FIELDS:

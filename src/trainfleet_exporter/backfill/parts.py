@@ -79,8 +79,6 @@ class _Samples(NamedTuple):
     start: int
     offset: int
     samples: int
-    job_id: str
-    source: str
 
 
 class DayParts:
@@ -90,8 +88,6 @@ class DayParts:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115 - closed by `__exit__`
         self._end = 0
         self._pieces: defaultdict[int, list[_Samples]] = defaultdict(list)
-        self._sources: dict[str, str] = {}
-        """By job, the source that counts: the one that was added last."""
 
     def __enter__(self) -> Self:
         return self
@@ -99,16 +95,11 @@ class DayParts:
     def __exit__(self, *_: object) -> None:
         self._file.close()  # frees the disk
 
-    def add(
-        self, series: Series, times: array[int], values: array[float], *, job_id: str = "", source: str = ""
-    ) -> None:
+    def add(self, series: Series, times: array[int], values: array[float]) -> None:
         """Add samples of a series, oldest first. Pieces of a series do not overlap."""
         if not times:
             return
-        if source:
-            self._sources[job_id] = source
-        piece = _Samples(series.labels, times[0], self._end, len(times), job_id, source)
-        self._pieces[series.family].append(piece)
+        self._pieces[series.family].append(_Samples(series.labels, times[0], self._end, len(times)))
         self._end += self._file.write(times.tobytes()) + self._file.write(values.tobytes())
 
     def write(self, path: Path, families: Sequence[MetricFamily]) -> None:
@@ -117,9 +108,8 @@ class DayParts:
             for place, family in [(place, families[place]) for place in sorted(self._pieces)]:
                 file.write(head(family.name, family.help, family.kind, Format.OPENMETRICS))
                 for piece in sorted(self._pieces[place]):
-                    if piece.source in ("", self._sources.get(piece.job_id)):
-                        begin = f"{family.name}{{{piece.labels}}} "
-                        file.write("".join(self._lines(piece, begin)).encode())
+                    begin = f"{family.name}{{{piece.labels}}} "
+                    file.write("".join(self._lines(piece, begin)).encode())
             file.write(Format.OPENMETRICS.end)
 
     def _lines(self, piece: _Samples, begin: str) -> Iterator[str]:

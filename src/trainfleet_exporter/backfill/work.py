@@ -1,6 +1,6 @@
 """The work of a backfill: find the jobs, then read and write each day.
 
-    searches ─► details ─► for each day: rounds of calls ─► what records prove ─► the day's file
+    searches ─► details ─► for each day: calls ─► what records prove ─► the day's file
 
 A day is written only when all of its calls succeeded: a failed call is not an empty one.
 """
@@ -110,8 +110,7 @@ class Work:
         return _sum(
             call
             for day in self._flags.left()
-            for calls in self.past.rounds(day, [life for life in lives if life.is_in(day)])
-            for call in calls
+            for call in self.past.readings(day, [life for life in lives if life.is_in(day)])
         )
 
     async def run(self, lives: Sequence[Life], expected: int) -> Outcome:
@@ -146,11 +145,9 @@ class Work:
             within = slice(bisect_left(track.times, day.start), bisect_left(track.times, day.end))
             series = self._namer.of_track(track)
             if series is not None:
-                times, values = track.times[within], track.values[within]
-                parts.add(series, times, values, job_id=track.keys[0], source=track.source)
+                parts.add(series, track.times[within], track.values[within])
 
-        for calls in self.past.rounds(day, [life for life in lives if life.is_in(day)]):
-            await self._each(calls, take)
+        await self._each(self.past.readings(day, [life for life in lives if life.is_in(day)]), take)
         retention, is_last = self._retention, day.end == self._flags.wanted.end
         for life in lives:
             if life.is_in(day, shown_after=retention):

@@ -158,7 +158,7 @@ class PastUsage(Generic[M]):
                 raise  # no list of readings for several jobs proves that there are none
             self.past.gone.update(asked.within)
             return
-        for track in found.tracks(metric.targets, self.source.name):
+        for track in found.tracks(metric.targets):
             yield track
         for track in found.sources(self.source.name) if decides else ():
             yield track
@@ -188,7 +188,7 @@ class PastReadings:
             self.dropped["duplicate"] += int(time) in self._found[key]
             self._found[key].setdefault(int(time), value)
 
-    def tracks(self, targets: Mapping[Family, float], source: str) -> Iterator[Track]:
+    def tracks(self, targets: Mapping[Family, float]) -> Iterator[Track]:
         """Yield the series of each family. `targets` as in PastMetric."""
         for number, (family, factor) in enumerate(targets.items()):
             converted: dict[Key, Values] = {}
@@ -202,7 +202,7 @@ class PastReadings:
                     self.dropped["out_of_range"] += unusable - sum(raw is None for raw in raws.values())
             shown = converted if family.level == self._level else self._wholes(converted, family)
             for key, dated in shown.items():
-                yield from _track(SHOWN_AS[family.level], family.path, key, dated, source)
+                yield from _track(SHOWN_AS[family.level], family.path, key, dated)
 
     def sources(self, source: str) -> Iterator[Track]:
         """Yield that the source served each job at the times of its readings."""
@@ -251,7 +251,7 @@ def source_tracks(job_id: str, source: str, moments: Iterable[int]) -> Iterator[
     yield from _track(UsageSource, "source", (job_id,), dict.fromkeys(moments, 1.0), source)
 
 
-def _track(of: type, field: str, key: Key, values: Values, source: str) -> Iterator[Track]:
+def _track(of: type, field: str, key: Key, values: Values, source: str = "") -> Iterator[Track]:
     pairs = sorted((time, value) for time, value in values.items() if value is not None)
     if pairs:
         times, usable = zip(*pairs, strict=True)

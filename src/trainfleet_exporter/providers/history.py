@@ -1,6 +1,6 @@
 """What a cloud knows of the past: which jobs lived in a range, and dated readings of what they used.
 
-    searches ─► lives ─► details ─► for each day: rounds of calls ─► tracks
+    searches ─► lives ─► details ─► for each day: calls ─► tracks
 
 A platform with a past has a `Past` (registry.Platform.history). Times are Unix seconds; everything else is in the
 model's base units.
@@ -91,10 +91,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Dated readings of one series, oldest first, each time once.
-
-    If a job has readings of several sources on a day, those of the latest round of calls count.
-    """
+    """Dated readings of one series, oldest first, each time once."""
 
     of: type
     """JobUsage, PodUsage, DeviceUsage, PoolUsage or UsageSource."""
@@ -106,7 +103,7 @@ class Track:
     values: array[float]
     accelerator: Accelerator = "gpu"
     source: str = ""
-    """As in model.UsageSource."""
+    """As in model.UsageSource, of which alone it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +150,9 @@ class Past(ABC):
         return iter(())
 
     @abstractmethod
-    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
-        """Yield rounds of calls that read the usage of a day. `lives` are the jobs that lived on it.
-
-        A round may depend on what the round before has read. If nothing was read, it has the calls that are certain:
-        by these the expected calls are counted.
-        """
+    def readings(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
+        """Yield the calls that read the usage of a day. `lives` are the jobs that lived on it. No two calls yield the
+        same series at the same time."""
 
     @abstractmethod
     async def aclose(self) -> None:

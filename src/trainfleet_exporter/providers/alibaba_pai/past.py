@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -156,17 +155,15 @@ class PaiPast(Past):
 
     # Usage.
 
-    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
-        """One round: no call depends on another."""
+    def readings(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
         shown = {family.suffix for family in exposed(JOB_FAMILIES, self._metrics.deny) if self._usage.enabled}
         types = usage.metric_types(self._usage)
         metrics = [each for each in types if any(family.suffix in shown for family in each.targets)]
         by_job, by_monitor = (self._owners(source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
-        calls = [PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)]
+        yield from PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)
         for is_of_pools in (False, True):
             asked = [each for each in self._feeds if (each.level == "pool") is is_of_pools]
-            calls.append(PastUsage(self, CLOUDMONITOR, asked, by_monitor, self._points).calls(day))
-        yield chain(*calls)
+            yield from PastUsage(self, CLOUDMONITOR, asked, by_monitor, self._points).calls(day)
 
     def _owners(
         self, source: PastSource, day: Range, lives: Sequence[Life]

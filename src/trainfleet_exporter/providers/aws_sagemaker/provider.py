@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 
 from trainfleet_exporter.fleet.collectors import collectors_of
@@ -85,11 +85,10 @@ class SageMakerPast(Past):
                 yield life
             self.dropped["malformed"] += life is None
 
-    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
-        """One round: no call depends on another."""
+    def readings(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
         if "cloudwatch" in self._provider.calls:
             cloudwatch, deny = self._provider.calls["cloudwatch"], self._settings.metrics.deny
-            yield past_usage(self, cloudwatch, day, lives, deny).calls(day)
+            yield from past_usage(self, cloudwatch, day, lives, deny).calls(day)
 
 
 PLATFORM = Platform(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -22,7 +22,7 @@ from trainfleet_exporter.errors import AccessDenied, CloudError
 from trainfleet_exporter.families.usage import SHOWN_AS, Level
 from trainfleet_exporter.fleet.past import PastSource, life_of, parts_of, source_tracks
 from trainfleet_exporter.fleet.usage import Key
-from trainfleet_exporter.model import FINISHED, Accelerator, Status
+from trainfleet_exporter.model import FINISHED, Accelerator, Job, Status
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.history import DAY, MINUTE, Life, Past, PastCall, Range, Spell, Track, seconds_after
 from trainfleet_exporter.providers.huawei_modelarts import usage
@@ -34,7 +34,6 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import (
     TERMINAL,
     Filter,
     JobRow,
-    last_end,
     list_workspaces,
     search_jobs,
     tasks,
@@ -127,11 +126,8 @@ class ModelArtsPast(Past):
 
     # Usage.
 
-    def rounds(self, day: Range, lives: Sequence[Life]) -> Iterator[Iterable[PastCall[Track]]]:
-        """One, of all jobs of the project."""
-        yield self._calls(day, lives)
-
-    def _calls(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
+    def readings(self, day: Range, lives: Sequence[Life]) -> Iterator[PastCall[Track]]:
+        """Each call is of all jobs of the project."""
         running = {life.job.job_id: life for life in lives if not life.runs(day).empty}
         project = [("", sum(parts_of(life, "device") for life in running.values()), day)] if running else []
         for plan in self._plans:
@@ -178,7 +174,7 @@ def tracks(found: Values, *, names_source: bool) -> Iterator[Track]:
         moments[key[0]].add(at)
     for (level, kind, key), (times, numbers) in series.items():
         path = found.measure.of(level).path
-        yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind, source=AOM.name)
+        yield Track(SHOWN_AS[level], path, key, times, numbers, accelerator=kind)
     for job_id, dates in moments.items() if names_source else ():
         yield from source_tracks(job_id, AOM.name, dates)
 
@@ -190,30 +186,24 @@ def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
     now, then = job_of(row), job_of(replace(row, status=replace(state, phase="Running")))
     if now is None or then is None:
         return None
-    end, gone = last_end(state.running_records), now.status in FINISHED
-    if end is None and now.started is not None and now.duration is not None:
-        end = now.started + now.duration
-    # If the end of a run is unknown, so is whether it lasted for any time.
-    runs = [run for run in _runs(state, now.started, end if gone else None) if run[1] is not None or not gone]
-    found = [Spell(start, stop, Status.RUNNING, "Running", True) for start, stop in runs]
-    if gone and end is not None:
-        found.append(Spell(end, None, now.status, now.platform_status, now.holds_resources))
-    spells = [spell for spell in found if spell.end is None or spell.end > spell.start]
+    if now.status in FINISHED and now.finished is None and now.started is not None and now.duration is not None:
+        now = replace(now, finished=now.started + now.duration)
     history, names = records(state, now.created), tasks(row).names
     spent = [*(history.intervals or ()), *history.recovery_intervals]
-    life = life_of(then, replace(now, finished=end if gone else None), spells, spent, shown_tags)
+    life = life_of(then, now, _spells(state, now), spent, shown_tags)
     return replace(life, tasks=names, pods=len(names) or life.pods)
 
 
-def _runs(state: JobStatus, started: float | None, end: float | None) -> Iterator[tuple[float, float | None]]:
-    """When it ran, run after run."""
-    found = [
-        (start, unix_time(record.end_at))
-        for record in state.running_records or ()
-        if record is not None and (start := unix_time(record.start_at)) is not None
-    ]
-    if not found and started is not None:
-        found = [(started, None)]
-    found.sort(key=itemgetter(0))
-    for (start, stop), following in zip(found, [*(start for start, _ in found[1:]), end], strict=False):
-        yield start, stop if stop is not None else following
+def _spells(state: JobStatus, now: Job) -> Iterator[Spell]:
+    """Yield each run, then the end of the job."""
+    dated = [(unix_time(each.start_at), unix_time(each.end_at)) for each in state.running_records or () if each]
+    runs = sorted([(start, end) for start, end in dated if start is not None], key=itemgetter(0))
+    if not runs and now.started is not None:
+        runs = [(now.started, None)]
+    for (start, end), following in zip(runs, [*(later for later, _ in runs[1:]), now.finished], strict=False):
+        until = following if end is None else end
+        # If the end of a run is unknown, so is whether it lasted for any time.
+        if now.status not in FINISHED if until is None else until > start:
+            yield Spell(start, until, Status.RUNNING, "Running", True)
+    if now.finished is not None:
+        yield Spell(now.finished, None, now.status, now.platform_status, now.holds_resources)
