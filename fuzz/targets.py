@@ -169,11 +169,11 @@ def alibaba_pai(data: bytes) -> None:
         metrics, subjects = decode(data, usage.JobMetrics), Subjects()
         newest = NewestReadings("pod", {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
         usage.take(metrics, newest, "dlc1")
-        _show(page_readings(usage.job_columns([(each, newest) for each in _OF_JOBS], subjects)))
+        _show(page_readings(usage.job_columns([(each, newest) for each in _OF_JOBS])))
         points = payload.get("Datapoints")
         if isinstance(points, list):
             cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
-            cards.take(usage.readings(_CARDS, points, usage.job_of))
+            cards.take(*usage.readings(_CARDS, points, usage.quota_of({}, "")))
             _show(page_readings(cards.of_families(_CARDS.targets, period=0)))
 
 

@@ -30,7 +30,7 @@ from trainfleet_exporter.providers.alibaba_pai import past as pai
 from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition
 from trainfleet_exporter.providers.alibaba_pai.jobs import JobRow
 from trainfleet_exporter.providers.alibaba_pai.metrics import JOB_FAMILIES, MetricMeta, feeds
-from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
+from trainfleet_exporter.providers.alibaba_pai.usage import quota_of, readings
 from trainfleet_exporter.providers.aws_sagemaker import jobs as sagemaker
 from trainfleet_exporter.providers.history import DAY, Life, Range
 from trainfleet_exporter.providers.huawei_modelarts import jobs as modelarts_jobs
@@ -207,7 +207,7 @@ def test_point_without_value_loses_one_minute_of_a_sum() -> None:
             for minute in range(20):
                 point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
                 given = {**point, **odd} if (pod, minute) == ("b", 10) else point
-                for reading in readings(feed, [given], job_of):
+                for reading in zip(*readings(feed, [given], quota_of({}, "")), strict=True):
                     past.put(*reading)
         tracks = list(past.tracks(feed.targets))
         minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]

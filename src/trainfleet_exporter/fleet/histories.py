@@ -10,7 +10,7 @@ without a date is not counted. Times are Unix seconds.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -80,12 +80,6 @@ class _Waits:
     def histogram(self) -> ClassicHistogram | None:
         *counts, count = accumulate(self._counts)
         return ClassicHistogram(BOUNDS, tuple(counts), count, self._sum) if count else None
-
-
-@dataclass(slots=True)
-class _Pool:
-    queued: _Waits = field(default_factory=_Waits)
-    prepared: _Waits = field(default_factory=_Waits)
 
 
 @dataclass(slots=True)
@@ -160,8 +154,7 @@ class HeldTimes:
 
     def keep_only(self, job_ids: Set[str], now: float) -> None:
         """Forget other jobs, and hours that are over for a day."""
-        if not self._seen.keys() <= job_ids:
-            self._seen = {key: seen for key, seen in self._seen.items() if key in job_ids}
+        self._seen = {key: seen for key, seen in self._seen.items() if key in job_ids}
         first = int(now // _HOUR) - _HOURS + 1
         self._hours = {hour: counted for hour, counted in self._hours.items() if hour >= first}
 
@@ -180,7 +173,8 @@ class JobHistories:
         self._clock = clock
         self._known: dict[str, _Known] = {}
         self._held = HeldTimes(clock)
-        self._pools: dict[str, _Pool] = {}
+        self._pools: defaultdict[str, tuple[_Waits, _Waits]] = defaultdict(lambda: (_Waits(), _Waits()))
+        """By pool, how long jobs waited and prepared."""
         self._waited: dict[tuple[str, float | None], float] = {}
         """By id and creation of a job whose time in the queue was observed, when it started."""
         self._prepared: dict[tuple[str, float | None], float] = {}
@@ -266,10 +260,7 @@ class JobHistories:
             NodeFaults(pool_id, node, tuple(FaultCount(cause, "", count) for cause, count in sorted(causes.items())))
             for (pool_id, node), causes in self._nodes.items()
         ]
-        waits = [
-            PoolWaits(pool_id, pool.queued.histogram(), pool.prepared.histogram())
-            for pool_id, pool in self._pools.items()
-        ]
+        waits = [PoolWaits(key, *[each.histogram() for each in both]) for key, both in self._pools.items()]
         held_time = self._held.total(now)
         return [*nodes, *waits, *([] if held_time is None else [held_time])]
 
@@ -308,7 +299,14 @@ class JobHistories:
             PodExit(job.job_id, pod_id, code) for pod_id, code in (known.row or Records()).exit_codes
         ]
         if known.counts_faults:
-            shown.append(_job_faults(job.job_id, known))
+            counted = Counter((recovery.strategy, recovery.result) for recovery in known.recoveries.values())
+            faults = JobFaults(
+                job_id=job.job_id,
+                faults=_fault_counts(known.faults.values()),
+                recoveries=tuple(RecoveryCount(*key, count) for key, count in counted.items()),
+                recovery_seconds=_recovery_seconds(known.recoveries.values()),
+            )
+            shown.append(faults)
         known.constant = tuple(shown)
 
     def _blame(self, job: Job, fault: JobFault) -> None:
@@ -319,9 +317,9 @@ class JobHistories:
                 self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
 
     def _observe(self, job: Job, known: _Known, start: Start) -> None:
-        pool = self._pools.setdefault(job.pool_id, _Pool())
+        queued, prepared = self._pools[job.pool_id]
         lives = {(job.job_id, known.created), (job.job_id, None)}  # an answer may lack the creation
-        kinds = ((self._waited, start.queued, pool.queued), (self._prepared, start.prepared, pool.prepared))
+        kinds = ((self._waited, start.queued, queued), (self._prepared, start.prepared, prepared))
         for observed, seconds, waits in kinds:
             if seconds is not None and not observed.keys() & lives:
                 observed[job.job_id, known.created] = start.at
@@ -343,13 +341,3 @@ def _fault_counts(faults: Iterable[JobFault]) -> tuple[FaultCount, ...]:
 
 def _recovery_seconds(recoveries: Iterable[Recovery]) -> float:
     return sum(recovery.seconds or 0.0 for recovery in recoveries)
-
-
-def _job_faults(job_id: str, known: _Known) -> JobFaults:
-    recoveries = Counter((recovery.strategy, recovery.result) for recovery in known.recoveries.values())
-    return JobFaults(
-        job_id=job_id,
-        faults=_fault_counts(known.faults.values()),
-        recoveries=tuple(RecoveryCount(strategy, result, count) for (strategy, result), count in recoveries.items()),
-        recovery_seconds=_recovery_seconds(known.recoveries.values()),
-    )

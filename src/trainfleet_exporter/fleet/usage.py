@@ -13,12 +13,12 @@ import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, compress, repeat
-from operator import attrgetter, itemgetter
-from typing import TypeAlias
+from operator import itemgetter, le
+from typing import Any, TypeAlias
 
-from trainfleet_exporter.families.usage import MEASURES, SHOWN_AS, Family, Level, Quantity
+from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level, Quantity
 from trainfleet_exporter.fleet.quantities import convert_each, total
 from trainfleet_exporter.model import Accelerator, Readings, Subject, UsageSource
 from trainfleet_exporter.polling import Part
@@ -27,6 +27,8 @@ from trainfleet_exporter.providers.judging import ServerClock
 Key: TypeAlias = tuple[str, ...]
 Reading: TypeAlias = tuple[Key, float, float | None]
 """The key, the Unix time (infinite if unknown), and the value in the metric's unit (None if unusable)."""
+Points: TypeAlias = tuple[Sequence[Key], Sequence[float], Sequence[float | None]]
+"""Readings as columns."""
 Row: TypeAlias = tuple[float, float, float]
 """A value in base units, and the Unix times of its oldest and its newest reading (or UNDATED)."""
 KEY_LENGTHS: Mapping[Level, int] = {"job": 1, "pool": 1, "pod": 2, "device": 4}
@@ -46,29 +48,31 @@ class Column:
 
     family: Family
     accelerator: Accelerator
+    owners: Collection[str]
     subjects: Sequence[Subject]
     values: array[float]
     oldest: array[float]
     newest: array[float]
-    owners: Collection[str] = field(init=False)
-    first: float = field(init=False)
-    """The time of the oldest reading of all; infinite without any."""
 
-    def __post_init__(self) -> None:
-        self.owners = tuple(dict.fromkeys(map(itemgetter(0), map(attrgetter("keys"), self.subjects))))
-        self.first = min(self.oldest, default=math.inf)
+    @property
+    def first(self) -> float:
+        """The time of the oldest reading of all; infinite without any."""
+        return min(self.oldest, default=math.inf)
 
     def since(self, since: float, begun: Mapping[str, float]) -> Column:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
-        starts = map(begun.get, self.owners, repeat(math.nan))  # not infinity, which UNDATED is
-        if self.first >= since and all(map(self.first.__ge__, starts)):
+        first, starts = self.first, map(begun.get, self.owners, repeat(math.nan))  # not infinity, which UNDATED is
+        if first >= since and all(map(first.__ge__, starts)):
             return self
         dated = zip(self.subjects, self.oldest, strict=True)
-        return self.only([since <= at >= begun.get(each.keys[0], math.nan) for each, at in dated])
-
-    def only(self, is_kept: Sequence[bool]) -> Column:
+        is_kept = [since <= at >= begun.get(each.keys[0], math.nan) for each, at in dated]
         numbers = [array("d", compress(each, is_kept)) for each in (self.values, self.oldest, self.newest)]
-        return Column(self.family, self.accelerator, list(compress(self.subjects, is_kept)), *numbers)
+        subjects = list(compress(self.subjects, is_kept))
+        return Column(self.family, self.accelerator, _owners(subjects), subjects, *numbers)
+
+
+def _owners(subjects: Iterable[Subject]) -> Collection[str]:
+    return dict.fromkeys([subject.keys[0] for subject in subjects])
 
 
 class Subjects:
@@ -82,7 +86,7 @@ class Subjects:
         known = self.known[family.level]
         subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in rows]
         numbers = [array("d", map(itemgetter(at), rows.values())) for at in range(3)]
-        return Column(family, accelerator, subjects, *numbers)
+        return Column(family, accelerator, _owners(subjects), subjects, *numbers)
 
     def keep_only(self, used: Iterable[Column]) -> None:
         """Forget what these columns are not of."""
@@ -113,10 +117,10 @@ class NewestReadings:
         accelerator: Accelerator = "gpu",
     ) -> None:
         self.level, self.accelerator = level, accelerator
-        self.times: dict[Subject, float] = {}
-        """Of the newest reading of each thing, in Unix seconds."""
-        self.values: dict[Subject, float | None] = {}
-        """Its value in the metric's unit; None if it is unusable."""
+        self.taken: list[Subject] = []
+        """Of the readings so far that may be shown, the subjects."""
+        self.times, self.values = array("d"), list[float | None]()
+        """The Unix times and the values of these, in the metric's unit (None if unusable)."""
         self.dropped: Counter[str] = Counter()
         self.spoiled: set[str] = set()
         """Owners of readings of an unknown part or time, which have no sums; an empty text if any may be the owner."""
@@ -128,46 +132,66 @@ class NewestReadings:
         self._since = {owner: max(at, self.since) for owner, at in begun.items()}
         self._subjects, self._is_known, self._once = subjects, is_known, once
 
-    def take(self, readings: Iterable[Reading]) -> None:
-        """Take over each reading that is newer than the last one of its key."""
-        times, values, since_of, until, points = self.times, self.values, self._since.get, self._until, 0
-        known, length = self._subjects.known[self.level], self._length
-        for key, time, value in readings:
-            points += 1
-            since = since_of(key[0])
-            if since is None or not since <= time <= until or len(key) < length:
-                self._leave_out(key, time)
-                continue
-            if value is None:
-                self.dropped["malformed"] += 1
-            subject = known.get(key) or known.setdefault(key, Subject(key))
-            before, left_out = times.get(subject), value
-            if before is None or before < time:
-                times[subject], values[subject], left_out = time, value, values.get(subject)
-            if left_out is not None:
-                self.dropped["duplicate"] += self._once
-        self.points += points
+    def take(self, keys: Sequence[Key], times: Sequence[float], values: Sequence[float | None]) -> None:
+        """Take over the readings that may be shown."""
+        known = self._subjects.known[self.level]
+        self.points += len(keys)
+        subjects: list[Any] = list(map(known.get, keys))
+        starts = map(self._since.get, map(itemgetter(0), keys), repeat(math.inf))
+        if not all(subjects) or not all(map(le, starts, times)) or max(times, default=0.0) > self._until:
+            may_be_shown = list(map(self._may_be_shown, keys, times))
+            keys, times = list(compress(keys, may_be_shown)), list(compress(times, may_be_shown))
+            values = list(compress(values, may_be_shown))
+            subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in keys]
+        self.dropped["malformed"] += values.count(None)
+        self.taken += subjects
+        self.times.extend(times)
+        self.values += values
 
     def take_newest(self, readings: Sequence[Reading]) -> None:
         """Take over the newest reading of one key that can be true, and count a newer one; if none can, the newest."""
         usable = [one for one in readings if one[1] <= self._until and one[2] is not None and 0 <= one[2] < math.inf]
         self.dropped["malformed"] += bool(usable) and max(readings, key=itemgetter(1)) not in usable
-        self.take([max(usable or readings, key=itemgetter(1))] if readings else ())
+        self.take_each([max(usable or readings, key=itemgetter(1))] if readings else ())
 
-    def _leave_out(self, key: Key, time: float) -> None:
+    def take_each(self, readings: Iterable[Reading]) -> None:
+        """Take over a few readings."""
+        for key, time, value in readings:
+            self.take([key], [time], [value])
+
+    def _may_be_shown(self, key: Key, time: float) -> bool:
+        """Return whether a reading may be shown; count it if not."""
         begun = self._begun.get(key[0])
         if not 0 <= time <= self._until or (begun is not None and len(key) < self._length):
             self.spoil(key[0])
         elif time < self.since:
             self.dropped["stale"] += 1
-        else:
+        elif begun is None or time < begun:
             self.dropped["unlisted"] += begun is not None or not self._is_known(key[0])
+        else:
+            return True
+        return False
 
     def spoil(self, owner: str) -> None:
         """Note an unusable reading of a job (or pool) whose time or part is unknown."""
         self.dropped["malformed"] += 1
         if owner in self._begun or not owner:
             self.spoiled.add(owner)
+
+    def current(self) -> set[Subject]:
+        """Return the things that have reported as lately as others."""
+        since = max(self.times, default=0.0) - SILENCE
+        return set(compress(self.taken, map(since.__le__, self.times)))
+
+    def _keep_newest(self) -> None:
+        """Leave the newest reading of each thing; of several of one time, the first."""
+        if len(set(self.taken)) < len(self.taken):
+            usable = len(self.values) - self.values.count(None)
+            readings = reversed([*zip(self.taken, self.times, self.values, strict=True)])
+            newest = {each[0]: each for each in sorted(readings, key=itemgetter(1))}
+            self.taken, times, self.values = map(list, zip(*newest.values(), strict=True))
+            self.times = array("d", times)
+            self.dropped["duplicate"] += self._once * (usable - len(self.values) + self.values.count(None))
 
     def of_families(self, targets: Mapping[Family, float], *, period: float) -> list[Column]:
         """Return the readings of each family. `targets` has how many base units a value counts. `period` is the time
@@ -176,68 +200,54 @@ class NewestReadings:
         A whole has the mean of the ratios of its parts, and the sum of other values. A sum needs the values of all
         parts. Parts without a reading for three minutes, or three periods, do not count.
         """
+        self._keep_newest()
         result: list[Column] = []
-        subjects, times, raws = list(self.times), array("d", self.times.values()), list(self.values.values())
+        owners, keys = _owners(self.taken), [subject.keys for subject in self.taken]
         by_unit: dict[tuple[float, Quantity], list[float | None]] = {}
         for family, factor in targets.items():
             unit = factor, family.quantity
-            values = by_unit[unit] = by_unit[unit] if unit in by_unit else convert_each(raws, *unit)
+            values = by_unit[unit] = by_unit[unit] if unit in by_unit else convert_each(self.values, *unit)
             if family.level == self.level:
-                numbers = array("d", [math.nan if value is None else value for value in values])
-                column = Column(family, self.accelerator, subjects, numbers, times, times)
-                result.append(column.only([value is not None for value in values]) if None in values else column)
+                is_usable = [value is not None for value in values]
+                subjects, times = list(compress(self.taken, is_usable)), array("d", compress(self.times, is_usable))
+                numbers = array("d", [value for value in values if value is not None])
+                result.append(Column(family, self.accelerator, owners, subjects, numbers, times, times))
             else:
-                parts = zip(map(attrgetter("keys"), subjects), times, values, strict=True)
-                rows = wholes(parts, family, max(SILENCE, 3 * period), self.spoiled)
+                rows = wholes((keys, self.times, values), family, max(SILENCE, 3 * period), self.spoiled)
                 result.append(self._subjects.column(family, rows, self.accelerator))
         if by_unit and all(None in values for values in by_unit.values()):
-            each = zip(raws, *by_unit.values(), strict=True)
+            each = zip(self.values, *by_unit.values(), strict=True)
             self.dropped["out_of_range"] += sum([raw is not None and set(found) == {None} for raw, *found in each])
         return result
 
 
-def wholes(parts: Iterable[Reading], family: Family, silence: float, spoiled: Collection[str] = ()) -> dict[Key, Row]:
+def wholes(points: Points, family: Family, silence: float, spoiled: Collection[str] = ()) -> dict[Key, Row]:
     """Return the values of the wholes of a family, made of the readings of their parts."""
-    groups: defaultdict[Key, tuple[list[float], list[float | None]]] = defaultdict(lambda: ([], []))
-    length, found = KEY_LENGTHS[family.level], dict[Key, Row]()
-    for key, time, value in parts:
-        times, values = groups[key[:length]]
-        times.append(time)
-        values.append(value)
-    for key, group in groups.items():
+    keys, times, values = points
+    length, found, end = KEY_LENGTHS[family.level], dict[Key, Row](), 0
+    first, last = min(times, default=UNDATED), max(times, default=UNDATED)
+    of = itemgetter(0 if length == 1 else slice(length))
+    owners = list(map(of, keys))
+    if owners != list(chain.from_iterable(map(repeat, (sizes := Counter(owners)), sizes.values()))):
+        order = sorted(range(len(keys)), key=owners.__getitem__)  # some parts are apart
+        keys, times, values = [keys[at] for at in order], [times[at] for at in order], [values[at] for at in order]
+        sizes = Counter(map(of, keys))
+    for size in sizes.values():
+        start, end = end, end + size
+        key = keys[start][:length]
         if spoiled and not family.is_ratio and ("" in spoiled or key[0] in spoiled):
             continue
-        times, values = group
-        oldest, newest = min(times), max(times)
-        if oldest < newest - silence:
-            is_counted = [time >= newest - silence for time in times]
-            times, values = list(compress(times, is_counted)), list(compress(values, is_counted))
-            oldest = min(times)
-        whole = total(values, is_ratio=family.is_ratio)
+        parts, oldest, newest = values[start:end], first, last
+        if first < last or None in parts:
+            dates = times[start:end]
+            newest = max(dates)
+            is_counted = [time >= newest - silence for time in dates]
+            parts = list(compress(parts, is_counted))
+            dated = [at for at, value in zip(compress(dates, is_counted), parts, strict=True) if value is not None]
+            oldest, newest = min(dated, default=UNDATED), max(dated, default=UNDATED)
+        whole = total(parts, is_ratio=family.is_ratio)
         if whole is not None:
-            if None in values:
-                dated = [time for time, value in zip(times, values, strict=True) if value is not None]
-                oldest, newest = min(dated), max(dated)
             found[key] = whole, oldest, newest
-    return found
-
-
-def of_jobs(
-    columns: Iterable[Column], pods: Mapping[Key, float], subjects: Subjects, *, spoiled: Collection[str] = ()
-) -> list[Column]:
-    """Return the values of jobs, made of those of all pods. `pods` has the time of the newest reading of each, of any
-    family: one that lacks its reading of another family leaves no sum. `spoiled` are the paths of families without
-    sums.
-    """
-    last, found = max(pods.values(), default=0.0), []
-    present = [key for key, at in pods.items() if at >= last - SILENCE]
-    for column in columns:
-        family = MEASURES[column.family.suffix.removeprefix("pod_")].of("job")
-        numbers = zip(column.oldest, column.values, strict=True)
-        rows = {subject.keys: number for subject, number in zip(column.subjects, numbers, strict=True)}
-        parts = [(key, *rows.get(key, (last, None))) for key in present if key in rows or not family.is_ratio]
-        made = wholes(parts, family, math.inf, {""} if family.path in spoiled else ())
-        found.append(subjects.column(family, made, column.accelerator))
     return found
 
 

@@ -35,7 +35,7 @@ def test_get_job_metrics_page(answer: dict[str, Any]) -> None:
         take(metrics, newest, job_id)
         assert not +newest.dropped
         found.append((each, newest))
-    kept = job_columns(found, subjects)
+    kept = job_columns(found)
     text = lines([*page_readings(kept), *usage_sources(kept, "job_metrics")])
     check_golden(GOLDEN / "page_get_job_metrics.txt", text)
 

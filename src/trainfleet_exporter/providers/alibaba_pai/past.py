@@ -192,10 +192,10 @@ class PaiPast(Past):
             "EndTime": str(asked.span.end * 1000 - 1),
         }
         names = {key: each.name for key, each in self._quotas.items()}
-        owner = usage.quota_of(names, self._config.region) if feed.level == "pool" else usage.job_of
+        quota = usage.quota_of(names, self._config.region)
         named = usage.dimensions(feed, asked.within, names)
-        async for found in usage.read_points(self._api, feed, owner, times, named, deadline=deadline):
-            yield found
+        async for found in usage.read_points(self._api, feed, quota, times, named, deadline=deadline):
+            yield zip(*found, strict=True)
             del found
 
     async def _job_metrics(self, metric: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:

@@ -23,8 +23,8 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import takewhile
-from typing import Any, TypeAlias, TypeVar
+from itertools import chain, takewhile
+from typing import Any
 
 from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import MEASURES, Family, exposed
@@ -35,10 +35,10 @@ from trainfleet_exporter.fleet.usage import (
     Column,
     Key,
     NewestReadings,
+    Points,
     Reading,
     Subjects,
     count,
-    of_jobs,
     page_readings,
     publish_fresh,
     usage_sources,
@@ -72,8 +72,6 @@ from trainfleet_exporter.transport.json_fields import iso_time, printable
 from trainfleet_exporter.transport.payload import decode_value
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
-Point: TypeAlias = Mapping[str, Any]
 CLOUDMONITOR, JOB_METRICS = "cloudmonitor", "job_metrics"
 """The sources."""
 POINTS = 1440
@@ -133,38 +131,44 @@ class JobMetrics(Row):
 # CloudMonitor: points have `jobId`, a key of the pod, one of the card; `quotaId` or `quotaName`; the statistics.
 
 
-def readings(feed: Feed, points: Iterable[object], owner: Callable[[Point], str]) -> Iterator[Reading]:
-    """Yield the reading of each point. A key that lacks a part ends before it. `owner` returns whose a point is."""
-    devices = [key for key in feed.metric.keys if is_device_key(key)]
-    statistics = [each for name in feed.statistics for each in (name, name.lower())]
-    for given in points:
-        point: Point = given if isinstance(given, dict) else {}
-        key: Key = (owner(point),)
-        if feed.level in ("pod", "device"):
-            key = (*key, _first(point, POD_KEYS, text_of) or "")
-        if feed.level == "device":
-            named = devices if feed.metric.keys else filter(is_device_key, point)
-            key = (*key, "/".join(filter(None, [text_of(point.get(name)) for name in named])), "gpu")
-        if "" in key:
-            key = tuple(takewhile(bool, key)) or ("",)
-        at = number_of(point.get("timestamp"))
-        at = math.inf if at is None or not at.is_integer() else at / 1000
-        yield key, at, _first(point, statistics, number_of)
+def readings(feed: Feed, points: Sequence[object], quota: Callable[[str, str, str], str]) -> Points:
+    """Return the readings of points. A key that lacks a part ends before it. `quota` as in quota_of."""
+    rows: list[Mapping[str, Any]] = [point if type(point) is dict else {} for point in points]
+    whose = ("quotaId", "quotaName", "regionId") if feed.level == "pool" else ("jobId",)
+
+    def first(read: Callable[[object], object], kind: type, name: str, *others: str) -> list[Any]:
+        given = [row.get(name) for row in rows]
+        found = given if set(map(type, given)) == {kind} else list(map(read, given))
+        if not others or not (None in found or "" in found):
+            return found
+        return [two if one in (None, "") else one for one, two in zip(found, first(read, kind, *others), strict=True)]
+
+    parts = [first(text_of, str, name) for name in whose]
+    if feed.level == "pool":
+        parts = [list(map(quota, *parts))]
+    if feed.level in ("pod", "device"):
+        parts.append(first(text_of, str, *POD_KEYS))
+    if feed.level == "device":
+        names = filter(is_device_key, feed.metric.keys or dict.fromkeys(chain.from_iterable(rows)))
+        cards = zip(*[first(text_of, str, name) for name in [*names] or [""]], strict=True)
+        parts += [["/".join(filter(None, each)) for each in cards], ["gpu"] * len(rows)]
+    keys = [*zip(*parts, strict=True)]
+    if not all(map(all, parts)):
+        keys = [tuple(takewhile(bool, key)) or ("",) for key in keys]
+    dates = first(number_of, int, "timestamp")
+    is_time = [at is not None and at < 2**60 and (type(at) is int or at.is_integer()) for at in dates]
+    times = [at / 1000 if is_good else math.inf for at, is_good in zip(dates, is_time, strict=True)]
+    return keys, times, first(number_of, float, *[each for name in feed.statistics for each in (name, name.lower())])
 
 
-def job_of(point: Point) -> str:
-    return text_of(point.get("jobId"))
-
-
-def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[Point], str]:
-    """Return what finds the quota of a point. `quotas` are their names by id; an ambiguous name names none. Points
-    are of all regions, where other quotas may have the same names."""
+def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[str, str, str], str]:
+    """Return what finds the quota of a point by its `quotaId`, `quotaName` and `regionId`. `quotas` are their names by
+    id; an ambiguous name names none. Points are of all regions, where other quotas may have the same names."""
     counted = Counter(quotas.values())
     by_name = {name: key for key, name in quotas.items() if counted[name] == 1}
 
-    def find(point: Point) -> str:
-        name, where = text_of(point.get("quotaName")), text_of(point.get("regionId")) or region
-        return text_of(point.get("quotaId")) or (by_name.get(name, "") if where == region else f"{name} of {where}")
+    def find(quota_id: str, name: str, where: str) -> str:
+        return quota_id or (by_name.get(name, "") if where in ("", region) else f"{name} of {where}")
 
     return find
 
@@ -172,19 +176,9 @@ def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[Point], str]:
 def dimensions(feed: Feed, ids: Iterable[str], quotas: Mapping[str, str]) -> list[dict[str, str]]:
     """Name jobs or quotas in a call. The vendor's text names quotas by `quotaName`, a catalogue may have `quotaId`.
     `quotas` as in quota_of."""
-    if feed.level != "pool":
-        return [{"jobId": job_id} for job_id in ids]
-    if "quotaId" in feed.metric.keys:
-        return [{"quotaId": quota_id} for quota_id in ids]
-    return [{"quotaName": quotas[quota_id]} for quota_id in ids if quotas.get(quota_id)]
-
-
-def _first(point: Point, names: Sequence[str], read: Callable[[object], T]) -> T | None:
-    """The first of some fields that a point has."""
-    for name in names:
-        if (found := read(point.get(name))) not in (None, ""):
-            return found
-    return None
+    if feed.level == "pool" and "quotaId" not in feed.metric.keys:
+        return [{"quotaName": quotas[quota_id]} for quota_id in ids if quotas.get(quota_id)]
+    return [{"quotaId" if feed.level == "pool" else "jobId": each} for each in ids]
 
 
 def text_of(value: object) -> str:
@@ -195,7 +189,7 @@ def text_of(value: object) -> str:
 def number_of(value: object) -> float | None:
     """A number, or a text of one; infinite if it is beyond reason."""
     try:
-        return float(value) if isinstance(value, float | int | str) and type(value) is not bool else None
+        return float(value) if type(value) in (float, int, str) else None  # type: ignore[arg-type]
     except ValueError:
         return None
     except OverflowError:
@@ -205,12 +199,12 @@ def number_of(value: object) -> float | None:
 async def read_points(
     api: Api,
     feed: Feed,
-    owner: Callable[[Point], str],
+    quota: Callable[[str, str, str], str],
     times: Mapping[str, str],
     named: Sequence[Mapping[str, str]] = (),
     *,
     deadline: float,
-) -> AsyncIterator[Iterator[Reading]]:
+) -> AsyncIterator[Points]:
     """Yield the readings of each page of a metric. Raises CloudError.
 
     `times` are StartTime alone for the newest point of each resource (DescribeMetricLast), or also EndTime for all
@@ -221,10 +215,13 @@ async def read_points(
     asked = {"Namespace": namespace, "MetricName": feed.metric.metric_name or "", "Length": str(POINTS), **times}
     asked |= {"Dimensions": json.dumps(named, separators=(",", ":"))} if named else {}
 
-    async def read_page(token: str) -> tuple[Sequence[object], str | None]:
+    def no_data(page: PointsPage) -> bool:
+        return not page.next_token and page.datapoints in (None, "", "[]", [])  # not decoded: it is a long text
+
+    async def read_page(token: str) -> tuple[Sequence[object], str]:
         nonlocal empty
         query = {**asked, "NextToken": token} if token else asked
-        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=_is_no_data)
+        page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=no_data)
         given, token = page.datapoints or [], page.next_token or ""
         points = decode_value(given if isinstance(given, str) else json.dumps(given), list[object])
         if points is None:
@@ -235,13 +232,8 @@ async def read_points(
         return points, token
 
     async for points in pages_by_token(read_page, operation):
-        yield readings(feed, points, owner)
+        yield readings(feed, points, quota)
         del points  # before the next call
-
-
-def _is_no_data(page: PointsPage) -> bool:
-    points = page.datapoints  # not decoded: each answer is asked, and has a long text where it is not empty
-    return not page.next_token and (not points or (isinstance(points, str) and points.strip() in ("", "[]")))
 
 
 async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
@@ -268,7 +260,7 @@ class Space:
         self.served: Mapping[str, float] | None = None
         """The jobs or pools to show in this poll (NewestReadings); None if they are not known."""
         self.without_gpus: Collection[str] = ()
-        self.owner: Callable[[Point], str] = job_of
+        self.quota: Callable[[str, str, str], str] = quota_of({}, "")
         self.due = False
         """Whether some of them must have points."""
         self.points = 0
@@ -366,15 +358,15 @@ class Usage:
     async def _serve_pools(self, space: Space) -> None:
         quotas = await self._quotas.get()
         space.served, space.due = self._begun(space), bool(quotas)
-        space.owner = quota_of({key: quota.name for key, quota in quotas.items()}, self._region)
+        space.quota = quota_of({key: quota.name for key, quota in quotas.items()}, self._region)
 
     async def _read(self, space: Space, part: Part) -> None:
         feed, served = space.feeds[part.key], space.served or {}
         if feed.of_accelerators:
             served = {key: begun for key, begun in served.items() if key not in space.without_gpus}
-        is_known = self._fleet.is_known if space is self._jobs else lambda owner: False
         now, age = self._fleet.clock.now(), max(self._fleet.max_data_age, 2 * part.interval)
-        newest = NewestReadings(feed.level, served, space.subjects, now=now, max_age=age, is_known=is_known, once=True)
+        is_known, subjects = self._fleet.is_known, space.subjects
+        newest = NewestReadings(feed.level, served, subjects, now=now, max_age=age, is_known=is_known, once=True)
         if served:
             await self._ask(feed, space, sorted(served), newest, part.deadline)
             space.points += newest.points
@@ -419,8 +411,8 @@ class Usage:
         times = {"StartTime": str(math.floor(into.since * 1000))}
         times |= {} if feed.metric.period is None else {"Period": str(feed.metric.period)}
         named = dimensions(feed, names, {key: quota.name for key, quota in self._quotas.value.items()})
-        async for found in read_points(self._api, feed, space.owner, times, named, deadline=deadline):
-            into.take(found)
+        async for found in read_points(self._api, feed, space.quota, times, named, deadline=deadline):
+            into.take(*found)
             del found
 
     async def _try_names(self, poll: Poll, space: Space) -> None:
@@ -516,16 +508,14 @@ def take(payload: JobMetrics, into: NewestReadings, job_id: str) -> None:
             into.spoil(key[0])
 
 
-def job_columns(found: Iterable[tuple[Feed, NewestReadings]], subjects: Subjects) -> list[Column]:
-    """The readings of one job and its pods."""
-    pods, columns, spoiled = dict[Key, float](), list[Column](), set[str]()
+def job_columns(found: Sequence[tuple[Feed, NewestReadings]]) -> list[Column]:
+    """The readings of one job and its pods. A pod that lacks one of a metric leaves no sum of it."""
+    pods = {subject for _, newest in found for subject in newest.current()}
+    columns: list[Column] = []
     for metric, newest in found:
-        if newest.times:
-            for subject, at in newest.times.items():
-                pods[subject.keys] = max(at, pods.get(subject.keys, at))
-            columns += newest.of_families(metric.targets, period=0)[:1]  # of the pods alone
-            spoiled |= {columns[-1].family.path} if newest.spoiled else set()
-    return [*columns, *of_jobs(columns, pods, subjects, spoiled=spoiled)]
+        newest.spoiled |= set() if pods <= newest.current() else {""}
+        columns += [each for each in newest.of_families(metric.targets, period=0) if each.subjects]
+    return sorted(columns, key=lambda column: column.family.level == "job")
 
 
 def is_without_gpus(job: Job) -> bool:
@@ -554,9 +544,9 @@ def collector_of_job_metrics(
             newest = NewestReadings("pod", begun, subjects, now=now, max_age=age)
             found.append((metric, newest))
             take(payload, newest, part.key)
-            if not newest.times and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
+            if not newest.taken and (+newest.dropped).keys() <= {"no_data"} and len(found) == 1:
                 break  # every running pod uses some CPU: a job without a CPU reading is not served at all
-        columns = job_columns(found, subjects)  # which counts what is out of range
+        columns = job_columns(found)  # which counts what is out of range
         for _, newest in found:
             count(part, newest.dropped)
         publish = partial(publish_fresh, begun=lambda: begun, max_data_age=fleet.max_data_age, clock=fleet.clock)

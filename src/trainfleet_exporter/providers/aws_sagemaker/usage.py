@@ -217,7 +217,7 @@ class Usage:
             async with poll.part(metric.key) as part:
                 if isinstance(newest, CloudError):
                     raise newest
-                part.dropped("no_data", 0 if newest.times or +newest.dropped else 1)
+                part.dropped("no_data", 0 if newest.taken or +newest.dropped else 1)
                 self._shown[metric.key] = newest.of_families(self._targets[metric], period=_PERIOD)
                 count(part, newest.dropped)
                 await self._publish(part, self._shown[metric.key])
@@ -255,7 +255,7 @@ class Usage:
                             continue
                         if not isinstance(readings, CloudError):
                             newest.take_newest(readings)
-                        elif self._subjects.known["pod"].get(query.key) not in newest.times:
+                        elif all(taken.keys != query.key for taken in reversed(newest.taken)):
                             found[query.metric] = readings
             except CloudError as error:
                 found.update({query.metric: error.with_traceback(None) for query in asked})  # it holds the response

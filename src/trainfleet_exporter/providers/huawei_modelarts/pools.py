@@ -354,7 +354,7 @@ def monitored(answer: PoolMonitor, pool_id: str, *, now: float, max_age: float) 
         if name in MONITORED:
             known = {pool_id: 0.0}, Subjects()
             new = NewestReadings("pool", *known, now=now, max_age=max_age, accelerator=kind_of(name))
-            found.setdefault(name, new).take(_points(item, pool_id, MONITORED[name][1]))
+            found.setdefault(name, new).take_each(_points(item, pool_id, MONITORED[name][1]))
         elif not name:
             unusable({}, "malformed")
     return found

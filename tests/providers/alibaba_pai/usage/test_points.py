@@ -24,7 +24,7 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     base_units,
     feeds,
 )
-from trainfleet_exporter.providers.alibaba_pai.usage import job_of, readings
+from trainfleet_exporter.providers.alibaba_pai.usage import quota_of, readings
 from trainfleet_exporter.transport.payload import decode_value
 
 NOW = 1_767_323_045.0
@@ -98,7 +98,7 @@ def _readings(feed: Feed, points: Iterable[object]) -> Sequence[Reading]:
     """The readings of an answer that has these points."""
     decoded = decode_value(json.dumps(list(points)), list[object])
     assert decoded is not None
-    return list(readings(feed, decoded, job_of))
+    return list(zip(*readings(feed, decoded, quota_of({}, "")), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ POINT = st.fixed_dictionaries(
 def test_any_points_are_shown_truly_or_counted(name: str, points: list[Any]) -> None:
     feed = _feed(name)
     collected = NewestReadings(feed.level, {"a": 0.0}, Subjects(), now=NOW, max_age=900, once=True)
-    collected.take(_readings(feed, points))
+    collected.take_each(_readings(feed, points))
     assert collected.points == len(points)
     shown = [column for column in collected.of_families(feed.targets, period=0) if column.subjects]
     kept = sum(len(column.values) for column in shown if column.family.level == feed.level)
     levels = sum(family.level == feed.level for family in feed.targets)
     assert kept / levels + sum(collected.dropped.values()) == len(points)
-    assert {subject.keys[0] for subject in collected.times} <= {"a"}
-    assert all(NOW - 900 <= time <= NOW + 900 for time in collected.times.values())
+    assert {subject.keys[0] for subject in collected.taken} <= {"a"}
+    assert all(NOW - 900 <= time <= NOW + 900 for time in collected.times)
     assert all(0 <= value < math.inf for column in shown for value in column.values)
