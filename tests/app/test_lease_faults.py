@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.daemon_rig import Running
+from tests.app.rig import Site
 from tests.job_ledger.rig import ended
 from tests.lease.api_server import ApiServer, lease_on
 from tests.support.clock import run_stepped
@@ -25,29 +25,26 @@ HOLDER = {"holderIdentity": "other-0_1", "leaseDurationSeconds": 10, "leaseTrans
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
-class Site(Running):
+class Leased(Site):
     """A daemon, and what its log says about its lease."""
 
-    caplog: pytest.LogCaptureFixture
-
     @property
-    def log(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Lines of the log about the lease."""
-        return [line_of(record) for record in self.caplog.records if "lease" in record.name]
+        assert self._caplog is not None
+        return [line_of(record) for record in self._caplog.records if "lease" in record.name]
 
-    async def write_errors(self, target: str = "lease") -> float:
-        (line,) = await self.lines(f'trainfleet_exporter_write_errors_total{{target="{target}"}} ')
-        return float(line.rpartition(" ")[2])
+    def write_errors(self, target: str = "lease") -> float:
+        return self.own("write_errors_total", target=target) or 0.0
 
 
 @contextlib.asynccontextmanager
 async def site(
     folder: Path, caplog: pytest.LogCaptureFixture, answer: Answer, token: Callable[[], str] = lambda: "token"
-) -> AsyncIterator[Site]:
+) -> AsyncIterator[Leased]:
     """A daemon whose API server is `answer`."""
     caplog.set_level(logging.INFO)
-    found = Site(folder, lease=lease_on(answer, token))
-    found.caplog = caplog
+    found = Leased(folder, caplog=caplog, lease=lease_on(answer, token))
     await found.daemon.start()
     try:
         yield found
@@ -116,7 +113,7 @@ async def test_a_body_is_read_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCa
 
     async with site(tmp_path, caplog, lambda request: httpx.Response(200, stream=Endless())) as here:
         await asyncio.sleep(0.5)
-        assert here.log == ['cannot use the lease error="the API server: the response is over 512 KiB"']
+        assert here.lines == ['cannot use the lease error="the API server: the response is over 512 KiB"']
     assert given[0] <= 600 * 1024
 
 
@@ -133,7 +130,7 @@ async def test_an_invalid_number_of_terms_is_refused(
 
     async with site(tmp_path, caplog, answer) as here:
         await asyncio.sleep(30)
-        (line,) = here.log
+        (line,) = here.lines
         assert line.startswith('cannot use the lease error="the lease trainfleet-exporter is not valid: Expected `int')
         assert line.endswith('at `$.spec.leaseTransitions`; delete it"')
         assert {*methods} == {"GET"}
@@ -151,10 +148,10 @@ async def test_constant_conflicts_are_retried_at_the_period(tmp_path: Path, capl
         await asyncio.sleep(12)
         assert len(server.requests) <= 20
         await asyncio.sleep(60)
-        lines = [line for line in here.log if "cannot use" in line]
+        lines = [line for line in here.lines if "cannot use" in line]
         reason = "the API server: HTTP 409: another client has written the lease trainfleet-exporter"
         assert lines == [f'cannot use the lease error="{reason}"']
-        assert await here.write_errors() > 10
+        assert here.write_errors() > 10
         assert (await here.get("/-/ready")).status_code == 503
 
 
@@ -164,7 +161,7 @@ async def test_a_long_holder_is_cut_and_redacted(tmp_path: Path, caplog: pytest.
 
     async with site(tmp_path, caplog, server.answer) as here:
         await asyncio.sleep(1)
-        (line,) = here.log
+        (line,) = here.lines
         assert line.startswith('standing by: another exporter holds the lease holder="Bearer <secret> hhh')
         assert len(line) < 300
         page = (await here.get("/")).text
@@ -183,19 +180,19 @@ async def test_a_lease_that_cannot_be_written_is_one_problem(
         await _renew(server, 30)
         problem = f'cannot use the lease error="the API server: HTTP {status} leases.coordination.k8s.io is forbidden"'
         standing = "standing by: another exporter holds the lease holder=other-0_1"
-        assert here.log == [standing, problem]
+        assert here.lines == [standing, problem]
         ready = await here.get("/-/ready")
         assert (ready.status_code, ready.text) == (503, "on standby, and cannot take the lease; see the log\n")
         assert "This exporter cannot take the lease; see its log." in (await here.get("/")).text
-        assert await here.write_errors() == server.requests.count(("PUT dry run", status)) >= 15
-        assert await here.write_errors("ledger") == 0
+        assert here.write_errors() == server.requests.count(("PUT dry run", status)) >= 15
+        assert here.write_errors("ledger") == 0
 
         server.rejects_writes = 0
         await _renew(server, 4)
-        assert here.log == [standing, problem, "the lease can be written again"]
+        assert here.lines == [standing, problem, "the lease can be written again"]
         ready = await here.get("/-/ready")
         assert (ready.status_code, ready.text) == (200, "trainfleet-exporter is ready and stands by.\n")
-        assert await here.write_errors() == server.requests.count(("PUT dry run", status))
+        assert here.write_errors() == server.requests.count(("PUT dry run", status))
 
 
 async def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,13 +206,13 @@ async def test_a_right_that_is_taken_away_is_noticed(tmp_path: Path, caplog: pyt
         server.rejects_writes = 403
         await _renew(server, 62)
         assert (await here.get("/-/ready")).status_code == 503
-        assert len([line for line in here.log if "cannot use" in line]) == 1
+        assert len([line for line in here.lines if "cannot use" in line]) == 1
 
 
 async def test_a_ledger_that_cannot_be_written_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with site(tmp_path, caplog, ApiServer().answer) as here:
-        ledger = here.daemon.exporter._job_ledger
+        ledger = here.exporter._job_ledger
         ledger.path = tmp_path / "missing" / "ledger.jsonl"
         ledger.add(ended())
         await asyncio.sleep(1)
-        assert await here.write_errors("ledger") == 1
+        assert here.write_errors("ledger") == 1

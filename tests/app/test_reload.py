@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.reload_rig import Site, site
+from tests.app.rig import Site, site
 from tests.support.clock import START
 
 A = "  - {name: a, platform: small, region: cn-x}\n"

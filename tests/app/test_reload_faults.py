@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.daemon_rig import Running
-from tests.app.reload_rig import config, site
+from tests.app.rig import Site, config, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.app import reload as reload_module
 from trainfleet_exporter.config import Config
@@ -29,16 +28,16 @@ def test_failed_swap_answers_stops_and_exits_with_1(
     reported: list[tuple[int, str]] = []
 
     async def main() -> None:
-        running = Running(tmp_path)
-        daemon = running.daemon
+        here = Site(tmp_path)
+        daemon = here.daemon
         try:
             await daemon.start()
             await asyncio.sleep(1)
             if where == "apply":
-                monkeypatch.setattr(daemon.exporter.telemetry, "arrange", broken)
+                monkeypatch.setattr(here.exporter.telemetry, "arrange", broken)
             else:
-                monkeypatch.setattr(daemon._schedule, "add", broken)
-            answer = await running.reload(config("name: b"))
+                monkeypatch.setattr(here.schedule, "add", broken)
+            answer = await here.post(config("name: b"))
             reported.append((answer.status_code, answer.text))
             await asyncio.Event().wait()
         finally:

@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.app.daemon_rig import Running
-from tests.app.reload_rig import config
+from tests.app.rig import Site, config
 from tests.lease.api_server import ApiServer, lease_on
 from tests.support.clock import run_stepped
 
 
 @contextlib.asynccontextmanager
-async def site(folder: Path, exporters: int = 2) -> AsyncIterator[list[Running]]:
+async def site(folder: Path, exporters: int = 2) -> AsyncIterator[list[Site]]:
     """Daemons of one config file that were started one after the other: the first one leads."""
-    found: list[Running] = []
+    found: list[Site] = []
     server = ApiServer()
     try:
         for _ in range(exporters):
-            found.append(Running(folder, lease=lease_on(server.answer)))
+            found.append(Site(folder, lease=lease_on(server.answer)))
             await found[-1].daemon.start()
             await asyncio.sleep(0.5)
         yield found
@@ -40,8 +39,8 @@ async def test_one_of_two_exporters_polls(tmp_path: Path) -> None:
         assert (first.calls, second.calls) == (5, 0)
         assert [(await each.get("/-/ready")).status_code for each in (first, second)] == [200, 200]
         assert "stands by" in (await second.get("/-/ready")).text
-        assert len(await first.cloud_lines()) > 10
-        assert await second.cloud_lines() == []
+        assert len(await first.of()) > 10
+        assert await second.of() == []
         assert "trainfleet_exporter_leader 0.0" in (await second.get("/metrics")).text
         assert "is on standby" in (await second.get("/")).text
         assert "standby" not in (await first.get("/")).text
@@ -52,11 +51,11 @@ async def test_one_of_two_exporters_polls(tmp_path: Path) -> None:
 async def test_series_of_clouds_disappear_with_the_lease(tmp_path: Path) -> None:
     async with site(tmp_path, 1) as (only,):
         await asyncio.sleep(20)
-        assert len(await only.cloud_lines()) > 10
+        assert len(await only.of()) > 10
         await only.usurp()
         await asyncio.sleep(2.1)
         assert only.leads == 0
-        assert await only.cloud_lines() == []
+        assert await only.of() == []
         assert only.world.closed == {"a": 1}
         before = only.calls
         await asyncio.sleep(7)
@@ -64,7 +63,7 @@ async def test_series_of_clouds_disappear_with_the_lease(tmp_path: Path) -> None
         await asyncio.sleep(5)  # the usurper has not renewed it
         assert only.leads == 1
         assert only.calls == before + 5
-        assert len(await only.cloud_lines()) > 10
+        assert len(await only.of()) > 10
 
 
 async def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path) -> None:
@@ -72,12 +71,12 @@ async def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path) -> N
         for _ in range(2):
             await asyncio.sleep(20)
             assert (await only.get("/-/ready")).status_code == 200
-            for runner in only.daemon.exporter.runners:
+            for runner in only.exporter.runners:
                 assert runner.first_poll_done.is_set()
             await only.usurp()
             await asyncio.sleep(3)
             assert "stands by" in (await only.get("/-/ready")).text
-            assert only.daemon.exporter.waiting_for() == []
+            assert only.exporter.waiting_for() == []
         only.world.slow.add("a")
         await asyncio.sleep(12)
         assert only.leads == 1
@@ -89,12 +88,12 @@ async def test_a_leader_is_not_ready_before_its_first_polls(tmp_path: Path) -> N
 async def test_a_standby_checks_a_config_and_uses_it_later(tmp_path: Path) -> None:
     async with site(tmp_path) as (first, second):
         await asyncio.sleep(20)
-        refused = await second.reload(config("name: b, unfit: true"))
+        refused = await second.post(config("name: b, unfit: true"))
         assert (refused.status_code, "it is out of order" in refused.text) == (500, True)
-        accepted = await second.reload(config("name: b"))
+        accepted = await second.post(config("name: b"))
         assert accepted.status_code == 200
         assert second.calls == 0
-        assert await second.cloud_lines() == []
+        assert await second.of() == []
         assert "name: b" in (await second.get("/config")).text
         await first.daemon.stop()
         await asyncio.sleep(3)
@@ -106,9 +105,7 @@ async def test_a_lease_that_is_lost_during_a_reload_leaves_a_standby(
 ) -> None:
     async with site(tmp_path, 1) as (only,):
         await asyncio.sleep(20)
-        reloader = only.daemon._reloader
-        assert reloader is not None
-        read = reloader._read_in_time
+        read = only.reloader._read_in_time
 
         async def slowly() -> Any:
             found = await read()
@@ -117,9 +114,9 @@ async def test_a_lease_that_is_lost_during_a_reload_leaves_a_standby(
             assert only.leads == 0
             return found
 
-        monkeypatch.setattr(reloader, "_read_in_time", slowly)
-        assert (await only.reload(config("name: b"))).status_code == 200
-        assert await only.cloud_lines() == []
+        monkeypatch.setattr(only.reloader, "_read_in_time", slowly)
+        assert (await only.post(config("name: b"))).status_code == 200
+        assert await only.of() == []
         await asyncio.sleep(5)
         assert only.world.calls == {"a": 5}
         assert only.world.closed == {"a": 1}
@@ -133,7 +130,7 @@ def test_a_provider_that_cannot_be_built_at_a_takeover_ends_the_exporter(
 ) -> None:
     async def main() -> None:
         async with site(tmp_path, 1) as (only,):
-            only.daemon.exporter._platforms["small"] = None  # type: ignore[index]
+            only.exporter._platforms["small"] = None  # type: ignore[index]
             await asyncio.sleep(30)
 
     with pytest.raises(SystemExit):

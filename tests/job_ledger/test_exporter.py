@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.reload_rig import site
+from tests.app.rig import site
 from tests.providers.alibaba_pai.cloud import CONFIG, Cloud, at, job
 from tests.support.clock import START, run_stepped
 from tests.support.fleet import Fleet

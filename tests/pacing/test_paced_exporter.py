@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.reload_rig import Site, config, limited, site
+from tests.app.rig import Site, config, limited, site
 
 _HOURS = 3 * 3600.0
 """30,000 calls in 30 days are 125 in this time."""
+
+
+@pytest.fixture(autouse=True)
+def _seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do what happens each second every ten seconds, because hours have many of them."""
+    for constant in ("polling.schedule._EXPIRY_INTERVAL", "page.store._REST_SECONDS"):
+        monkeypatch.setattr(f"trainfleet_exporter.{constant}", 10.0)
 
 
 def _interval(here: Site, provider: str, collector: str = "jobs") -> float | None:

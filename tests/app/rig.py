@@ -1,11 +1,10 @@
-"""An exporter on a small platform whose config file is rewritten, in stepped time."""
+"""A daemon on a small platform whose config file is rewritten, with or without a lease, in stepped time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +16,14 @@ import pytest
 from tests.polling.rig import count
 from tests.transport.rig import EchoDialect, json_answer
 from trainfleet_conformance.page import check
-from trainfleet_exporter.app.exporter import Exporter
-from trainfleet_exporter.app.reload import Reloader, ReloadOutcome
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_exporter.app.reload import ReloadOutcome
 from trainfleet_exporter.config import Config, ProviderConfig, load_config
 from trainfleet_exporter.config.kinds import Flag
 from trainfleet_exporter.errors import StartError
+from trainfleet_exporter.lease import KubernetesLease
 from trainfleet_exporter.model import ProviderFacts
-from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Runner, Schedule
+from trainfleet_exporter.polling import BulkCollector, Collector, Poll, Runner
 from trainfleet_exporter.providers.registry import BuildContext, Identity, Platform
 from trainfleet_exporter.transport import Call, CallLimits, HttpSettings, Transport
 
@@ -131,18 +131,25 @@ class Small:
 
 
 class Site:
-    """The exporter of a config file, polled on its schedule."""
+    """The daemon of a config file, and its world."""
 
-    def __init__(self, folder: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        text: str = config("name: a"),
+        caplog: pytest.LogCaptureFixture | None = None,
+        *,
+        lease: KubernetesLease | None = None,
+    ) -> None:
         self.path = folder / "config.yaml"
-        self.world = World()
-        self.write(text)
-        self.reads = 0
+        self.world, self.lease, self.reads = World(), lease, 0
         self._caplog = caplog
-        self.exporter = Exporter(self.load(), {"small": self.world.platform})
-        self.schedule = Schedule(self.exporter.runners)
-        self.reloader = Reloader(self.exporter, self.schedule, self.load, end=self._exit)
-        self._exits: list[asyncio.Task[None]] = []
+        self.write(text)
+        web = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True)
+        platforms = {"small": self.world.platform}
+        self.daemon = Daemon(self.load(), platforms, web, load=self.load, lease=lease)
+        assert self.daemon._reloader is not None
+        self.exporter, self.schedule, self.reloader = self.daemon.exporter, self.daemon._schedule, self.daemon._reloader
 
     def write(self, text: str) -> None:
         draft = self.path.with_suffix(".new")
@@ -153,24 +160,19 @@ class Site:
         self.reads += 1
         return load_config(self.path, environ={}, platforms={"small": SmallConfig})
 
-    def _exit(self) -> None:
-        async def stop() -> None:
-            await self.stop()
-            asyncio.get_running_loop().call_soon(sys.exit, 1)
-
-        self._exits.append(asyncio.create_task(stop()))
-
-    async def stop(self) -> None:
-        await self.reloader.stop()
-        await self.schedule.stop()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(4):
-                await self.exporter.aclose()
-
     async def reload(self, text: str) -> ReloadOutcome:
         """Write another config, and have it read."""
         self.write(text)
         return await self.reloader.reload()
+
+    async def get(self, path: str, method: str = "GET") -> httpx.Response:
+        async with httpx.AsyncClient(base_url=f"http://{self.daemon.server.addresses[0]}", trust_env=False) as client:
+            return await client.request(method, path)
+
+    async def post(self, text: str) -> httpx.Response:
+        """Write another config, and have it read by a request."""
+        self.write(text)
+        return await self.get("/-/reload", "POST")
 
     async def page(self) -> list[str]:
         """The lines of a scrape that are about trainfleet."""
@@ -178,9 +180,9 @@ class Site:
         check(text)
         return [line for line in text.splitlines() if line.startswith("trainfleet_") and "build_info" not in line]
 
-    async def of(self, provider: str) -> list[str]:
-        """The lines of a provider."""
-        return [line for line in await self.page() if f'provider="{provider}"' in line]
+    async def of(self, provider: str = "") -> list[str]:
+        """The lines of a provider, or of all providers."""
+        return [line for line in await self.page() if f'provider="{provider}' in line]
 
     def own(self, name: str, **labels: str) -> float | None:
         return self.exporter.telemetry.registry.get_sample_value(f"trainfleet_exporter_{name}", labels)
@@ -194,7 +196,22 @@ class Site:
 
     def log(self, level: int) -> list[str]:
         """What was logged at a level."""
+        assert self._caplog is not None
         return [record.getMessage() for record in self._caplog.records if record.levelno == level]
+
+    @property
+    def calls(self) -> int:
+        return self.world.calls.total()
+
+    @property
+    def leads(self) -> float | None:
+        return self.own("leader")
+
+    async def usurp(self) -> None:
+        """Have the lease name another exporter, which never renews it."""
+        assert self.lease is not None
+        seen = await self.lease.read()
+        await self.lease.write(seen, "usurper", seen.term + 1)
 
 
 @contextlib.asynccontextmanager
@@ -202,8 +219,8 @@ async def site(folder: Path, text: str, caplog: pytest.LogCaptureFixture) -> Asy
     """A site that polls; stopped at the end."""
     caplog.set_level(logging.INFO)
     found = Site(folder, text, caplog)
-    found.schedule.start()
     try:
+        await found.daemon.start()
         yield found
     finally:
-        await found.stop()
+        await found.daemon.stop()
