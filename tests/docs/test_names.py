@@ -173,14 +173,3 @@ def test_every_page_is_in_the_index(folder: str) -> None:
 
 def test_removed_names_are_gone() -> None:
     assert sorted(REMOVED & (METRICS | ALERTS | KEYS)) == []
-
-
-def test_what_is_not_there_is_found() -> None:
-    assert _unknown({"trainfleet_jobs", "trainfleet_job_*_ratio", "trainfleet_job_nonsense"}, METRICS) == [
-        "trainfleet_job_nonsense"
-    ]
-    assert "limits.requests_per_second" in KEYS
-    assert "global.poll_interval" in KEYS
-    assert "collectors.usage.max_jobs" in KEYS
-    assert "limits.calls" not in KEYS
-    assert {"--config.file", "--listen", "--json"} <= FLAGS

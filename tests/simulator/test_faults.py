@@ -13,6 +13,7 @@ from tests.simulator.client import JOBS, SEARCHES, Clock, ModelArts, Pai, SageMa
 from tests.support.clock import run_stepped
 from trainfleet_simulator import KINDS, Fault, Simulator
 from trainfleet_simulator.faults import WIRE, Faults
+from trainfleet_simulator.rows import rows_of
 from trainfleet_simulator.signatures import string_to_sign
 
 
@@ -48,8 +49,9 @@ def test_every_kind_changes_a_list_of_jobs(cloud: str) -> None:
         caller.simulator.faults.replace([Fault({}, kind=kind)])
         page = ask(caller, None)
         if kind == "moving_rows":
-            page = ask(caller, page)
-            assert page.content != second.content
+            rows = rows_of(page.json()), rows_of(ask(caller, page).json()), rows_of(second.json())
+            before, after, unmoved = [each.all for each in rows if each is not None]
+            assert (after[0], after[1]) == (before[-1], unmoved[0])
         else:
             assert page.status_code != 200 or page.content != first.content or "encoded" in page.headers, kind
         assert caller.truth()["answers"][-1]["fault"] == kind
@@ -91,6 +93,16 @@ def test_a_quoting_error_has_what_botocore_signed() -> None:
     (asked,) = caller.simulator.take_quoted()
     assert string_to_sign(asked).startswith("AWS4-HMAC-SHA256\n20260102T030405Z\n20260102/us-east-1/sagemaker/")
     assert f"string to sign is:{string_to_sign(asked)}" in response.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "words"), [("throttled", 429, "Too Many Requests"), ("expired_credentials", 401, "Unauthorized")]
+)
+def test_a_metadata_service_fails_in_its_own_words(kind: str, status: int, words: str) -> None:
+    caller = Pai(population=1)
+    caller.simulator.faults.add(Fault({"api": "metadata"}, kind=kind))
+    response = caller.send("/latest/meta-data/ram/security-credentials/")
+    assert (response.status_code, response.text) == (status, words)
 
 
 def test_a_fault_can_wait_for_a_kept_connection() -> None:
