@@ -16,7 +16,7 @@ from trainfleet_simulator.identity import Key
 from trainfleet_simulator.listener import Listener
 from trainfleet_simulator.modelarts import catalog as modelarts
 from trainfleet_simulator.modelarts.agency import Agency
-from trainfleet_simulator.modelarts.aom_samples import Aom
+from trainfleet_simulator.modelarts.aom import Aom
 from trainfleet_simulator.modelarts.drafts import SETTING as V2
 from trainfleet_simulator.modelarts.gate import ModelArts
 from trainfleet_simulator.modelarts.v1 import SETTING as V1
@@ -50,7 +50,7 @@ _USUAL, _OPTIONAL = {"job_counts": "interval: 15s", "usage": "interval: 15s"}, "
 _PROVIDERS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str], Mapping[str, str]]] = {
     "pai": (
         ("name: sim-pai-hangzhou", "platform: alibaba_pai", "region: cn-hangzhou"),
-        ("access_key_id", "access_key_secret", "security_token"),
+        ("access_key_id", "access_key_secret"),
         ("dlc", "paistudio", "aiworkspace", "cloudmonitor"),
         {"job_counts": "interval: 15s", "pods": "interval: 20s", "usage": "interval: 15s"}
         | dict.fromkeys(("pool_users", "nodes"), _OPTIONAL),
@@ -60,13 +60,13 @@ _PROVIDERS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str], Mapp
             *("name: sim-modelarts-north4", "platform: huawei_modelarts", f"region: {modelarts.REGION}"),
             f"project_id: {modelarts.PROJECT_ID}",
         ),
-        ("access_key", "secret_key", "security_token"),
+        ("access_key", "secret_key"),
         ("modelarts", "iam", "aom"),
         _USUAL | dict.fromkeys(("pool_users", "nodes", "maintenance", "jobs_v1"), _OPTIONAL),
     ),
     "sagemaker": (
         ("name: sim-sagemaker-us-east-1", "platform: aws_sagemaker", f"region: {aws.REGION}"),
-        ("access_key_id", "secret_access_key", "session_token"),
+        ("access_key_id", "secret_access_key"),
         ("sagemaker", "cloudwatch", "sts"),
         _USUAL | {"nodes": _OPTIONAL},
     ),
@@ -81,42 +81,30 @@ class Simulator:
 
     `clouds` are some of CLOUDS. `clock` gives Unix seconds. `population` is the approximate number of live jobs on PAI
     (40 is the demo; 3,000 take 2 s to create). Each other cloud has six tenths of it. Ordinary jobs live for minutes,
-    or `patience` times as long. Without a security token, the keys are permanent. All clouds accept the same token.
-    `token_lifetime` is that of IAM's tokens, in seconds. In a `still` world, nothing happens after the start, and every
-    value is constant: only the times of readings change.
+    or `patience` times as long. In a `still` world, nothing happens after the start, and every value is constant: only
+    the times of readings change.
     """
 
     def __init__(
         self,
         seed: int = 1,
-        access_key_id: str = ACCESS_KEY_ID,
-        access_key_secret: str = ACCESS_KEY_SECRET,
         *,
-        security_token: str | None = None,
         clock: Callable[[], float] = time.time,
         population: int = 40,
         patience: int = 1,
         clouds: Sequence[str] = ("pai",),
-        access_key: str = modelarts.ACCESS_KEY,
-        secret_key: str = modelarts.SECRET_KEY,
-        aws_access_key_id: str = aws.ACCESS_KEY_ID,
-        aws_secret_access_key: str = aws.SECRET_ACCESS_KEY,
-        token_lifetime: float = 86400.0,
         still: bool = False,
     ) -> None:
         self.worlds: dict[str, World] = {}
         """Each cloud's world by name."""
-        token = security_token or ""
-        self.sts = Sts(Key(access_key_id, access_key_secret, token))
+        self.sts = Sts(Key(ACCESS_KEY_ID, ACCESS_KEY_SECRET))
         """The keys of the PAI account, and their issuers."""
-        self.agency = Agency(Key(access_key, secret_key, token), token_lifetime)
+        self.agency = Agency(Key(modelarts.ACCESS_KEY, modelarts.SECRET_KEY))
         """The keys of the Huawei account, its STS, and the metadata of a Huawei machine."""
         self.tokens = self.agency.tokens
         """The tokens of IAM."""
-        self.aws_sts = AwsSts(Key(aws_access_key_id, aws_secret_access_key, token))
+        self.aws_sts = AwsSts(Key(aws.ACCESS_KEY_ID, aws.SECRET_ACCESS_KEY))
         """The keys of the AWS account, its STS, and the metadata of machines and containers."""
-        self.aom = Aom()
-        """Huawei's AOM."""
         served: list[Cloud] = []
 
         def world(name: str, setting: Setting, **options: Any) -> World:
@@ -128,6 +116,7 @@ class Simulator:
             served.append(Aws(world("sagemaker", SAGEMAKER, **smaller), self.aws_sts))
         if "modelarts" in clouds:
             v2, v1 = world("modelarts", V2, **smaller), world("modelarts-v1", V1)
+            self.aom = Aom(v2)
             served.append(ModelArts(v2, v1, self.agency, self.aom))
         if "pai" in clouds:
             served.append(Pai(world("pai", PAI, population=population, patience=patience), self.sts))
@@ -177,9 +166,8 @@ class Simulator:
                 continue
             head, names, endpoints, collectors = _PROVIDERS[cloud]
             key = issuers[cloud].permanent
-            values = (key.access_key_id, key.access_key_secret, key.security_token)
             text += "  - " + "\n    ".join(head) + "\n"
-            text += _section("credentials", {name: value for name, value in zip(names, values, strict=True) if value})
+            text += _section("credentials", dict(zip(names, (key.access_key_id, key.access_key_secret), strict=True)))
             text += _section("endpoints", dict.fromkeys(endpoints, base_url))
             text += _section("collectors", {name: f"{{{options}}}" for name, options in collectors.items()}) + _LIMITS
         return text

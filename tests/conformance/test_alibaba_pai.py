@@ -12,6 +12,7 @@ from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.alibaba_pai import jobs
 from trainfleet_exporter.providers.alibaba_pai.provider import PLATFORM
 from trainfleet_simulator import Simulator
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.pai.catalog import WORKSPACES
 
 KEY_ID = "LTAICONFORMANCE"
@@ -49,7 +50,8 @@ class TestAlibabaPai(ProviderConformance):
 
     def cloud(self, jobs: int) -> PretendCloud:
         secret = self.secret("access key secret")
-        simulator = Simulator(5, KEY_ID, secret, population=jobs, still=True)
+        simulator = Simulator(5, population=jobs, still=True)
+        simulator.sts.permanent = Key(KEY_ID, secret)
         unseen = tuple(room.workspace_id for room in WORKSPACES if not room.member)
         return SimulatedCloud(simulator, "pai", lambda job: job.status, unseen=unseen)
 

@@ -13,6 +13,7 @@ from trainfleet_exporter.model import Status
 from trainfleet_exporter.providers.aws_sagemaker.jobs import TrainingJob, translate
 from trainfleet_exporter.providers.aws_sagemaker.provider import PLATFORM
 from trainfleet_simulator import Simulator
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.job_rows import STATUS, job_id_of, job_name, secondary_status
 from trainfleet_simulator.world import jobs as world
@@ -73,14 +74,8 @@ class TestAwsSageMaker(ProviderConformance):
 
     def cloud(self, jobs: int) -> PretendCloud:
         secret = self.secret("secret access key")
-        simulator = Simulator(
-            5,
-            clouds=("sagemaker",),
-            population=jobs,
-            still=True,
-            aws_access_key_id=ACCESS_KEY_ID,
-            aws_secret_access_key=secret,
-        )
+        simulator = Simulator(5, clouds=("sagemaker",), population=jobs, still=True)
+        simulator.aws_sts.permanent = Key(ACCESS_KEY_ID, secret)
         return Account(simulator)
 
     def config(self, url: str) -> dict[str, Any]:

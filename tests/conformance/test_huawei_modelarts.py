@@ -14,6 +14,7 @@ from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus
 from trainfleet_exporter.providers.huawei_modelarts.jobs import JobMetadata, JobRow
 from trainfleet_exporter.providers.huawei_modelarts.provider import PLATFORM
 from trainfleet_simulator import Simulator
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.job_rows import phase
 
@@ -50,9 +51,8 @@ class TestHuaweiModelArts(ProviderConformance):
 
     def cloud(self, jobs: int) -> PretendCloud:
         secret = self.secret("secret key")
-        simulator = Simulator(
-            5, clouds=("modelarts",), population=jobs, still=True, access_key=ACCESS_KEY, secret_key=secret
-        )
+        simulator = Simulator(5, clouds=("modelarts",), population=jobs, still=True)
+        simulator.agency.permanent = Key(ACCESS_KEY, secret)
         return SimulatedCloud(simulator, "modelarts", phase)
 
     def config(self, url: str) -> dict[str, Any]:

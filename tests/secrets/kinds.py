@@ -13,6 +13,7 @@ from tests.support.configs import exporter_of, written
 from tests.support.planted import Planted
 from trainfleet_exporter.app.exporter import Exporter
 from trainfleet_simulator import Simulator
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
 from trainfleet_simulator.pai.sts import OIDC_PROVIDER, ROLE, Sts
@@ -101,9 +102,8 @@ KINDS = {
 
 def simulated() -> Simulator:
     """Both clouds, which are opened by the planted secrets."""
-    simulator = Simulator(
-        3, KEY_ID, KEY_SECRET, clouds=("pai", "modelarts"), population=3, access_key=KEY_ID, secret_key=KEY_SECRET
-    )
+    simulator = Simulator(3, clouds=("pai", "modelarts"), population=3)
+    simulator.sts.permanent = simulator.agency.permanent = Key(KEY_ID, KEY_SECRET)
     simulator.sts.external_id = EXTERNAL_ID
     simulator.sts.oidc_token = ID_TOKEN
     simulator.agency.oidc_token = ID_TOKEN

@@ -63,11 +63,11 @@ def test_list_jobs(endpoint: str) -> None:
 
 
 def test_list_jobs_with_characters_that_need_encoding(endpoint: str) -> None:
-    assert _jobs(endpoint, display_name="a b/c+d~é*", tags={"k": "v 1"}) == []
+    assert _jobs(endpoint, job_ids="a b/c+d~é*", tags={"k": "v 1"}) == []
 
 
 def test_get_job(endpoint: str) -> None:
-    (listed,) = _jobs(endpoint, display_name="asr-steady", status="Running")
+    listed = next(job for job in _jobs(endpoint, status="Running") if job["DisplayName"] == "asr-steady")
     client, models = _client(DLC, endpoint)
     job = client.get_job(listed["JobId"], models.GetJobRequest(need_detail=False)).body
     assert job.job_id == listed["JobId"]
@@ -77,7 +77,7 @@ def test_get_job(endpoint: str) -> None:
 
 
 def test_get_job_metrics(endpoint: str) -> None:
-    (listed,) = _jobs(endpoint, display_name="asr-steady", status="Running")
+    listed = next(job for job in _jobs(endpoint, status="Running") if job["DisplayName"] == "asr-steady")
     client, models = _client(DLC, endpoint)
     request = models.GetJobMetricsRequest(metric_type="GpuCoreUsage", time_step="1m")
     body = client.get_job_metrics(listed["JobId"], request).body

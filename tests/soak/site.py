@@ -164,13 +164,8 @@ class Site:
 @contextlib.asynccontextmanager
 async def site(folder: Path, seed: int, often: int) -> AsyncIterator[Site]:
     """Yield a site whose daemon polls and serves. Stop it at the end."""
-    simulator = Simulator(
-        seed,
-        clouds=CLOUDS,
-        population=_POPULATION,
-        patience=_PATIENCE,
-        token_lifetime=_TOKEN_LIFETIME,
-    )
+    simulator = Simulator(seed, clouds=CLOUDS, population=_POPULATION, patience=_PATIENCE)
+    simulator.tokens.lifetime = _TOKEN_LIFETIME
     async with simulator.serve_listeners(["clouds"]) as doors:
         found = Site(folder, simulator, doors["clouds"], often)
         try:

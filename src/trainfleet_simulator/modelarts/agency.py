@@ -32,10 +32,10 @@ class Agency(Issuer):
     session_headers = ("x-metadata-token-ttl-seconds", "x-metadata-token")
     machine_lifetime = early = 86400.0
 
-    def __init__(self, permanent: Key, token_lifetime: float) -> None:
+    def __init__(self, permanent: Key) -> None:
         super().__init__(permanent, lambda number, now: _digest(f"metadata/{number}/{now}"))
         self.oidc_token = OIDC_TOKEN
-        self.tokens = Tokens(_iam_token, token_lifetime)
+        self.tokens = Tokens(_iam_token)
         """The tokens of IAM."""
 
     def routes(self) -> list[Route]:

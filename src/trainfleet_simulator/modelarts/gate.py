@@ -12,8 +12,7 @@ from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Unproven, route
 from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
-from trainfleet_simulator.modelarts.aom import AomApi, metric_of
-from trainfleet_simulator.modelarts.aom_samples import Aom
+from trainfleet_simulator.modelarts.aom import Aom, metric_of
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.monitor import Monitor
 from trainfleet_simulator.modelarts.training import Training, facts_of
@@ -79,7 +78,7 @@ class ModelArts(Cloud):
         self.world = world
         self._verifier = HuaweiVerifier(agency)
         self._tokens = agency.tokens
-        training, v1, prometheus = Training(), V1(legacy), AomApi(aom, world)
+        training, v1 = Training(), V1(legacy)
         project = "/v[12]/[^/]+"
         job, version = f"{project}/training-jobs/{{JobId}}", f"{project}/training-jobs/{{JobId}}/versions/{{VersionId}}"
         pool, query = f"GET {project}/pools/{{PoolId}}", f"{project}/(?:0/)?aom/api/v1"
@@ -105,9 +104,9 @@ class ModelArts(Cloud):
             route("modelarts", "ListTrainingJobVersions", f"GET {job}/versions page", v1.list_versions),
             route("modelarts", "ListLogFileNames", f"GET {version}/log/file-names", v1.list_log_file_names),
             route("modelarts", "ShowPodMetricStatistic", show_statistic, v1.show_statistic),
-            route("aom", _QUERY, f"(?:GET|POST) {query}/query", prometheus.query),
-            route("aom", _RANGE, f"(?:GET|POST) {query}/query_range", prometheus.query_range),
-            route("aom", "ListLabelValuesAomPromGet", f"GET {query}/label/__name__/values", prometheus.names),
+            route("aom", _QUERY, f"(?:GET|POST) {query}/query", aom.query),
+            route("aom", _RANGE, f"(?:GET|POST) {query}/query_range", aom.query_range),
+            route("aom", "ListLabelValuesAomPromGet", f"GET {query}/label/__name__/values", aom.names),
             *agency.routes(),
         ]
 

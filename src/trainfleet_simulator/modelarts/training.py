@@ -73,8 +73,7 @@ class Training:
         """GET /v2/{project_id}/training-quotas: the limit of live jobs and their number, in all workspaces."""
         if call.text("resource", "job-num") != "job-num":
             raise refused("2764", "The parameter resource must be job-num.")
-        user = call.text("user_id")
-        used = sum(1 for job in call.world.live() if call.world.shows(job) and user in {"", job.draft.user.user_id})
+        used = sum(map(call.world.shows, call.world.live()))
         return Answer({"quotas": [{"resource": "job-num", "quota": _QUOTA, "used": used}]})
 
     def show_metrics(self, call: Call) -> Answer:

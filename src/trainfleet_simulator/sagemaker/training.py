@@ -29,11 +29,7 @@ _TEXTS: Mapping[str, Callable[[Job, int], str]] = {
     "TrainingJobStatus": lambda job, _: STATUS[job.status],
 }
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?")
-_OF_TEXT: Mapping[str, Callable[[str, str], bool]] = {
-    "Equals": eq,
-    "NotEquals": ne,
-    "In": lambda value, wanted: value in wanted.split(","),
-}
+_OF_TEXT: Mapping[str, Callable[[str, str], bool]] = {"Equals": eq, "NotEquals": ne}
 _FILTER = {"Name": "text", "Operator": "text", "Value": "text"}
 _SEARCH = {**PAGED, "Resource": "text", "SearchExpression": "object", "SortBy": "text", "SortOrder": "text"}
 
