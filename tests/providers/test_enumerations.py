@@ -26,7 +26,7 @@ from trainfleet_exporter.providers.huawei_modelarts import v1
 from trainfleet_exporter.providers.huawei_modelarts.nodes import MAINTENANCE_ENDED, MAINTENANCE_STATE
 from trainfleet_exporter.providers.values import POOL_STATUS
 from trainfleet_simulator.modelarts.job_rows import job_row
-from trainfleet_simulator.pai.dlc_rows import detail
+from trainfleet_simulator.pai.dlc import detail
 
 
 @dataclass(frozen=True, slots=True)

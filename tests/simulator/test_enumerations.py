@@ -13,7 +13,7 @@ import pytest
 from tests.simulator.client import POOLS, V1, V2, ModelArts, Pai, decoded
 from tests.support.enumerations import DLC, STUDIO, WORKSPACES, alibaba, modelarts, modelarts_keys
 from trainfleet_simulator.modelarts.job_rows import PHASES, WORKLOAD_STATUSES, job_row
-from trainfleet_simulator.pai.dlc_rows import detail
+from trainfleet_simulator.pai.dlc import detail
 from trainfleet_simulator.world.nouns import JOB_STATUSES
 
 _LISTED, _JOB = ("_list_jobs_request", "ListJobsRequest"), ("_get_job_response_body", "GetJobResponseBody")

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainfleet_simulator.exchange import ApiError
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, User, Workspace, by_name
+from trainfleet_simulator.world.nouns import GIB, Machine, PoolSpec, User, Workspace, by_name
 
 REGION = "cn-north-4"
 PROJECT_ID = "5f0c8e1d2b7a49c6a3d4e5f60718293a"
@@ -53,9 +53,9 @@ FLAVORS = by_name(
     Machine("modelarts.kat1.8xlarge", 192, 720 * GIB, 8, "ascend-snt9", 32),
 )
 
-ASCEND_NODE = NodeType("modelarts.bm.npu.arm.8snt9b", 192, 1536 * GIB, 8, 64, prefix="os-node-created")
-GPU_NODE = NodeType("modelarts.vm.gpu.8v100.pool", 72, 512 * GIB, 8, 32, prefix="os-node-created")
 ASCEND_CARD, GPU_CARD = "ascend-snt9b", "nvidia-v100"
+ASCEND_NODE = Machine("modelarts.bm.npu.arm.8snt9b", 192, 1536 * GIB, 8, ASCEND_CARD, 64, prefix="os-node-created")
+GPU_NODE = Machine("modelarts.vm.gpu.8v100.pool", 72, 512 * GIB, 8, GPU_CARD, 32, prefix="os-node-created")
 
 ASCEND = "pool-7a1c-0f0e4b1f9f593c7f0b6f2a11aabbccdd"
 ASCEND_TEAM = "pool-7a1d-19b2c3d4e5f60718293a4b5c6d7e8f90"
@@ -64,13 +64,11 @@ COMING = "pool-90aa-77889900aabbccddeeff001122334455"
 NEVER_CAME = "pool-0bad-00112233445566778899aabbccddeeff"
 
 POOLS = (
-    PoolSpec(ASCEND, "ascend-train", "Dedicate", ASCEND_CARD, ASCEND_NODE, 6, (DEFAULT,), status="Running"),
-    PoolSpec(
-        ASCEND_TEAM, "ascend-team", "Logical", ASCEND_CARD, ASCEND_NODE, 4, (DEFAULT,), parent=ASCEND, status="Running"
-    ),
-    PoolSpec(GPU, "gpu-vision", "Dedicate", GPU_CARD, GPU_NODE, 5, (TEAM_WORKSPACE,), status="Running"),
-    PoolSpec(COMING, "ascend-coming", "Dedicate", ASCEND_CARD, ASCEND_NODE, 0, (DEFAULT,), status="Creating"),
-    PoolSpec(NEVER_CAME, "gpu-never", "Dedicate", GPU_CARD, GPU_NODE, 0, (DEFAULT,), status="CreationFailed"),
+    PoolSpec(ASCEND, "ascend-train", "Dedicate", ASCEND_NODE, 6, (DEFAULT,), status="Running"),
+    PoolSpec(ASCEND_TEAM, "ascend-team", "Logical", ASCEND_NODE, 4, (DEFAULT,), parent=ASCEND, status="Running"),
+    PoolSpec(GPU, "gpu-vision", "Dedicate", GPU_NODE, 5, (TEAM_WORKSPACE,), status="Running"),
+    PoolSpec(COMING, "ascend-coming", "Dedicate", ASCEND_NODE, 0, (DEFAULT,), status="Creating"),
+    PoolSpec(NEVER_CAME, "gpu-never", "Dedicate", GPU_NODE, 0, (DEFAULT,), status="CreationFailed"),
 )
 ABNORMAL_NODES = {GPU: 1}
 """Bound but broken nodes. They run nothing, and no capacity counts them."""

@@ -45,8 +45,6 @@ def compose(rng: Random, *, workspace: str, user: User, pool: str, roles: tuple[
         workspace_id=workspace,
         user=user,
         pool_id=pool,
-        payment="",
-        resource_type="",
         priority=rng.choice((1, 1, 1, 2, 3)),
         roles=roles,
         tags=tuple(annotations.items()),
@@ -72,7 +70,7 @@ def pool_role(pool: str, kind: str, count: int, cards: int) -> Role:
         node.cpu * share // node.cards // (1 if cards else 2),
         node.memory * share // node.cards // (1 if cards else 2),
         cards,
-        spec.card_type if cards else "",
+        node.card_type if cards else "",
         size,
     )
 

@@ -14,7 +14,7 @@ from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.pools import pool_of
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Role
-from trainfleet_simulator.world.nouns import NodeType
+from trainfleet_simulator.world.nouns import Machine
 from trainfleet_simulator.world.usage import reading
 
 _LOADS = {
@@ -92,7 +92,7 @@ def _average(world: World, root: str, metric: str, at: int) -> float:
     pools = {
         pool.spec.pool_id: pool.spec.node_type
         for pool in world.family(root)
-        if kind not in {"gpu", "npu"} or pool.spec.card_type.startswith("ascend") == (kind == "npu")
+        if kind not in {"gpu", "npu"} or pool.spec.node_type.card_type.startswith("ascend") == (kind == "npu")
     }
     loads = {name: _IDLE.get(metric, 0.0) for pool_id in pools for name in world.pools[pool_id].nodes}
     for job in world.jobs.values():
@@ -106,7 +106,7 @@ def _average(world: World, root: str, metric: str, at: int) -> float:
     return round(fmean(min(load, 100.0) for load in loads.values()), 3) if loads else _NO_DATA
 
 
-def _share(role: Role, kind: NodeType, metric: str) -> float:
+def _share(role: Role, kind: Machine, metric: str) -> float:
     """Return the share of its node that a pod has."""
     if metric == "cpuUsage":
         return role.cpu / kind.cpu

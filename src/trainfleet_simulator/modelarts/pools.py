@@ -82,7 +82,7 @@ def show_metrics(call: Call) -> Answer:
 
 def _quantities(pool: Pool, amount: Amount) -> dict[str, Any]:
     """Return Kubernetes quantities. Each pool is in another cluster, and each cluster writes them differently."""
-    device = catalog.DEVICE_KEYS[pool.spec.card_type]
+    device = catalog.DEVICE_KEYS[pool.spec.node_type.card_type]
     match pool.spec.pool_id:
         case catalog.ASCEND:
             return {"cpu": str(amount.cpu), "memory": f"{amount.memory}Mi", device: amount.cards}
@@ -97,7 +97,7 @@ def list_pool_nodes(call: Call) -> Answer:
     pool = pool_of(call)
     limit = call.whole("limit", 500, 0, 500) or 500
     start = call.whole("continue", 0, 1, 1_000_000)
-    kind, device = pool.spec.node_type, catalog.NODE_DEVICE_KEYS[pool.spec.card_type]
+    kind, device = pool.spec.node_type, catalog.NODE_DEVICE_KEYS[pool.spec.node_type.card_type]
 
     def resources(amount: Amount) -> dict[str, str]:
         return {"cpu": f"{amount.cpu * 1000}m", "memory": f"{amount.memory}Mi", device: str(amount.cards)}
@@ -270,7 +270,7 @@ def _workload_row(pool: Pool, workload: _Workload, positions: Mapping[str, int])
     cpu, memory, cards = total(job.draft.roles)
     requirement = {"cpu": f"{cpu} Cores", "memory": f"{memory / GIB:.2f} GiB"}
     if cards:
-        requirement[catalog.DEVICE_KEYS[pool.spec.card_type]] = str(cards)
+        requirement[catalog.DEVICE_KEYS[pool.spec.node_type.card_type]] = str(cards)
     return row | {
         "name": f"modelarts-job-{job.job_id}",
         "jobUUID": job.job_id,

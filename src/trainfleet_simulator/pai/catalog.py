@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, User, Workspace, by_name
+from trainfleet_simulator.world.nouns import GIB, Machine, PoolSpec, User, Workspace, by_name
 
 REGION = "cn-hangzhou"
 ACCOUNT_ID = "1000000000000001"
@@ -36,21 +36,21 @@ ECS_SPECS = by_name(
     Machine("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, "GU8T", 96),
 )
 
-LINGJUN_NODE = NodeType("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, 96, prefix="lrn")
-V100_NODE = NodeType(
-    "ecs.gn6v-c8g1.16xlarge", 64, 256 * GIB, 8, 16, reserved_cpu=4, reserved_memory=16 * GIB, prefix="ecs"
+LINGJUN_NODE = Machine("ml.gu8tf.8.46xlarge", 184, 1800 * GIB, 8, "GU8T", 96, prefix="lrn")
+V100_NODE = Machine(
+    "ecs.gn6v-c8g1.16xlarge", 64, 256 * GIB, 8, "V100", 16, reserved_cpu=4, reserved_memory=16 * GIB, prefix="ecs"
 )
 
 ROOT, TRAIN, VISION = "quota1simlroot", "quota1simtrain", "quota1simvisio"
 GENERAL, COMING, HIDDEN = "quota1simgener", "quota1simcomin", "quota1simhidde"
 
 QUOTAS = (
-    PoolSpec(ROOT, "lingjun-root", "Lingjun", "GU8T", LINGJUN_NODE, 4, ("12345", "12346")),
-    PoolSpec(TRAIN, "pool-train", "Lingjun", "GU8T", LINGJUN_NODE, 6, ("12345",), parent=ROOT),
-    PoolSpec(VISION, "pool-vision", "Lingjun", "GU8T", LINGJUN_NODE, 3, ("12346",), parent=ROOT),
-    PoolSpec(GENERAL, "pool-general", "ECS", "V100", V100_NODE, 5, ("12346", "12347")),
-    PoolSpec(COMING, "pool-coming", "Lingjun", "GU8T", LINGJUN_NODE, 0, ("12347",), status="Creating"),
-    PoolSpec(HIDDEN, "pool-hidden", "Lingjun", "GU8T", LINGJUN_NODE, 4, ("98765",)),
+    PoolSpec(ROOT, "lingjun-root", "Lingjun", LINGJUN_NODE, 4, ("12345", "12346")),
+    PoolSpec(TRAIN, "pool-train", "Lingjun", LINGJUN_NODE, 6, ("12345",), parent=ROOT),
+    PoolSpec(VISION, "pool-vision", "Lingjun", LINGJUN_NODE, 3, ("12346",), parent=ROOT),
+    PoolSpec(GENERAL, "pool-general", "ECS", V100_NODE, 5, ("12346", "12347")),
+    PoolSpec(COMING, "pool-coming", "Lingjun", LINGJUN_NODE, 0, ("12347",), status="Creating"),
+    PoolSpec(HIDDEN, "pool-hidden", "Lingjun", LINGJUN_NODE, 4, ("98765",)),
 )
 
 CORDONED = frozenset({GENERAL})

@@ -30,7 +30,7 @@ PEAK_TFLOPS = {"GU8T": 148, "V100": 125, "NVIDIA V100": 125, "NVIDIA A10": 125}
 """TFLOP/s of one card, dense, in 16 bits."""
 SM_SHARE, TENSOR_SHARE, DRAM_SHARE = 0.82, 0.44, 0.55
 """A busy card keeps its multiprocessors busy most of the time, and its tensor cores about half of that time."""
-_POOLED_CARD_MEMORY = {spec.card_type: spec.node_type.card_memory for spec in catalog.QUOTAS}
+_POOLED_CARD_MEMORY = {spec.node_type.card_type: spec.node_type.card_memory for spec in catalog.QUOTAS}
 _MB, _MIB = 10**6, 2**20
 
 Kind = tuple[str, bool]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trainfleet_simulator.world.nouns import GIB, Machine, NodeType, PoolSpec, User, by_name
+from trainfleet_simulator.world.nouns import GIB, Machine, PoolSpec, User, by_name
 
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
@@ -46,23 +46,12 @@ INSTANCE_TYPES = by_name(
     Machine("ml.m5.4xlarge", 16, 64 * GIB),
     Machine("ml.c5.9xlarge", 36, 72 * GIB),
 )
-_P5 = INSTANCE_TYPES["ml.p5.48xlarge"]
 
 JOBS_PLAN = "p5-reserved"
 CLUSTER_PLAN = "hyperpod-p5"
 COMING_PLAN = "p5-next-quarter"
-PLANS = (
-    PoolSpec(
-        JOBS_PLAN,
-        JOBS_PLAN,
-        "TrainingPlan",
-        _P5.card_type,
-        NodeType(_P5.name, _P5.cpu, _P5.memory, _P5.cards, _P5.card_memory, prefix="p5"),
-        6,
-        (WORKSPACE,),
-        status="Active",
-    ),
-)
+_P5_NODE = replace(INSTANCE_TYPES["ml.p5.48xlarge"], prefix="p5")
+PLANS = (PoolSpec(JOBS_PLAN, JOBS_PLAN, "TrainingPlan", _P5_NODE, 6, (WORKSPACE,), status="Active"),)
 """The plans with instances for training jobs, which wait for them in a queue."""
 
 CLUSTER = "hyperpod-llm"

@@ -45,12 +45,10 @@ def compose(rng: Random, *, user: User, payment: str, roles: tuple[Role, ...], p
         tags["cost-center"] = f"cc-{rng.randint(10, 19)}"
     return Draft(
         name=rng.choice(catalog.MODELS[user.team]),
-        job_type="",
         workspace_id=catalog.WORKSPACE,
         user=user,
         pool_id=catalog.JOBS_PLAN if payment == PLAN else "",
         payment=payment,
-        resource_type="",
         priority=1,
         roles=roles,
         tags=tuple(tags.items()),

@@ -14,8 +14,7 @@ from functools import partial
 from random import Random
 from uuid import UUID
 
-from trainfleet_simulator.world.jobs import FAULTS, PREEMPTED, Draft, Job, Loss, Plan, Pod, Restart, Role
-from trainfleet_simulator.world.listing import JobIndex
+from trainfleet_simulator.world.jobs import FAULTS, PREEMPTED, Draft, Job, JobIndex, Loss, Plan, Pod, Restart, Role
 from trainfleet_simulator.world.nouns import (
     DAY,
     FINISHED,

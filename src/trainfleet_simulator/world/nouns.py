@@ -74,18 +74,22 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeType:
-    """The resources of one node of a pool, and the system's share. Memory in MiB, card memory in GiB per card."""
+class Machine:
+    """A type of machines, of pools or outside of them. Memory in MiB, card memory in GiB per card.
+
+    Without cards, `card_type` is empty. Pools reserve a share for the system, and begin the names of nodes with
+    `prefix`.
+    """
 
     name: str
     cpu: int
     memory: int
-    cards: int
+    cards: int = 0
+    card_type: str = ""
     card_memory: int = 0
     reserved_cpu: int = 0
     reserved_memory: int = 0
     prefix: str = "node"
-    """The prefix of the names of such nodes."""
 
     @property
     def whole(self) -> Amount:
@@ -96,19 +100,6 @@ class NodeType:
     def usable(self) -> Amount:
         """Return the resources that jobs can have."""
         return self.whole - Amount(self.reserved_cpu, self.reserved_memory)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A machine type outside of pools. Memory in MiB, card memory in GiB per card. Without cards, `card_type` is
-    empty."""
-
-    name: str
-    cpu: int
-    memory: int
-    cards: int = 0
-    card_type: str = ""
-    card_memory: int = 0
 
 
 def by_name(*machines: Machine) -> dict[str, Machine]:
@@ -123,8 +114,7 @@ class PoolSpec:
     pool_id: str
     name: str
     resource_type: str
-    card_type: str
-    node_type: NodeType
+    node_type: Machine
     nodes: int
     workspaces: tuple[str, ...]
     parent: str = ""
