@@ -38,6 +38,7 @@ from tests.support.planted import hits, quoted_proofs
 from trainfleet_exporter.backfill.work import Unfinished
 from trainfleet_exporter.providers.history import Range
 from trainfleet_simulator import Fault, Simulator
+from trainfleet_simulator.identity import Key
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 MISPLACED = PLANTED.plant("a secret in a wrong place", special=False)
@@ -53,15 +54,8 @@ BEGINS = MIDNIGHT
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[tuple[Simulator, str]]:
-    with running_cloud(
-        seed=3,
-        access_key_id=KEY_ID,
-        access_key_secret=KEY_SECRET,
-        access_key=KEY_ID,
-        secret_key=KEY_SECRET,
-        clouds=("pai", "modelarts"),
-        population=8,
-    ) as (simulator, url):
+    with running_cloud(seed=3, clouds=("pai", "modelarts"), population=8) as (simulator, url):
+        simulator.sts.permanent = simulator.agency.permanent = Key(KEY_ID, KEY_SECRET)
         simulator.sts.external_id = EXTERNAL_ID
         simulator.sts.oidc_token = ID_TOKEN
         yield simulator, url
