@@ -84,8 +84,10 @@ class Chain:
     """The statuses of metadata services that have none."""
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def use(self, given: Env, home: Path, section: Any = None, answer: Answer | None = None) -> Found:
-        """Find keys in stepped time in an environment."""
+    def use(
+        self, given: Env, home: Path, section: Any = None, answer: Answer | None = None, *, ahead: float = 0.0
+    ) -> Found:
+        """Find keys in stepped time in an environment. The cloud's clock is `ahead` by so many seconds."""
         (home / "token").write_text("planted-id-token")
         for name, text in given.files.items():
             (home / name).parent.mkdir(exist_ok=True)
@@ -95,6 +97,7 @@ class Chain:
 
         async def main() -> None:
             http = MockHttp(answer or self.answer)
+            http.clock.ahead = ahead
             try:
                 known = without_calls(self.load(section, environ, NoHttp(), **self.more))
                 found.at_start = known if isinstance(known, str) else known.origin

@@ -15,7 +15,6 @@ https://www.alibabacloud.com/help/en/cli/configure-credentials
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -31,6 +30,7 @@ from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, pars
 from trainfleet_exporter.config.secrets import show
 from trainfleet_exporter.errors import AccessDenied, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
+from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.key_search import (
     METADATA,
     CredentialsSection,
@@ -229,9 +229,9 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
 async def _assume(http: NoHttp, keys: Keys, role: str, session: Mapping[str, str], external_id: str = "") -> Keys:
     origin = f"STS role {role}, with keys of {in_words(keys.origin)}"
     http.asks(origin)
-    query = {"RoleArn": role, **session, **({"ExternalId": external_id} if external_id else {})}
-    secrets = (external_id,) if external_id else ()
-    call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
+    secret = {"ExternalId": external_id} if external_id else {}
+    query = {"RoleArn": role, **session, **secret}
+    call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=tuple(secret.values()))
     answer = await http.call(call, _StsAnswer, PaiDialect("sts", _STS_VERSION, GivenKeys.of(keys), http.clock))
     return issued_keys(answer.credentials, call.operation, origin)
 
@@ -244,16 +244,16 @@ async def _assume_with_oidc(
     # In the body, because proxies log addresses.
     body = urlencode({"OIDCProviderArn": provider, "RoleArn": role, "OIDCToken": id_token, **session}).encode()
     call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=body, secrets=(id_token,))
-    answer = await http.call(call, _StsAnswer, OpenDialect("sts", judge, _open_headers))
+    answer = await http.call(call, _StsAnswer, OpenDialect("sts", judge, partial(_open_headers, http.clock)))
     return issued_keys(answer.credentials, call.operation, origin)
 
 
-def _open_headers(call: Call) -> Mapping[str, str]:
+def _open_headers(clock: ServerClock, call: Call) -> Mapping[str, str]:
     """The headers that STS requires of a caller without keys."""
     return {
         "content-type": "application/x-www-form-urlencoded",
         "x-acs-action": call.operation,
-        "x-acs-date": iso_time(time.time()),
+        "x-acs-date": iso_time(clock.now()),
         "x-acs-signature-nonce": uuid.uuid4().hex,
         "x-acs-version": _STS_VERSION,
     }
