@@ -187,7 +187,8 @@ class Nodes:
         await part.publish(list(found.values()))
 
     async def _read_tasks(self, part: Part) -> None:
-        """Find the nodes of the tasks of live jobs. The next poll of `jobs` shows them."""
+        """Find the nodes of the tasks of live jobs. The next poll of `jobs` shows those of a job's own pool: nodes of
+        two pools may share an address."""
         pool_id, workspace_id = pair = self._placed[part.key]
         names, live = self._names[pool_id], [("phase", "in", LIVE)]
         addresses, found = list(names), dict[str, tuple[int, dict[str, tuple[str, str]]]]()
@@ -196,9 +197,6 @@ class Nodes:
             listing = await search_jobs(self._api, workspace_id, live, deadline=part.deadline, host_ips=hosts)
             part.dropped("malformed", listing.malformed)
             for job_id, row in listing.rows.items():
-                known = self._fleet.live.get(job_id)
-                if known is None or known.pool_id != pool_id:  # nodes of two pools may share an address
-                    continue
                 _, places = found.setdefault(job_id, (tasks(row).runs, {}))
                 for each in readable(row.status.task_ips if row.status else None):
                     if each.task and (name := names.get(each.host_ip or "")):
