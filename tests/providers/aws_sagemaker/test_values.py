@@ -213,7 +213,13 @@ async def test_capacity_of_flexible_and_restricted_groups(fleet_of: FleetOf) -> 
         for kind, count in (("ml.p5.48xlarge", 3), ("ml.p4d.24xlarge", 1), ("ml.m5.xlarge", 2))
     ]
     cloud.clusters = {
-        "flexible": ([_group("mixed", CurrentCount=6, InstanceTypeDetails=details)], []),
+        "flexible": (
+            [
+                _group("mixed", CurrentCount=6, InstanceTypeDetails=details),
+                _group("odd", InstanceTypeDetails=[None, details[0]]),
+            ],
+            [],
+        ),
         "restricted": ([], []),
     }
     cloud.restricted = {"restricted": [_group("nova", InstanceType="ml.p5.48xlarge", TargetCount=4)]}
@@ -227,6 +233,8 @@ async def test_capacity_of_flexible_and_restricted_groups(fleet_of: FleetOf) -> 
         assert capacity == {"flexible/mixed/H100": "24", "flexible/mixed/A100": "8", "restricted/nova/H100": "32"}
         assert await fleet.value('pool_capacity_cpu_cores{pool_id="flexible/mixed"}') == 3 * 192 + 96 + 2 * 4
         assert fleet.own("dropped_readings_total", collector="pools", reason="no_data") == 0
+        assert fleet.own("dropped_readings_total", collector="pools", reason="malformed") == 1
+        assert await fleet.value('pool_status{pool_id="flexible/odd",status="ready"}') == 1
 
 
 async def test_threads_that_are_off_are_no_cores(fleet_of: FleetOf) -> None:
@@ -341,9 +349,8 @@ async def test_unknown_instance_types_are_counted_and_logged_once(fleet_of: Flee
     cloud.is_of_models = False
     cloud.jobs = [job(name, ResourceConfig={"InstanceType": "ml.z9.big", "InstanceCount": 1}) for name in "ab"]
     node = {"InstanceGroupName": "g", "InstanceId": "i-1", "InstanceType": "ml.z9.big"}
-    cloud.clusters = {
-        "c": ([_group("g", InstanceType="ml.z9.big")], [node | {"InstanceStatus": {"Status": "Running"}}])
-    }
+    group = _group("g", InstanceType="ml.z9.big")
+    cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
     async with fleet_of(cloud) as fleet:
         for _ in range(2):
             assert await fleet.exporter.poll_once()
@@ -406,9 +413,8 @@ async def test_nodes_have_their_expiry_at_the_first_poll(fleet_of: FleetOf) -> N
 async def test_a_hanging_cluster_takes_no_nodes_along(fleet_of: FleetOf) -> None:
     cloud = Cloud()
     node = {"InstanceGroupName": "g", "InstanceType": "ml.p5.48xlarge", "LaunchTime": START, "InstanceId": "i-1"}
-    cloud.clusters = {
-        "c": ([_group("g", InstanceType="ml.p5.48xlarge")], [node | {"InstanceStatus": {"Status": "Running"}}])
-    }
+    group = _group("g", InstanceType="ml.p5.48xlarge")
+    cloud.clusters = {"c": ([group], [node | {"InstanceStatus": {"Status": "Running"}}])}
 
     async def hanging(request: object) -> object:
         if request.headers["x-amz-target"].endswith("DescribeCluster"):  # type: ignore[attr-defined]
