@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
@@ -397,20 +399,24 @@ async def test_a_wall_clock_that_is_set_does_not_stop_or_flood_polling(hours: in
     assert all(50 <= gap <= 61 for gap in gaps[1:])
 
 
-async def test_a_runner_removed_amid_a_poll_never_polls_again() -> None:
+async def test_a_runner_removed_amid_a_poll_is_forgotten() -> None:
     polls: list[float] = []
 
     async def run(poll: Poll) -> None:
         polls.append(asyncio.get_running_loop().time())
         await asyncio.sleep(30)
 
-    rig = Rig(_sweep(run))
-    schedule = Schedule([rig.runner])
+    rig, other = Rig(_sweep(run)), Rig(_Units())
+    schedule = Schedule([rig.runner, other.runner])
     schedule.start()
     await asyncio.sleep(10)
     await schedule.remove([rig.runner])
     await asyncio.sleep(300)
     assert polls == [0]
+    removed = weakref.ref(rig.runner)
+    del rig
+    gc.collect()
+    assert removed() is None
     await schedule.stop()
 
 

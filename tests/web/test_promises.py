@@ -25,8 +25,8 @@ from trainfleet_exporter.page.blocks import CHUNK_BYTES
 from trainfleet_exporter.telemetry import Standing, Telemetry
 from trainfleet_exporter.web.app import MetricsEndpoint
 from trainfleet_exporter.web.listeners import listen
-from trainfleet_exporter.web.server import HEAD_SECONDS
 
+HEAD_SECONDS = 10
 READERS, GONE_SECONDS = 300, 60
 WRONG = 64
 
