@@ -135,30 +135,31 @@ def readings(feed: Feed, points: Sequence[object], quota: Callable[[str, str, st
     """Return the readings of points. A key that lacks a part ends before it. `quota` as in quota_of."""
     rows: list[Mapping[str, Any]] = [point if type(point) is dict else {} for point in points]
     whose = ("quotaId", "quotaName", "regionId") if feed.level == "pool" else ("jobId",)
-
-    def first(read: Callable[[object], object], kind: type, name: str, *others: str) -> list[Any]:
-        given = [row.get(name) for row in rows]
-        found = given if set(map(type, given)) == {kind} else list(map(read, given))
-        if not others or not (None in found or "" in found):
-            return found
-        return [two if one in (None, "") else one for one, two in zip(found, first(read, kind, *others), strict=True)]
-
-    parts = [first(text_of, str, name) for name in whose]
-    if feed.level == "pool":
-        parts = [list(map(quota, *parts))]
+    parts = [_first(rows, text_of, str, name) for name in whose]
+    parts = [list(map(quota, *parts))] if feed.level == "pool" else parts
     if feed.level in ("pod", "device"):
-        parts.append(first(text_of, str, *POD_KEYS))
+        parts.append(_first(rows, text_of, str, *POD_KEYS))
     if feed.level == "device":
         names = filter(is_device_key, feed.metric.keys or dict.fromkeys(chain.from_iterable(rows)))
-        cards = zip(*[first(text_of, str, name) for name in [*names] or [""]], strict=True)
+        cards = zip(*[_first(rows, text_of, str, name) for name in [*names] or [""]], strict=True)
         parts += [["/".join(filter(None, each)) for each in cards], ["gpu"] * len(rows)]
     keys = [*zip(*parts, strict=True)]
     if not all(map(all, parts)):
         keys = [tuple(takewhile(bool, key)) or ("",) for key in keys]
-    dates = first(number_of, int, "timestamp")
+    dates = _first(rows, number_of, int, "timestamp")
     is_time = [at is not None and at < 2**60 and (type(at) is int or at.is_integer()) for at in dates]
     times = [at / 1000 if is_good else math.inf for at, is_good in zip(dates, is_time, strict=True)]
-    return keys, times, first(number_of, float, *[each for name in feed.statistics for each in (name, name.lower())])
+    return keys, times, _first(rows, number_of, float, *chain(*[(name, name.lower()) for name in feed.statistics]))
+
+
+def _first(rows: Sequence[Any], read: Callable[[Any], Any], kind: type, name: str, *others: str) -> list[Any]:
+    """The first of some fields that each point has, as `read` reads it, which leaves a value of this kind as it is."""
+    given = [row.get(name) for row in rows]
+    found = given if set(map(type, given)) == {kind} else list(map(read, given))
+    if not others or not (None in found or "" in found):
+        return found
+    rest = _first(rows, read, kind, *others)
+    return [other if one in (None, "") else one for one, other in zip(found, rest, strict=True)]
 
 
 def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[str, str, str], str]:
@@ -488,12 +489,9 @@ def readings_of(payload: JobMetrics, job_id: str) -> Iterator[tuple[Key, list[Re
     owner = payload.job_id or job_id
     for item in payload.pod_metrics or ():
         key: Key = (owner, item.pod_id) if item and item.pod_id else (owner,)
-        found = list[Reading]()
-        for point in (item.metrics if item else None) or ():
-            milliseconds = None if point is None else whole(point.time)
-            at = math.inf if milliseconds is None else milliseconds / 1000
-            found.append((key, at, None if point is None else number_of(point.value)))
-        yield key, found
+        points = [point or MetricPoint() for point in (item.metrics if item else None) or ()]
+        times = [math.inf if at is None else at / 1000 for at in [whole(point.time) for point in points]]
+        yield key, [(key, at, number_of(point.value)) for at, point in zip(times, points, strict=True)]
 
 
 def take(payload: JobMetrics, into: NewestReadings, job_id: str) -> None:
