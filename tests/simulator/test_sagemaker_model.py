@@ -85,13 +85,6 @@ def test_a_failed_job_has_a_reason_and_a_planted_secret(aws: SageMaker) -> None:
     assert PLANTED_SECRETS[1] in job["FailureReason"]
 
 
-def test_a_search_finds_every_job_page_by_page(aws: SageMaker) -> None:
-    members = {"Resource": "TrainingJob", "SortBy": "CreationTime", "SortOrder": "Ascending", "MaxResults": 7}
-    found = [one["TrainingJob"]["TrainingJobName"] for one in _every(aws, "Search", "Results", **members)]
-    jobs = sorted(aws.world.jobs.values(), key=lambda job: (job.created, job.job_id))
-    assert found == [job_name(job) for job in jobs]
-
-
 def test_groups_and_plans_count_their_instances(aws: SageMaker) -> None:
     groups = aws.ask("DescribeCluster", ClusterName=CLUSTER)["InstanceGroups"]
     nodes = _every(aws, "ListClusterNodes", "ClusterNodeSummaries", ClusterName=CLUSTER, MaxResults=3)
@@ -146,20 +139,3 @@ def test_a_metric_that_a_host_does_not_have_is_empty(aws: SageMaker) -> None:
     )
     for one in _metrics(aws, *asked)["MetricDataResults"]:
         assert (one["Values"], one["Timestamps"], one["StatusCode"]) == ([], [], "Complete")
-
-
-def test_points_are_newest_first_and_read_page_by_page(aws: SageMaker) -> None:
-    asked = [("CPUUtilization", _host(aws, name)) for name in ("vit-steady", "features-cpu", "llama-pretrain")]
-    whole = {one["Id"]: one["Timestamps"] for one in _metrics(aws, *asked)["MetricDataResults"]}
-    now = aws.clock.now // 60 * 60
-    assert whole["q0"] == [now - 60 * back for back in range(2, 21)]
-    pages: dict[str, list[float]] = {}
-    token: dict[str, str] = {}
-    while True:
-        answer = _metrics(aws, *asked, MaxDatapoints=7, **token)
-        for one in answer["MetricDataResults"]:
-            pages.setdefault(one["Id"], []).extend(one["Timestamps"])
-        if "NextToken" not in answer:
-            break
-        token = {"NextToken": answer["NextToken"]}
-    assert pages == whole

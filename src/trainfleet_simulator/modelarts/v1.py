@@ -181,8 +181,6 @@ class V1:
             "worker_server_num": role.count,
             "gpu_num": role.cards,
             "gpu_type": role.card_type or None,
-            "npu_info": None,
-            "pool_id": None,
             "parameter": [{"label": "hub_token", "value": PLANTED_SECRETS[1]}],
         }
 

@@ -19,7 +19,6 @@ from trainfleet_simulator.world.usage import METRIC_TYPES, task_reading
 
 _NEVER = "0001-01-01T00:00:00Z"
 """The value of a time not reached, in jobs on public resources."""
-_WORKSPACE_NAMES = {workspace.workspace_id: workspace.name for workspace in catalog.WORKSPACES}
 
 
 def list_jobs(call: Call) -> Answer:
@@ -147,7 +146,7 @@ def detail(job: Job, now: int) -> dict[str, Any]:
         "RequestGPU": float(gpu) if shows else None,
         "RequestMemory": round(memory / GIB, 3) if shows else None,
         "RestartTimes": f"{job.restarts}/{job.draft.restarts_allowed}",
-        "Pods": [_pod(pod, now) | {"HistoryPods": [_pod(old, now) for old in pod.history]} for pod in job.pods],
+        "Pods": [_pod(pod) | {"HistoryPods": list(map(_pod, pod.history))} for pod in job.pods],
         "StatusHistory": _status_history(job),
         "RestartRecord": [_restart(job, number, loss) for number, loss in enumerate(_recorded(job), start=1)] or None,
     }
@@ -170,7 +169,6 @@ def _common(job: Job, now: int) -> dict[str, Any]:
         "SubStatus": job.sub_status,
         "ReasonCode": job.reason[0],
         "WorkspaceId": draft.workspace_id,
-        "WorkspaceName": _WORKSPACE_NAMES[draft.workspace_id],
         "UserId": draft.user.user_id,
         "ResourceId": draft.pool_id,
         "ResourceType": draft.resource_type,
@@ -209,8 +207,7 @@ def _spec(role: Role, pool_id: str, payment: str) -> dict[str, Any]:
     return spec
 
 
-def _pod(pod: Pod, now: int) -> dict[str, Any]:
-    end = now if pod.finished is None else pod.finished
+def _pod(pod: Pod) -> dict[str, Any]:
     return {
         "Type": pod.role.type,
         "PodId": pod.pod_id,
@@ -218,8 +215,6 @@ def _pod(pod: Pod, now: int) -> dict[str, Any]:
         "SubStatus": pod.sub_status,
         "Ip": pod.ip,
         "NodeName": pod.node,
-        "ResourceType": "Normal",
-        "Duration": 0.0 if pod.started is None else float(end - pod.started),
         "GmtCreateTime": iso(pod.created),
         "GmtStartTime": iso(pod.started) or "",  # unlike jobs, pods have an empty text for a time not reached
         "GmtFinishTime": iso(pod.finished) or "",
@@ -248,7 +243,6 @@ def _restart(job: Job, number: int, loss: Loss) -> dict[str, Any]:
     code, source = _ERRORS[loss.fault]
     by_node = loss.fault in {"node", "accelerator", "degraded"}
     return {
-        "JobRestartCount": number,
         "TriggerID": f"{job.job_id}-{number}",
         "OccurTime": iso(loss.at),
         "Reason": code,
@@ -260,7 +254,6 @@ def _restart(job: Job, number: int, loss: Loss) -> dict[str, Any]:
             {
                 "ErrorCode": code,
                 "ErrorSource": source,
-                "ErrorMsg": f"{loss.pod.pod_id} failed.",
                 "DetailErrorMsg": f"python train.py --hub-token {PLANTED_SECRETS[1]} failed.",
                 "Node": loss.pod.node if by_node else "",
                 "Pod": loss.pod.pod_id,

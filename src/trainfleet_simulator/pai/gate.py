@@ -114,7 +114,6 @@ class Pai(Cloud):
             "Message": error.message,
             "RequestId": request_id,
             "HostId": request.headers.get("host", ""),
-            "Recommend": f"https://api.aliyun.com/troubleshoot?q={error.code}",
         }
         return JSONResponse(body, error.status, headers={self.id_header: request_id})
 

@@ -79,9 +79,7 @@ class AwsSts(Issuer):
         """Respond with the keys of the container's role."""
         if call.request.headers.get("authorization") != CONTAINER_TOKEN:
             raise ApiError(401, "Unauthorized", "The authorization token is missing or wrong")
-        key = self.renewed("container", call.now)
-        arn = self.role_arn("trainfleet-task")
-        return of_key({"AccountId": ACCOUNT_ID, "RoleArn": arn, **key.written(*_NAMES)})
+        return of_key(self.renewed("container", call.now).written(*_NAMES))
 
     def _assumed(self, call: Call) -> Answer:
         """Check a request for a role, and issue its keys."""

@@ -103,7 +103,6 @@ def description(job: Job, now: int) -> dict[str, Any]:
         "ResourceConfig": _resources(job),
         "StoppingCondition": {"MaxRuntimeInSeconds": 28 * DAY},
         "CreationTime": float(job.created),
-        "LastModifiedTime": float(modified(job, now)),
         "SecondaryStatusTransitions": [_transition(step) for step in steps],
         "EnableManagedSpotTraining": job.draft.payment == SPOT,
         "Environment": {"WANDB_API_KEY": PLANTED_SECRETS[0]},
