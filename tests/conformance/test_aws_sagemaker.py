@@ -15,7 +15,7 @@ from trainfleet_exporter.providers.aws_sagemaker.provider import PLATFORM
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.identity import Key
 from trainfleet_simulator.sagemaker import catalog
-from trainfleet_simulator.sagemaker.job_rows import STATUS, job_id_of, job_name, secondary_status
+from trainfleet_simulator.sagemaker.training import STATUS, job_id_of, job_name, secondary_status
 from trainfleet_simulator.world import jobs as world
 
 ACCESS_KEY_ID = "AKIACONFORMANCE"

@@ -16,7 +16,7 @@ from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, CLUSTER, REGION, SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.cloudwatch import NAMESPACE
 from trainfleet_simulator.sagemaker.identity import ROLE, WEB_IDENTITY_TOKEN, AwsSts
-from trainfleet_simulator.sagemaker.job_rows import job_name
+from trainfleet_simulator.sagemaker.training import job_name
 
 KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
 

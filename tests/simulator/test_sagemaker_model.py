@@ -12,7 +12,7 @@ from tests.simulator.client import SageMaker, model
 from tests.simulator.shapes import breaches
 from trainfleet_simulator.sagemaker.catalog import CLUSTER, INSTANCE_TYPES, JOBS_PLAN
 from trainfleet_simulator.sagemaker.cloudwatch import NAMESPACE
-from trainfleet_simulator.sagemaker.job_rows import description, job_name, record, transitions
+from trainfleet_simulator.sagemaker.training import description, job_name, record, transitions
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 

@@ -21,7 +21,7 @@ from tests.soak.measure import Look, look
 from tests.soak.site import PAI, RETENTION, SAGEMAKER, WORKSPACES, Site, site
 from tests.support.clock import run_stepped
 from trainfleet_exporter.polling import Runner, schedule
-from trainfleet_simulator.sagemaker.job_rows import job_id_of
+from trainfleet_simulator.sagemaker.training import job_id_of
 from trainfleet_simulator.world.jobs import Job
 
 _START = 1_769_572_800.0

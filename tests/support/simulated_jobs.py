@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainfleet_simulator.modelarts.catalog import NODE_FAULT
 from trainfleet_simulator.sagemaker.drafts import SPOT
-from trainfleet_simulator.sagemaker.job_rows import transitions
+from trainfleet_simulator.sagemaker.training import transitions
 from trainfleet_simulator.world.jobs import Job
 
 PAI_PHASES = {

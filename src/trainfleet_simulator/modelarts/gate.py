@@ -14,7 +14,6 @@ from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import Aom, metric_of
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
-from trainfleet_simulator.modelarts.monitor import Monitor
 from trainfleet_simulator.modelarts.training import Training, facts_of
 from trainfleet_simulator.modelarts.v1 import V1
 from trainfleet_simulator.signatures import HuaweiVerifier
@@ -89,7 +88,7 @@ class ModelArts(Cloud):
             route("modelarts", "ShowTrainingQuotas", f"GET {project}/training-quotas", training.show_quotas),
             route("modelarts", "ListPools", f"GET {project}/pools", pools.list_pools),
             route("modelarts", "ShowPoolRuntimeMetrics", f"GET {project}/metrics/runtime/pools", pools.show_metrics),
-            route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", Monitor(world).show_pool_monitor),
+            route("modelarts", "ShowPoolMonitor", f"{pool}/monitor", pools.Monitor(world).show_pool_monitor),
             route("modelarts", "ListPoolNodes", f"{pool}/nodes continue", pools.list_pool_nodes),
             route("modelarts", "ListWorkloads", f"{pool}/workloads offset", pools.list_workloads),
             route(

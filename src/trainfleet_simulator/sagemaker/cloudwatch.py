@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call
-from trainfleet_simulator.sagemaker.job_rows import job_id_of, job_name
 from trainfleet_simulator.sagemaker.parameters import check
+from trainfleet_simulator.sagemaker.training import job_id_of, job_name
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Role
 from trainfleet_simulator.world.nouns import DAY
