@@ -17,7 +17,6 @@ _CLOUDS = re.compile(
 )
 """Modules of one cloud, real or simulated: these may mirror each other."""
 _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
-"""Rooms that are being rewritten elsewhere: to be checked, too, as soon as that has been merged."""
 
 
 def _shared(package: str) -> Iterator[tuple[str, ast.Module]]:
