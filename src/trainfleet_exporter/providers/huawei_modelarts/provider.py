@@ -32,7 +32,6 @@ class HuaweiModelArts:
 
     def __init__(self, config: HuaweiModelArtsConfig, context: BuildContext) -> None:
         self.name = config.name
-        self._place = (config.platform, config.region)
         self._api = Api(config, context)
         self.identity, self.endpoints = self._api.identity, self._api.endpoints
         self._config, self._settings = config, context.settings
@@ -52,7 +51,7 @@ class HuaweiModelArts:
     @property
     def facts(self) -> ProviderFacts:
         """The current facts of the provider: IAM may have to name its project."""
-        platform, region = self._place
+        platform, region = self._config.platform, self._config.region
         return ProviderFacts(platform=platform, region=region, project_id=self.identity.project_id)
 
     async def aclose(self) -> None:
