@@ -206,6 +206,10 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         answers[:] = answer
         await fleet.exporter.poll_once()
         assert (await fleet.value(rate), await fleet.value(ratio)) == (reported, 0.1)
+    answers.clear()
+    cloud.v1_files["5/6"].append(None)  # another pod
+    await fleet.exporter.poll_once()
+    assert (await fleet.value(rate), await fleet.value(ratio)) == (None, 0.1)
 
 
 @trap("8.4.4 -1 is no data, in the middle and at the end")
