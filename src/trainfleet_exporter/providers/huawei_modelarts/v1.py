@@ -30,6 +30,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import LONGEST_WINDOW, 
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import ArrayReadings, JobParts, Metrics
 from trainfleet_exporter.providers.values import amount, number, unix_time, whole
 from trainfleet_exporter.transport import BULK, PAGE
+from trainfleet_exporter.transport.json_fields import counting_unusable
 
 # The answers, with the fields that are read.
 
@@ -187,7 +188,6 @@ def pods(shown_id: str, answer: LogFileNames) -> list[Pod]:
 # The collector.
 
 V1_PAGE = 1000
-SOURCE = "metric_statistic"
 _CALLS_OF_A_JOB = 200
 """The expected calls for one job. Its number of pods is not known before the read: enough time for a hundred."""
 _LIST = "list of "
@@ -264,8 +264,9 @@ class JobsV1(PerObjectCollector):
     async def _pods(self, path: str, part: Part, shown: Job) -> list[object]:
         """The pods of a version, and what they use if it runs."""
         names, until = f"{path}/log/file-names", part.deadline
-        answer = await self._api.get("ListLogFileNames", names, LogFileNames, version=1, deadline=until)
-        part.dropped("no_data", answer.log_file_list is None)
+        with counting_unusable() as lost:
+            answer = await self._api.get("ListLogFileNames", names, LogFileNames, version=1, deadline=until)
+        part.dropped("no_data", answer.log_file_list is None and not lost)
         found = pods(shown.job_id, answer)
         if shown.status is not Status.RUNNING:
             return list(found)
@@ -281,7 +282,7 @@ class JobsV1(PerObjectCollector):
                     readings.add_cards(pod.pod_id, await self._metrics(path, pod.pod_id, "each", part))
             except NotFound as error:
                 part.lacks(f"figures of pod {pod.pod_id}", error)  # it takes nothing else along
-        usage = readings.shown(SOURCE)
+        usage = readings.shown("metric_statistic")
         count(part, readings.dropped)
         return [*found, *usage]
 
