@@ -199,7 +199,8 @@ async def test_a_query_of_the_config_serves_its_level_and_those_above(fleet_of: 
     }
     async with fleet_of(alone(f", metrics: {json.dumps(chosen)}")) as (cloud, fleet):
         cloud.jobs = [running("a", "worker-0", "worker-1"), running("b", "worker-0", cards=1)]
-        cloud.aom = {USED: [of("a", 4, pod_name="worker-0")], "ma_container_network_rx_bytes": [of("a", 9)]}
+        received = [of("a", 9, pod_name=f"worker-{number}") for number in range(2)]
+        cloud.aom = {USED: [of("a", 4, pod_name="worker-0")], "ma_container_network_rx_bytes": received}
         cloud.promql = {
             "network": new_answer(*(of("a", "1", pod_name=f"worker-{number}") for number in range(2))),
             "cores": new_answer(of("a", "1500")),
@@ -284,5 +285,4 @@ async def test_golden_page_of_all_metrics(fleet_of: FleetOf) -> None:
 
 
 def _is_usage(line: str) -> bool:
-    words = ("_ratio{", "_per_second{", "_usage_", "_capacity_bytes{", "_watts{")
-    return any(word in line for word in words)
+    return any(word in line for word in ("_ratio{", "_per_second{", "_usage_", "_capacity_bytes{", "_watts{"))

@@ -101,6 +101,7 @@ async def test_one_metric_that_fails_takes_no_other_along(fleet_of: FleetOf) -> 
         assert any("HTTP 200 execution too many samples" in line for line in fleet.log)
         assert fleet.own("collector_parts_failed", collector="usage") == 1
         await asyncio.sleep(4 * INTERVAL)
+        assert MEMORY in queries(cloud)[-2]  # what is unread is asked for first
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') is None
         assert await source(fleet, "a") == "aom"
 
@@ -108,8 +109,7 @@ async def test_one_metric_that_fails_takes_no_other_along(fleet_of: FleetOf) -> 
 async def test_queries_of_the_config_and_another_instance(fleet_of: FleetOf) -> None:
     promql = 'sum by (service_id, pod_name) (my_rx{kind="eth"})'
     config = CONFIG + (
-        "    collectors:\n"
-        "      usage:\n"
+        "    collectors:\n      usage:\n"
         "        source: aom\n"
         "        aom_instance: my instance\n"
         f"        metrics: {{pod_network_receive_bytes_per_second: {{promql: '{promql}', unit: KB/s}}}}\n"
