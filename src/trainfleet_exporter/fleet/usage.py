@@ -224,7 +224,7 @@ class NewestReadings:
 def wholes(points: Points, family: Family, silence: float, spoiled: Collection[str] = ()) -> dict[Key, Row]:
     """Return the values of the wholes of a family, made of the readings of their parts."""
     keys, times, values = points
-    length, found, end = KEY_LENGTHS[family.level], dict[Key, Row](), 0
+    length, found, is_ratio, end = KEY_LENGTHS[family.level], dict[Key, Row](), family.is_ratio, 0
     first, last = min(times, default=UNDATED), max(times, default=UNDATED)
     of = itemgetter(0 if length == 1 else slice(length))
     owners = list(map(of, keys))
@@ -235,7 +235,7 @@ def wholes(points: Points, family: Family, silence: float, spoiled: Collection[s
     for size in sizes.values():
         start, end = end, end + size
         key = keys[start][:length]
-        if spoiled and not family.is_ratio and ("" in spoiled or key[0] in spoiled):
+        if spoiled and not is_ratio and ("" in spoiled or key[0] in spoiled):
             continue
         parts, oldest, newest = values[start:end], first, last
         if first < last or None in parts:
@@ -245,7 +245,7 @@ def wholes(points: Points, family: Family, silence: float, spoiled: Collection[s
             parts = list(compress(parts, is_counted))
             dated = [at for at, value in zip(compress(dates, is_counted), parts, strict=True) if value is not None]
             oldest, newest = min(dated, default=UNDATED), max(dated, default=UNDATED)
-        whole = total(parts, is_ratio=family.is_ratio)
+        whole = total(parts, is_ratio=is_ratio)
         if whole is not None:
             found[key] = whole, oldest, newest
     return found
