@@ -35,7 +35,5 @@ def test_health_that_cannot_be_true_has_no_value(
 
 
 def test_a_whole_is_as_old_as_its_values() -> None:
-    """A part without a value has no say."""
-    keys = [("j", pod) for pod in "abcd"]
-    parts = keys, [100.0, 40.0, 160.0, 120.0], [0.5, None, None, 0.25]
+    parts = [("j", pod) for pod in "abcd"], [100.0, 40.0, 160.0, 120.0], [0.5, None, None, 0.25]
     assert wholes(parts, MEASURES["cpu_utilization_ratio"].of("job"), SILENCE) == {("j",): (0.375, 100.0, 120.0)}

@@ -162,8 +162,8 @@ async def test_pod_metric_feeds_the_job_without_a_job_metric(fleet_of: FleetOf) 
     cloud.catalogue = [metric("POD_CPU_UTIL", "%"), metric("POD_DISK_READ_RATE", "KB/s")]
     cloud.points["POD_CPU_UTIL"] = [
         point("a", 40, pod="a-0"),
-        point("a", 80, pod="a-1"),
         point("b", 40, pod="b-0"),
+        point("a", 80, pod="a-1"),
         point("b", 0, pod="b-1", age=400),  # silent since: likely gone
         point("e", 40, pod="e-0", age=120),
         point("f", 40, pod="f-0"),

@@ -120,13 +120,14 @@ async def test_a_pod_that_fell_silent_counts_no_more_for_its_job(fleet_of: Fleet
         assert await fleet.value('pod_cpu_utilization_ratio{job_id="a",pod_id="a-worker-1"}') == 0
 
 
-@pytest.mark.parametrize("unreadable", [{"PodId": None}, 7])
+@pytest.mark.parametrize("unreadable", [{"PodId": None}, 7, {"PodId": "a-worker-0"}])
 async def test_an_unreadable_pod_leaves_a_mean_and_no_sum(fleet_of: FleetOf, unreadable: object) -> None:
     cloud = Cloud()
     cloud.jobs = [job("a")]
     for metric in ("CpuCoreUsage", "NetworkInputRate"):
         points = [{"Time": int((START - 30) * MS), "Value": 80.0}]
         cloud.metrics[("a", metric)] = [{"PodId": "a-worker-0", "Metrics": points}, unreadable]
+    cloud.metrics[("a", "MemoryUsage")] = [{"PodId": "a-worker-1", "Metrics": points}]  # which the others lack
     async with fleet_of(cloud) as fleet:
         await fleet.exporter.poll_once()
         assert await fleet.value('job_cpu_utilization_ratio{job_id="a"}') == 0.8
