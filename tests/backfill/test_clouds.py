@@ -294,7 +294,7 @@ def test_names_of_jobs_are_quoted_in_promql(odd: str) -> None:
     read = aom.read_query(Query("m", 1.0).text(120, ["plain-1", odd]))
     assert read is not None
     label, wanted = read.matchers[-1]
-    assert label == "service_id"
+    assert (label, read.window) == ("service_id", 120)
     assert [bool(wanted.fullmatch(name)) for name in ("plain-1", odd, "a", "jx1")] == [True, True, False, False]
     assert r',service_id=~"a\"b"}' in Query("m", 1.0).text(120, ['a"b'])
 
