@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 _COUNTER = re.compile(r"# HELP (.+?)(_total|) (.*)\n# TYPE \1\2 counter\n")
+_HEAD = re.compile(r"^(?=# HELP )", re.MULTILINE)
 _END = "# EOF\n"
 
 Sample = tuple[str, dict[str, str], float]
@@ -35,20 +36,38 @@ def check(page: str) -> dict[Key, float]:
     Prometheus rejects such a page, or silently keeps one of the two.
     """
     found: dict[Key, float] = {}
-    # The parser of OpenMetrics is strict, and that of the text format is not.
-    for family in parse_openmetrics(page if page.endswith(_END) else _COUNTER.sub(_in_openmetrics, page) + _END):
-        if family.type == "unknown" or not family.documentation:
-            raise ValueError(f"not below the head of its family, with HELP and TYPE: {family.name}")
-        if any(one.timestamp is not None for one in family.samples):
-            raise ValueError(f"a time in a sample: {family.name}")
-        found.update({key_of(one.name, one.labels): one.value for one in family.samples})
-    if len(found) < sum(not line.startswith("#") for line in page.split("\n")[:-1]):
-        values = defaultdict(list)
-        for name, labels, value in samples(page.encode()):
-            values[key_of(name, labels)].append(value)
-        twice = [f"{words(key)} {each}" for key, each in values.items() if len(each) > 1]
-        raise ValueError(f"twice on the page: {'; '.join(twice)}")
+    families: set[str] = set()
+    # The parser of OpenMetrics is strict, and that of text is not.
+    page = page.removesuffix(_END) if page.endswith(_END) else _COUNTER.sub(_in_openmetrics, page)
+    head, *blocks = _HEAD.split(page)
+    if head:
+        raise ValueError(f"not below the head of a family: {head[:200]!r}")
+    for block in blocks:
+        name, series = _family(block)
+        if name in families or not found.keys().isdisjoint(series):
+            raise ValueError(f"twice on the page: {name}, {[*map(words, found.keys() & series.keys())]}")
+        families.add(name)
+        found.update(series)
     return found
+
+
+@lru_cache(maxsize=300)  # two pages have most families in common, and the parser is slow
+def _family(block: str) -> tuple[str, dict[Key, float]]:
+    """Return the name of a family and its series."""
+    lines = Counter(line.rpartition(" ")[0] for line in block.split("\n")[:-1] if not line.startswith("#"))
+    if twice := [series for series, count in lines.items() if count > 1]:
+        raise ValueError(f"twice on the page: {'; '.join(twice)}")
+    family, *others = parse_openmetrics(block + _END)
+    if others or family.type == "unknown" or not family.documentation:
+        raise ValueError(
+            f"not below the head of its family, with HELP and TYPE: {[one.name for one in (family, *others)]}"
+        )
+    if any(one.timestamp is not None for one in family.samples):
+        raise ValueError(f"a time in a sample: {family.name}")
+    series = {key_of(one.name, one.labels): one.value for one in family.samples}
+    if len(series) < len(lines):  # the parser leaves out the second one of two
+        raise ValueError(f"twice on the page: a series of {family.name} with labels in another order")
+    return family.name, series
 
 
 def _in_openmetrics(head: re.Match[str]) -> str:
@@ -119,17 +138,13 @@ class Page:
 
 
 def wrong(now: Page, before: Page) -> list[Key]:
-    """Return series that are new or have another value."""
+    """Return series that are new or have another value, except a provider's facts while they are unknown."""
     return [
         key
         for key, value in now.shown.items()
-        if (key not in before.shown or (key[0] not in DATED and value != before.shown[key])) and not _says_nothing(key)
+        if (key not in before.shown or (key[0] not in DATED and value != before.shown[key]))
+        and not (key[0] == "trainfleet_provider_info" and ("project_id", "") in key[1])
     ]
-
-
-def _says_nothing(key: Key) -> bool:
-    """The labels of a provider have the known facts, and are empty for unknown ones."""
-    return key[0] == "trainfleet_provider_info" and ("project_id", "") in key[1]
 
 
 def missing(now: Page, before: Page) -> list[Key]:
@@ -149,22 +164,7 @@ def gone(now: Page, before: Page, what: str = "gone") -> list[str]:
 
 def unlike(now: Page, before: Page) -> list[str]:
     """Return in words what a page after a fault has not as before."""
-    return [
-        *shown(wrong(now, before), now, "not as before"),
-        *gone(now, before, "has not come back"),
-        *(f"{name} fails" for name in now.failing),
-    ]
-
-
-def matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set[Key]:
-    """Return the series of a provider whose family (without `trainfleet_`) matches one of the globs."""
-    globs = tuple(patterns)
-    return {
-        key
-        for key in keys
-        if ("provider", provider) in key[1]
-        and any(fnmatchcase(key[0].removeprefix("trainfleet_"), glob) for glob in globs)
-    }
+    return [*shown(wrong(now, before), now, "not as before"), *gone(now, before, "has not come back"), *now.complaints]
 
 
 def words(key: Key) -> str:

@@ -35,12 +35,12 @@ def test_both_formats_have_the_same_series() -> None:
     "twice", [f"{_SERIES}5", f"{_SERIES}1", 'trainfleet_jobs{platform_status="Completed",status="succeeded"} 5']
 )
 def test_a_series_twice_is_found(page: str, twice: str) -> None:
-    with pytest.raises(ValueError, match=r"twice on the page: .*Completed.* \[1"):
+    with pytest.raises(ValueError, match=r"twice on the page: .*(Completed|in another order)"):
         check(page.replace(f"{_SERIES}1\n", f"{_SERIES}1\n{twice}\n"))
 
 
 def test_a_series_twice_in_two_families_is_found() -> None:
-    with pytest.raises(ValueError, match="Clashing name: a_total"):
+    with pytest.raises(ValueError, match="twice on the page: a_total"):
         check("# HELP a x\n# TYPE a counter\na_total 1\n# HELP a_total x\n# TYPE a_total gauge\na_total 2\n# EOF\n")
 
 
@@ -56,7 +56,7 @@ def test_a_series_twice_in_two_families_is_found() -> None:
         ("# HELP trainfleet_wait_seconds x\n", "", "not below the head"),
         ("seconds histogram", "seconds gauges", "type"),
         ("# HELP trainfleet_wait_seconds x\n", "\n", "blank"),
-        ("trainfleet_jobs_finished", "trainfleet_jobs", "metadata after samples"),
+        ("trainfleet_jobs_finished", "trainfleet_jobs", "twice on the page: trainfleet_jobs|a counter without _total"),
         ("_count 2\n", "_count 2", "could not convert"),
         ("# HELP trainfleet_wait", "# EOF\n# HELP trainfleet_wait", "after # EOF"),
         ("trainfleet_wait_seconds_sum 1e-05\n", "", "must be present"),

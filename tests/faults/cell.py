@@ -6,13 +6,14 @@ import gc
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from tests.faults.columns import KEPT, LESS, OTHER, REPORTED, SAME, SHUT, VOID, Column
 from tests.faults.judges import nothing_else
 from tests.faults.operations import beside
 from tests.faults.row import Row
 from tests.faults.site import INTERVAL, Footprint, Site
-from trainfleet_conformance.page import Page, matching, missing, words, wrong
+from trainfleet_conformance.page import Key, Page, missing, words, wrong
 
 AFFECTED = "affected"
 _MOST_COMPLAINTS = 4
@@ -146,13 +147,13 @@ class Trial:
         before = self._before
         self._complain("while it lasts", self._judge(page, before))
         gone = set(missing(page, before))
-        self._complain("lost beside it", map(words, gone - matching(before.shown, self._may_lack, AFFECTED)))
+        self._complain("lost beside it", map(words, gone - _matching(before.shown, self._may_lack, AFFECTED)))
         if end == KEPT and self.column.is_whole:
             self._complain(
                 "kept for ever",
                 map(
                     words,
-                    matching(before.shown, self._row.surely_loses, AFFECTED) - gone,
+                    _matching(before.shown, self._row.surely_loses, AFFECTED) - gone,
                 ),
             )
 
@@ -207,3 +208,14 @@ def _outcomes(start: Page, late: Page, operation: str) -> dict[str, int]:
 
 def _warnings(log: str) -> list[str]:
     return [line for line in log.splitlines() if " level=warn " in line or " level=error " in line]
+
+
+def _matching(keys: Iterable[Key], patterns: Iterable[str], provider: str) -> set[Key]:
+    """Return the series of a provider whose family (without `trainfleet_`) matches one of the globs."""
+    globs = tuple(patterns)
+    return {
+        key
+        for key in keys
+        if ("provider", provider) in key[1]
+        and any(fnmatchcase(key[0].removeprefix("trainfleet_"), glob) for glob in globs)
+    }
