@@ -18,7 +18,6 @@ import itertools
 import json
 import logging
 import math
-import os
 import random
 import re
 import sys
@@ -26,7 +25,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -322,17 +321,11 @@ async def drive(folder: Path, seconds: float) -> None:
             await asyncio.sleep(origin + at - _SHUT_BEFORE - loop.time())
             is_open.clear()
             await asyncio.sleep(origin + at - loop.time())
-            await loop.run_in_executor(None, _let_threads_run)
+            await loop.run_in_executor(None, sleep, _BUILD_SECONDS)
             await _scrape(client, folder / f"{int(at) // 60:02}m{int(at) % 60:02}s")
             is_open.set()
         for task in faults:
             task.cancel()
-
-
-def _let_threads_run() -> None:
-    began = perf_counter()
-    while perf_counter() - began < _BUILD_SECONDS:
-        os.sched_yield()
 
 
 async def _make(fault: _PlannedFault, simulator: Simulator, gates: _Gates, origin: float) -> None:
