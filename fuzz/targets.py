@@ -173,7 +173,7 @@ def alibaba_pai(data: bytes) -> None:
         points = payload.get("Datapoints")
         if isinstance(points, list):
             cards = NewestReadings(_CARDS.level, {"dlc1": 0.0}, subjects, now=_NOW, max_age=300)
-            cards.take(*usage.readings(_CARDS, points, usage.quota_of({}, "")))
+            cards.take(*(usage.readings(_CARDS, json.dumps(points), usage.quota_of({}, "")) or ([], [], [])))
             _show(page_readings(cards.of_families(_CARDS.targets, period=0)))
 
 

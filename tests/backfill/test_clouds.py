@@ -207,7 +207,7 @@ def test_point_without_value_loses_one_minute_of_a_sum() -> None:
             for minute in range(20):
                 point = {"timestamp": (MIDNIGHT + 60 * minute) * 1000, "jobId": "j", "podId": pod, "Average": 1.0}
                 given = {**point, **odd} if (pod, minute) == ("b", 10) else point
-                for reading in zip(*readings(feed, [given], quota_of({}, "")), strict=True):
+                for reading in zip(*(readings(feed, json.dumps([given]), quota_of({}, "")) or ()), strict=True):
                     past.put(*reading)
         tracks = list(past.tracks(feed.targets))
         minutes = [(time - MIDNIGHT) // 60 for track in tracks if track.of is JobUsage for time in track.times]

@@ -70,8 +70,8 @@ async def read_whole_list(
 
 
 async def pages_by_token(
-    read_page: Callable[[str], Awaitable[tuple[Sequence[T | None] | None, str | None]]], operation: str
-) -> AsyncIterator[Sequence[T | None]]:
+    read_page: Callable[[str], Awaitable[tuple[T | None, str | None]]], operation: str
+) -> AsyncIterator[T]:
     """Yield the rows of each page. `read_page` gets a token, empty for the first page, and returns rows and next token.
 
     Raises BadAnswer if a page has no list, if a token comes twice, or if the list does not end.

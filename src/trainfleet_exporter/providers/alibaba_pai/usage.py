@@ -22,11 +22,14 @@ import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain, takewhile
+from operator import attrgetter
 from typing import Any
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound, NotReady, RequestRefused
+import msgspec
+
+from trainfleet_exporter.errors import BadAnswer, NotFound, NotReady, RequestRefused
 from trainfleet_exporter.families.usage import MEASURES, Family, exposed
 from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.lists import Listing, pages_by_token
@@ -68,7 +71,7 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota
 from trainfleet_exporter.providers.values import whole
 from trainfleet_exporter.transport import BULK, BodyLimits
-from trainfleet_exporter.transport.json_fields import iso_time, printable
+from trainfleet_exporter.transport.json_fields import as_number, iso_time, printable
 from trainfleet_exporter.transport.payload import decode_value
 
 log = logging.getLogger(__name__)
@@ -131,35 +134,58 @@ class JobMetrics(Row):
 # CloudMonitor: points have `jobId`, a key of the pod, one of the card; `quotaId` or `quotaName`; the statistics.
 
 
-def readings(feed: Feed, points: Sequence[object], quota: Callable[[str, str, str], str]) -> Points:
-    """Return the readings of points. A key that lacks a part ends before it. `quota` as in quota_of."""
-    rows: list[Mapping[str, Any]] = [point if type(point) is dict else {} for point in points]
-    whose = ("quotaId", "quotaName", "regionId") if feed.level == "pool" else ("jobId",)
-    parts = [_first(rows, text_of, str, name) for name in whose]
+def readings(feed: Feed, text: str, quota: Callable[[str, str, str], str]) -> Points | None:
+    """Return the readings of points in a JSON list, None if it is none. A key that lacks a part ends before it. `quota`
+    as in quota_of."""
+    known, whose = feed.metric.keys, ("quotaId", "quotaName", "regionId") if feed.level == "pool" else ("jobId",)
+    if feed.level == "device" and not known:
+        rows = decode_value(text, list[dict[str, object] | None]) or []
+        known = tuple(dict.fromkeys(chain.from_iterable(filter(None, rows))))
+    cards = [*filter(is_device_key, known)] or ["gpu"]
+    statistics = [*chain(*[(name, name.lower()) for name in feed.statistics])]
+    names = tuple(dict.fromkeys(("timestamp", *whose, *POD_KEYS, *cards, *statistics)))
+    if not (points := _reader(names)(text)):
+        return None if points is None else ([], [], [])
+    columns = dict(zip(names, zip(*points, strict=True), strict=True))
+    parts = [_first(columns, text_of, str, name) for name in whose]
     parts = [list(map(quota, *parts))] if feed.level == "pool" else parts
     if feed.level in ("pod", "device"):
-        parts.append(_first(rows, text_of, str, *POD_KEYS))
+        parts.append(_first(columns, text_of, str, *POD_KEYS))
     if feed.level == "device":
-        names = filter(is_device_key, feed.metric.keys or dict.fromkeys(chain.from_iterable(rows)))
-        cards = zip(*[_first(rows, text_of, str, name) for name in [*names] or [""]], strict=True)
-        parts += [["/".join(filter(None, each)) for each in cards], ["gpu"] * len(rows)]
+        of_cards = zip(*[_first(columns, text_of, str, name) for name in cards], strict=True)
+        parts += [["/".join(filter(None, each)) for each in of_cards], ["gpu"] * len(parts[0])]
     keys = [*zip(*parts, strict=True)]
     if not all(map(all, parts)):
         keys = [tuple(takewhile(bool, key)) or ("",) for key in keys]
-    dates = _first(rows, number_of, int, "timestamp")
+    dates = _first(columns, as_number, int, "timestamp")
     is_time = [at is not None and at < 2**60 and (type(at) is int or at.is_integer()) for at in dates]
     times = [at / 1000 if is_good else math.inf for at, is_good in zip(dates, is_time, strict=True)]
-    return keys, times, _first(rows, number_of, float, *chain(*[(name, name.lower()) for name in feed.statistics]))
+    return keys, times, _first(columns, as_number, float, *statistics)
 
 
-def _first(rows: Sequence[Any], read: Callable[[Any], Any], kind: type, name: str, *others: str) -> list[Any]:
+@cache
+def _reader(names: tuple[str, ...]) -> Callable[[str], Sequence[tuple[Any, ...]] | None]:
+    """Return what reads a JSON list of objects: the values of these fields of each, None if it is none. What is no
+    object has nulls. A struct takes a fifth of the time of a dict."""
+    fields = [(f"at_{at}", object, msgspec.field(name=name, default=None)) for at, name in enumerate(names)]
+    point, values = msgspec.defstruct("Point", fields, gc=False), attrgetter(*[name for name, _, _ in fields])
+
+    def read(text: str) -> Sequence[tuple[Any, ...]] | None:
+        rows = decode_value(text, list[point | None])  # type: ignore[valid-type]
+        return None if rows is None else [values(row or point()) for row in rows]
+
+    return read
+
+
+def _first(columns: Mapping[str, Sequence[Any]], read: Callable[[Any], Any], kind: type, *names: str) -> Sequence[Any]:
     """The first of some fields that each point has, as `read` reads it, which leaves a value of this kind as it is."""
-    given = [row.get(name) for row in rows]
+    given, *others = [columns[name] for name in names]
     found = given if set(map(type, given)) == {kind} else list(map(read, given))
-    if not others or not (None in found or "" in found):
-        return found
-    rest = _first(rows, read, kind, *others)
-    return [other if one in (None, "") else one for one, other in zip(found, rest, strict=True)]
+    for other in others:
+        if not (None in found or "" in found):
+            break
+        found = [read(two) if one in (None, "") else one for one, two in zip(found, other, strict=True)]
+    return found
 
 
 def quota_of(quotas: Mapping[str, str], region: str) -> Callable[[str, str, str], str]:
@@ -187,17 +213,7 @@ def text_of(value: object) -> str:
     return value if type(value) is str else str(value) if type(value) is int else ""
 
 
-def number_of(value: object) -> float | None:
-    """A number, or a text of one; infinite if it is beyond reason."""
-    try:
-        return float(value) if type(value) in (float, int, str) else None  # type: ignore[arg-type]
-    except ValueError:
-        return None
-    except OverflowError:
-        return math.inf
-
-
-async def read_points(
+def read_points(
     api: Api,
     feed: Feed,
     quota: Callable[[str, str, str], str],
@@ -219,22 +235,18 @@ async def read_points(
     def no_data(page: PointsPage) -> bool:
         return not page.next_token and page.datapoints in (None, "", "[]", [])  # not decoded: it is a long text
 
-    async def read_page(token: str) -> tuple[Sequence[object], str]:
+    async def read_page(token: str) -> tuple[Points | None, str]:
         nonlocal empty
         query = {**asked, "NextToken": token} if token else asked
         page = await api.get("cloudmonitor", operation, "/", PointsPage, query, deadline=deadline, no_data=no_data)
         given, token = page.datapoints or [], page.next_token or ""
-        points = decode_value(given if isinstance(given, str) else json.dumps(given), list[object])
-        if points is None:
-            raise BadAnswer("the points are not a JSON array", operation=operation)
-        empty = 0 if points else empty + 1
+        points = readings(feed, given if isinstance(given, str) else json.dumps(given), quota)
+        empty = 0 if points and points[0] else empty + 1
         if token and empty == _EMPTY_PAGES:
             raise BadAnswer("the list goes on and on without points", operation=operation)
         return points, token
 
-    async for points in pages_by_token(read_page, operation):
-        yield readings(feed, points, quota)
-        del points  # before the next call
+    return pages_by_token(read_page, operation)
 
 
 async def list_metrics(api: Api, namespace: str, deadline: float) -> Listing[MetricMeta]:
@@ -268,8 +280,6 @@ class Space:
         """Seen in this poll, shown or not."""
         self.named_until = self.useless_until = float("-inf")
         """Until when to ask by name; and until when that is known not to help (loop times)."""
-        self.is_logged = False
-        """Whether the log says that names are needed."""
         self._families, self._choices = families, choices
         self._unfed: Sequence[Unfed] = ()
 
@@ -386,23 +396,18 @@ class Usage:
     ) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""
         clock = asyncio.get_running_loop().time
-        by_name = [served[start : start + _NAMES] for start in range(0, len(served), _NAMES)]
         if clock() >= space.named_until:
             try:
                 await self._take(feed, space, into, deadline)
                 return
-            except RequestRefused as error:
+            except RequestRefused:
                 if into.points:
                     raise
-                refusal = error
-            try:
-                await self._take(feed, space, into, deadline, by_name[0])
-            except CloudError:
-                raise refusal from None  # that Dimensions were missing was not the reason
-            by_name, space.named_until = by_name[1:], clock() + _DAY
-            self._log_names(space, "it rejects calls without them")
-        for names in by_name:
-            await self._take(feed, space, into, deadline, names)
+        for start in range(0, len(served), _NAMES):
+            await self._take(feed, space, into, deadline, served[start : start + _NAMES])
+            if clock() >= space.named_until:  # that Dimensions were missing was the reason
+                space.named_until = clock() + _DAY
+                self._log_names(space, "it rejects calls without them")
 
     async def _take(
         self, feed: Feed, space: Space, into: NewestReadings, deadline: float, names: Sequence[str] = ()
@@ -432,10 +437,8 @@ class Usage:
             space.useless_until = clock() + _DAY if answered.issuperset(space.feeds) else float("-inf")
 
     def _log_names(self, space: Space, cause: str) -> None:
-        if not space.is_logged:
-            space.is_logged = True
-            facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
-            log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
+        facts = fields(namespace=space.namespace, names_per_call=_NAMES, cause=cause)
+        log.warning("CloudMonitor needs Dimensions, which costs more calls", extra=facts)
 
 
 # GetJobMetrics.
@@ -472,16 +475,9 @@ async def get_job_metrics(
 ) -> JobMetrics:
     """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
     query = {"MetricType": metric.key, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
-    return await api.get(
-        "dlc",
-        "GetJobMetrics",
-        f"/api/v1/jobs/{segment(job_id)}/metrics",
-        JobMetrics,
-        query,
-        deadline=deadline,
-        no_data=lambda found: not found.pod_metrics,
-        limits=limits,
-    )
+    path = f"/api/v1/jobs/{segment(job_id)}/metrics"
+    call = partial(api.get, "dlc", "GetJobMetrics", path, JobMetrics, query, deadline=deadline, limits=limits)
+    return await call(no_data=lambda found: not found.pod_metrics)
 
 
 def readings_of(payload: JobMetrics, job_id: str) -> Iterator[tuple[Key, list[Reading]]]:
@@ -491,7 +487,7 @@ def readings_of(payload: JobMetrics, job_id: str) -> Iterator[tuple[Key, list[Re
         key: Key = (owner, item.pod_id) if item and item.pod_id else (owner,)
         points = [point or MetricPoint() for point in (item.metrics if item else None) or ()]
         times = [math.inf if at is None else at / 1000 for at in [whole(point.time) for point in points]]
-        yield key, [(key, at, number_of(point.value)) for at, point in zip(times, points, strict=True)]
+        yield key, [(key, at, as_number(point.value)) for at, point in zip(times, points, strict=True)]
 
 
 def take(payload: JobMetrics, into: NewestReadings, job_id: str) -> None:

@@ -25,7 +25,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     feeds,
 )
 from trainfleet_exporter.providers.alibaba_pai.usage import quota_of, readings
-from trainfleet_exporter.transport.payload import decode_value
 
 NOW = 1_767_323_045.0
 MIB = 2.0**20
@@ -96,9 +95,9 @@ def _feed(
 
 def _readings(feed: Feed, points: Iterable[object]) -> Sequence[Reading]:
     """The readings of an answer that has these points."""
-    decoded = decode_value(json.dumps(list(points)), list[object])
-    assert decoded is not None
-    return list(zip(*readings(feed, decoded, quota_of({}, "")), strict=True))
+    found = readings(feed, json.dumps(list(points)), quota_of({}, ""))
+    assert found is not None
+    return list(zip(*found, strict=True))
 
 
 @pytest.mark.parametrize(
