@@ -135,15 +135,15 @@ class JobMetrics(Row):
 
 
 def readings(feed: Feed, text: str, quota: Callable[[str, str, str], str]) -> Points | None:
-    """Return the readings of points in a JSON list, None if it is none. A key that lacks a part ends before it. `quota`
-    as in quota_of."""
+    """Return the readings of points in a JSON list, None if it is none. A key that lacks a part ends before it."""
     known, whose = feed.metric.keys, ("quotaId", "quotaName", "regionId") if feed.level == "pool" else ("jobId",)
     if feed.level == "device" and not known:
         rows = decode_value(text, list[dict[str, object] | None]) or []
         known = tuple(dict.fromkeys(chain.from_iterable(filter(None, rows))))
     cards = [*filter(is_device_key, known)] or ["gpu"]
     statistics = [*chain(*[(name, name.lower()) for name in feed.statistics])]
-    names = tuple(dict.fromkeys(("timestamp", *whose, *POD_KEYS, *cards, *statistics)))
+    below = {"pod": POD_KEYS, "device": (*POD_KEYS, *cards)}.get(feed.level, ())
+    names = tuple(dict.fromkeys(("timestamp", *whose, *below, *statistics)))
     if not (points := _reader(names)(text)):
         return None if points is None else ([], [], [])
     columns = dict(zip(names, zip(*points, strict=True), strict=True))
