@@ -5,6 +5,7 @@ Where they differ, the difference stands here with its reason. A difference that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -240,6 +241,7 @@ def test_the_tables_are_the_contract_s() -> None:
     )
     assert numbers == {str(number): v1.job_status(float(number))[0] for number in range(22)}
     assert v1.job_status(22.0) == (Status.UNKNOWN, "JOBSTAT_22")
+    assert {v1.job_status(given)[1] for given in (math.nan, math.inf, 4.5, None)} == {""}
 
 
 def _row(*records: Mapping[str, Any]) -> huawei.JobRow:

@@ -113,11 +113,11 @@ HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
 def job_status(given: str | float | None) -> tuple[Status, str]:
-    """The common word and the platform's own, `JOBSTAT_RUNNING`. What is not in the table is shown after JOBSTAT_:
-    a word of the v2 API would be one series of both APIs."""
-    code, shown = whole(number(given)), f"{given:.0f}" if isinstance(given, float) else given
-    word, common = JOB_STATUS.get(-1 if code is None else code, (shown or "UNKNOWN", Status.UNKNOWN))
-    return common, f"JOBSTAT_{word}"
+    """The common word and the platform's own, which begins with JOBSTAT_, as no word of the v2 API; empty if absent."""
+    code = whole(number(given))
+    shown = given if isinstance(given, str) else f"{given:.0f}" if given is not None and given.is_integer() else ""
+    word, common = JOB_STATUS.get(-1 if code is None else code, (shown, Status.UNKNOWN))
+    return common, word and f"JOBSTAT_{word}"
 
 
 def is_live(row: JobRow) -> bool:
@@ -127,12 +127,11 @@ def is_live(row: JobRow) -> bool:
 
 
 def counts(workspace_id: str, rows: Iterable[JobRow], *, since: float) -> list[JobCount]:
-    """The jobs of a workspace tallied by status, each status that the platform knows included.
-
-    Those that are over count if they were created at `since` (Unix seconds) or later, or do not say when.
-    """
+    """The jobs of a workspace tallied by status, each status that the platform knows included. Those that are over
+    count if they were created at `since` (Unix seconds) or later, or do not say when."""
     tally = Counter({(common, f"JOBSTAT_{word}"): 0 for word, common in JOB_STATUS.values()})
-    tally.update(job_status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since)
+    states = [job_status(row.status) for row in rows if is_live(row) or (_time(row.create_time) or since) >= since]
+    tally.update((common, word or "JOBSTAT_UNKNOWN") for common, word in states)
     return [JobCount(workspace_id, common, word, count) for (common, word), count in tally.items()]
 
 
