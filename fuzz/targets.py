@@ -213,7 +213,7 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),
     _reading(modelarts.Quotas, modelarts.quota),
     _reading(modelarts.JobRow, lambda row: past.job_life(row, shown_tags=())),
-    _reading(history.JobStatus, lambda state: history.records(state, _NOW)),
+    _reading(history.JobStatus, lambda state: history.records(state, modelarts.job_status("Running"), _NOW)),
     _reading(v1.JobRow, v1.is_live),
     *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, v1.JobsPage, v1.Versions),
     *_decoding(modelarts_pools.Items[modelarts_pools.PoolRow], modelarts_pools.Items[modelarts_pools.RuntimeRow]),

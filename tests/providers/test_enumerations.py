@@ -268,7 +268,7 @@ def _attempt(**words: str) -> Mapping[str, Any]:
 
 def _of_attempts(*attempts: Mapping[str, Any]) -> Records:
     record = {"start_at": 100_000, "end_at": 150_000, "recover_records": attempts}
-    return huawei_history.records(_row(record).status or huawei.NO_STATUS, None)
+    return huawei_history.records(_row(record).status or huawei.NO_STATUS, Status.RUNNING, None)
 
 
 def test_documented_faults_and_recoveries_are_counted_by_word() -> None:

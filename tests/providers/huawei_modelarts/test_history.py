@@ -54,7 +54,7 @@ def _poll(row: jobs.JobRow, now: float, *, began: float = 0.0, histories: JobHis
     histories = histories or JobHistories(ServerClock(started=T + began))
     job = jobs.job(row)
     assert job is not None
-    histories.note(job.job_id, history.records(row.status or jobs.NO_STATUS, job.created))
+    histories.note(job.job_id, history.records(row.status or jobs.NO_STATUS, job.status, job.created))
     return shown(histories, job, T + now, since=T + began)
 
 

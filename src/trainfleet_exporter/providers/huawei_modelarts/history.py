@@ -15,7 +15,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, code, readable
-from trainfleet_exporter.model import Cause
+from trainfleet_exporter.model import Cause, Status
 from trainfleet_exporter.providers.values import unix_time
 from trainfleet_exporter.transport.json_fields import unusable
 
@@ -88,21 +88,21 @@ DOWNGRADED = "downgrade"
 """The recover_result of an attempt that another strategy follows, for the same fault."""
 RESCHEDULED = ("job_reschedule", "job_reschedule_with_taint")
 """The strategies that stop all tasks of a job, and schedule them again. `pod_reschedule` stops the failed ones only."""
-_WAITING = ("Creating", "Pending")
+_WAITING = (Status.CREATING, Status.QUEUED)
 Run: TypeAlias = tuple[RunningRecord, float]
 Attempt: TypeAlias = tuple[RecoverRecord, float]
 """A record, and when the run or attempt started."""
 
 
-def records(state: JobStatus, created: float | None) -> Records:
-    """The history of a job that was created at a Unix time."""
+def records(state: JobStatus, status: Status, created: float | None) -> Records:
+    """The history of a job that has a status, and was created at a Unix time."""
     given = readable(state.running_records)
     runs = [(record, start) for record in given if (start := unix_time(record.start_at)) is not None]
     runs.sort(key=lambda run: run[1])
     attempts = _attempts(given)
     recoveries, times = _recoveries(attempts, runs)
     return Records(
-        intervals=_intervals(state, created, runs),
+        intervals=_spans(state, status, created, runs),
         faults=None if state.running_records is None else tuple(_faults(attempts, runs)),
         recoveries=tuple(recoveries),
         recovery_intervals=tuple(times),
@@ -110,10 +110,10 @@ def records(state: JobStatus, created: float | None) -> Records:
     )
 
 
-def _intervals(state: JobStatus, created: float | None, runs: Sequence[Run]) -> tuple[Interval, ...] | None:
+def _spans(state: JobStatus, status: Status, created: float | None, runs: Sequence[Run]) -> tuple[Interval, ...] | None:
     if not runs:
         has_started = unix_time(state.start_time, per_second=1000) is not None
-        if created is None or has_started or state.phase not in _WAITING:
+        if created is None or has_started or status not in _WAITING:
             return None
         return (Interval("queued", created, None),)
     found: list[Interval] = []
@@ -128,8 +128,8 @@ def _intervals(state: JobStatus, created: float | None, runs: Sequence[Run]) -> 
         found += _run(record, start, next_start if end is None else end)
         if end is None:
             continue
-        if end < next_start if next_start is not None else state.phase in (*_WAITING, "Running"):
-            found += _gap(record, end, next_start, waits=next_start is None and state.phase in _WAITING)
+        if end < next_start if next_start is not None else status in (*_WAITING, Status.RUNNING):
+            found += _gap(record, end, next_start, waits=next_start is None and status in _WAITING)
     return tuple(found)
 
 

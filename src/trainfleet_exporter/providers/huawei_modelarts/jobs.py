@@ -488,7 +488,7 @@ class Jobs:
             found = job(row, read.part.key) if key != "id" or job_id in values else None
             if found is not None:
                 self._tasks[job_id] = tasks(row)
-                read.found[job_id] = found, records(row.status or NO_STATUS, found.created)
+                read.found[job_id] = found, records(row.status or NO_STATUS, found.status, found.created)
 
     def _details(self, job: Job) -> Iterator[object]:
         """A job's tasks, each as a pod: their names, roles and nodes, but no states. And its allowed restarts."""

@@ -188,7 +188,7 @@ def job_life(row: JobRow, *, shown_tags: Collection[str]) -> Life | None:
         return None
     if now.status in FINISHED and now.finished is None and now.started is not None and now.duration is not None:
         now = replace(now, finished=now.started + now.duration)
-    history, names = records(state, now.created), tasks(row).names
+    history, names = records(state, now.status, now.created), tasks(row).names
     spent = [*(history.intervals or ()), *history.recovery_intervals]
     life = life_of(then, now, _spells(state, now), spent, shown_tags)
     return replace(life, tasks=names, pods=len(names) or life.pods)
