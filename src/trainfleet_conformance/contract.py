@@ -94,7 +94,7 @@ class ContractChecks(ProviderCase):
         """Ratios are 0 to 1 and not percent; nothing is below 0, NaN or infinite."""
         complain(
             untrue_numbers(self.good.page),
-            "translate to the units of model.py: bytes, seconds, ratios (providers/usage/json_fields.py)",
+            "translate to the units of model.py: bytes, seconds, ratios (fleet/quantities.py)",
         )
 
     def test_contract_known_samples_are_shown(self) -> None:
@@ -136,7 +136,7 @@ class ContractChecks(ProviderCase):
             for family, labels in known
             if not any(page.of(family, workspace_id=name, **labels))
         ]
-        complain(complaints, "publish WorkspaceJobs.live_counts with all known pairs, and finished_counts")
+        complain(complaints, "publish JobTracker.counts with all known pairs")
 
     def test_contract_counts_are_those_of_the_cloud(self) -> None:
         """The count of live jobs in each state is correct."""

@@ -33,7 +33,7 @@ from trainfleet_conformance.stage import KEPT_POLLS, Stage
 from trainfleet_exporter.model import FINISHED, Status
 
 _COMPLETE = "publish a list when it is whole, and only then: read_whole_list raises BadAnswer where it is not"
-_ONE_OWNER = "ask JobRegistry.taken which jobs another workspace lists, right before settling them"
+_ONE_OWNER = "leave out jobs that another workspace lists, right before they are published (fleet.Workspaces)"
 _NUMERIC = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?|\d{4}-\d\d-\d\dT.*")
 _TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
 _TEN_YEARS = 315_360_000.0
@@ -169,7 +169,7 @@ class PartChecks(ProviderCase):
         counted = {labels["platform_status"] for labels, _ in now.of("trainfleet_jobs")}
         live = [word for word, status in self.statuses.items() if status not in FINISHED and word in counted]
         complaints += [*miscounted(now, stage.cloud.live_jobs(), live), *now.complaints]
-        complain(complaints, "ask by its id for what left the lists (WorkspaceJobs.missing), and settle it")
+        complain(complaints, "ask by its id for what left the lists (JobTracker.missing), and settle it")
 
     @on_stage()
     async def test_part_live_jobs_do_not_need_the_ended_ones(self, stage: Stage) -> None:

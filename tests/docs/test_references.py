@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from deploy.generator import docs
+from deploy.generator import docs, docs_config
 
 from tests.docs.pages import prose
 from trainfleet_exporter.config.schema import Config, Section, meanings
@@ -39,13 +39,16 @@ _SECTIONS = sorted({found for model in _MODELS for found in _sections(model)}, k
 
 
 @pytest.mark.parametrize("section", _SECTIONS, ids=lambda section: f"{section.__module__}.{section.__name__}")
-def test_every_config_key_has_a_meaning(section: type[Section]) -> None:
+def test_every_config_key_has_a_meaning_and_is_on_the_page(section: type[Section]) -> None:
+    page = docs_config.reference()
     said = meanings(section)
     for key, field in section.model_fields.items():
         if key not in _CLEAR and not any(
             isinstance(part, type) and issubclass(part, Section) for part in _parts(field.annotation)
         ):
             assert said.get(key, "").endswith("."), f"{section.__name__}.{key}"
+        names = rf"`(?:[a-z_0-9.]+\.)?{field.alias or key}(?:`|\[|\.)|#* `providers\[\]\.{key}`"
+        assert re.search(names, page), f"{section.__name__}.{key} is not on the page"
 
 
 def test_the_words_that_labels_have_are_all_on_the_page() -> None:

@@ -147,7 +147,7 @@ class Trial:
         before = self._before
         self._complain("while it lasts", self._judge(page, before))
         gone = set(missing(page, before))
-        self._complain("lost beside it", map(words, gone - _matching(before.shown, self._may_lack, AFFECTED)))
+        self._complain("lost as well", map(words, gone - _matching(before.shown, self._may_lack, AFFECTED)))
         if end == KEPT and self.column.is_whole:
             self._complain(
                 "kept for ever",

@@ -320,7 +320,7 @@ class Monitor:
         none.
         """
         pool, world = pool_of(call), self._world
-        call.choice("statistics", ("average",))
+        call.choice("statistics", ("average",), "maximum")
         call.choice("period", ("60",))
         given = _LAST_MINUTES.fullmatch(call.text("time_range"))
         if given is None or int(given[1]) > 1440:

@@ -116,7 +116,7 @@ _DLC = (
     Metric("CARD_GPU_DUTY_CYCLE", "%", "card", _CARDS),
     Metric("CARD_GPU_MEMORY_UTIL", "%", "card", _CARD_MEMORY),
     Metric("CARD_GPU_POWER_USAGE", "W", "card", _CARDS, _times(WATTS_PER_PERCENT, IDLE_WATTS)),
-    Metric(HEALTH, "", "card", _CARDS, lambda *_: 1.0),  # `monitor_points` has the exceptions
+    Metric(HEALTH, "", "card", _CARDS, lambda *_: 1.0),  # `monitor` has the exceptions
     Metric("CARD_GPU_SM_UTIL", "%", "card", _CARDS, _times(SM_SHARE)),
     Metric("CARD_GPU_PIP_TENSOR_ACTIVE", "%", "card", _CARDS, _times(TENSOR_SHARE)),
     Metric("CARD_GPU_DRAM_ACTIVE_UTIL", "%", "card", _CARDS, _times(DRAM_SHARE)),

@@ -141,6 +141,9 @@ def test_node_fault_of_the_issue() -> None:
         "recovering": 30 * MINUTE,
         "running": 20 * HOUR - 2 * HOUR - 50 * MINUTE,
     }
+    total, queued, running = sum(found.phases.values()), found.phases["queued"], found.phases["running"]
+    assert round((total - queued) / total, 3) == 0.900
+    assert round(running / (total - queued), 3) == 0.954
     assert found.faults == {("node", "node_fault"): 1}
 
 
