@@ -2,7 +2,7 @@
 
     searches ─► lives ─► details ─► for each day: calls ─► tracks
 
-A platform with a past has a `Past` (registry.Platform.history). Times are Unix seconds; everything else is in the
+A platform with a past has a `Past` (registry.Platform.past). Times are Unix seconds; everything else is in the
 model's base units.
 """
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 UNUSABLE: Final[ContextVar[Counter[str] | None]] = ContextVar("unusable", default=None)
-"""Counts the invalid fields: `malformed`, or `out_of_range`."""
+"""Counts what cannot be used, by reason: `malformed`, `out_of_range`, `duplicate` or `no_data`."""
 _NOT_GIVEN = (None, "", -1, "-1", -1.0)
 """-1 is what these clouds say for "none"."""
 _LONGEST_NUMBER = 40

@@ -148,14 +148,14 @@ async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
         ("job_reschedule", -470, 40, 0),
         ("job_reschedule_with_taint", -480, 20, 20),
         ("pod_reschedule", -470, 10, 30),
-        ("pod_reschedule", -480, 10, 30),
+        ("pod_reschedule", -480, 20, 20),
         ("proc_restart", -480, 10, 30),
     ],
 )
-async def test_only_a_job_without_its_nodes_waits_for_capacity(
+async def test_a_restart_in_place_does_not_wait_for_capacity(
     fleet_of: FleetOf, strategy: str, ended: int, queued: int, recovering: int
 ) -> None:
-    """The record of a recovery ends with the next run, or before. Tasks that are not replaced keep their nodes."""
+    """The record of a recovery ends with the next run, or before."""
 
     def at(offset: float) -> int:
         return ms(offset) // 1000

@@ -162,6 +162,10 @@ async def test_a_pool_with_a_queue(fleet_of: FleetOf) -> None:
         assert await fleet.lines("job_queue_position", "pool_queued_accelerators") == [
             'trainfleet_pool_queued_accelerators{provider="p",pool_id="pool-1",accelerator="gpu"} 0',
         ]
+        for kind, count in (("x-infer", None), (None, 0)):
+            cloud.workloads["pool-1"] = {"statistics": {"items": [{"type": kind, "status": {"Queue": count}}]}}
+            await fleet.runner("pool_workloads").tick()
+            assert len(await fleet.lines("job_queue_position")) == 2  # the queue itself is asked for
 
 
 async def test_a_queue_that_cannot_be_read_leaves_the_counts(fleet_of: FleetOf) -> None:

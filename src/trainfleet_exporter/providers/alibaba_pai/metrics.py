@@ -177,7 +177,7 @@ class MetricMeta(Struct, rename="pascal", gc=False):
 
 def is_device_key(dimension: str) -> bool:
     """Return whether a dimension names the cards of a pod. Its name is not documented."""
-    is_unknown = dimension not in _KNOWN_KEYS
+    is_unknown = dimension not in _KNOWN_KEYS and dimension.isprintable() and not set(dimension) & {'"', "\\"}
     return is_unknown and bool(_DEVICE.search(dimension)) and not _OF_A_DEVICE.search(dimension)
 
 

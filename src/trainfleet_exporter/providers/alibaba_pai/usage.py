@@ -22,7 +22,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from itertools import chain, takewhile
 from operator import attrgetter
 from typing import Any
@@ -158,12 +158,12 @@ def readings(feed: Feed, text: str, quota: Callable[[str, str, str], str]) -> Po
     if not all(map(all, parts)):
         keys = [tuple(takewhile(bool, key)) or ("",) for key in keys]
     dates = _first(columns, as_number, int, "timestamp")
-    is_time = [at is not None and at < 2**60 and (type(at) is int or at.is_integer()) for at in dates]
+    is_time = [at is not None and abs(at) < 2**60 and (type(at) is int or at.is_integer()) for at in dates]
     times = [at / 1000 if is_good else math.inf for at, is_good in zip(dates, is_time, strict=True)]
     return keys, times, _first(columns, as_number, float, *statistics)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _reader(names: tuple[str, ...]) -> Callable[[str], Sequence[tuple[Any, ...]] | None]:
     """Return what reads a JSON list of objects: the values of these fields of each, None if it is none. What is no
     object has nulls. A struct takes a fifth of the time of a dict."""

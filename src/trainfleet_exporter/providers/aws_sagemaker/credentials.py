@@ -485,9 +485,9 @@ class _Search:
             said = ": " + _QUOTED.sub("…", str(error).replace("\n", "; "))
         elif isinstance(error, OSError) and error.strerror:
             said = f": {error.strerror}"
-        described = printable(redact(f"{type(error).__name__}{said}"), 300)
-        # An error of Python after an answer is about the answer.
-        return BadAnswer(described) if self.answers and not said else AccessDenied(described)
+        # An error of Python after an answer is about the answer. A token in a file, with a key of one word, is none.
+        kind = BadAnswer if not said and any(len(each) > 1 for each in self.answers) else AccessDenied
+        return kind(printable(redact(f"{type(error).__name__}{said}"), 300))
 
 
 def _files(env: Environment, name: str) -> tuple[list[ProfileFile], list[ProfileFile]]:

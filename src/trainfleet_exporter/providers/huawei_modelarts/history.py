@@ -87,7 +87,7 @@ UNDER_WAY = "recovering"
 DOWNGRADED = "downgrade"
 """The recover_result of an attempt that another strategy follows, for the same fault."""
 RESCHEDULED = ("job_reschedule", "job_reschedule_with_taint")
-"""The strategies that stop all tasks of a job, and schedule them again. `pod_reschedule` stops the failed ones only."""
+"""The strategies that schedule all tasks of a job again. `pod_reschedule` leaves the other tasks on their nodes."""
 _WAITING = (Status.CREATING, Status.QUEUED)
 Run: TypeAlias = tuple[RunningRecord, float]
 Attempt: TypeAlias = tuple[RecoverRecord, float]
@@ -134,21 +134,21 @@ def _spans(state: JobStatus, status: Status, created: float | None, runs: Sequen
 
 
 def _gap(record: RunningRecord, end: float, next_start: float | None, *, waits: bool) -> Iterator[Interval]:
-    """The time after a run. A job that lost its nodes recovers until the last attempt ends, then waits for capacity: it
-    was preempted, so that nothing recovers it, or scheduled again, or it `waits` by its phase. Any other job recovers
-    until the next run: at least its other tasks keep their nodes."""
+    """The time after a run: recovery until the last attempt ends, then a wait for capacity, if the job `waits` by its
+    phase, was preempted, so that nothing recovers it, or was scheduled again. What restarts in place recovers until the
+    next run."""
     attempts = [attempt for attempt in record.recover_records or () if attempt is not None]
     recovered = max([at for attempt in attempts if (at := unix_time(attempt.recover_end_at)) is not None], default=None)
     moved = [unix_time(attempt.recover_start_at) or end for attempt in attempts if attempt.recover in RESCHEDULED]
-    is_rescheduled = moved or record.end_recover in RESCHEDULED
-    if not (waits or is_rescheduled) and (attempts or record.end_recover or next_start is None):
-        wait = next_start
-    elif recovered is not None and (next_start is None or recovered < next_start):
-        wait = max(end, recovered)
-    elif next_start is None:
-        wait = end if waits else None
+    loses_nodes = waits or any(each.recover in (*RESCHEDULED, "pod_reschedule") for each in attempts)
+    if recovered is not None and loses_nodes and (next_start is None or recovered < next_start):
+        wait: float | None = max(end, recovered)
+    elif next_start is not None and moved:
+        wait = max(end, min(moved))
+    elif waits or (next_start is not None and not attempts and (record.end_recover or "") in ("", *RESCHEDULED)):
+        wait = end
     else:
-        wait = max(end, min(moved, default=end))
+        wait = next_start
     if wait != end:
         yield Interval("recovering", end, wait)
     if wait is not None and (next_start is None or wait < next_start):

@@ -42,7 +42,7 @@ from trainfleet_exporter.providers.huawei_modelarts.jobs import JOB_STATUS, acce
 from trainfleet_exporter.providers.huawei_modelarts.task_metrics import kind_of
 from trainfleet_exporter.providers.values import POOL_STATUS, amount, number, quantity, unix_time, whole
 from trainfleet_exporter.transport import PAGE
-from trainfleet_exporter.transport.json_fields import unusable
+from trainfleet_exporter.transport.json_fields import counting_unusable, unusable
 
 # The answers, with the fields that are read.
 
@@ -275,7 +275,7 @@ def workloads(pool_id: str, answer: StatisticsAnswer) -> list[PoolWorkloads]:
     given: Items[WorkloadCounts] = answer.statistics or answer.statics or Items()
     items, rows = given.rows("ShowWorkloadStatistics"), list[PoolWorkloads]()
     known = [(each.type, each.status) for each in items if each is not None and each.type and each.status is not None]
-    by_type, lost = dict(known), len(items) - len(known)
+    by_type, lost = dict(reversed(known)), len(items) - len(known)
     for _ in range(len(known) - len(by_type)):
         unusable({}, "duplicate")
     if not lost:
@@ -459,10 +459,10 @@ class Pools:
     async def _read_counts(self, part: Part) -> None:
         path = f"statistics/pools/{segment(part.key)}/workloads"
         answer = await self._api.get("ShowWorkloadStatistics", path, StatisticsAnswer, deadline=part.deadline)
-        rows = workloads(part.key, answer)
-        queued = {row.workload_type: row.count for row in rows if row.status is Status.QUEUED}
+        with counting_unusable() as lost:
+            rows = workloads(part.key, answer)
         # If a count could not be read, the queue itself is asked for.
-        self._waits[part.key] = any(queued.values()) or not queued.keys() >= set(WORKLOAD_TYPES)
+        self._waits[part.key] = lost["malformed"] > 0 or any(row.count for row in rows if row.status is Status.QUEUED)
         await part.publish(rows)
 
     async def _read_queue(self, part: Part) -> None:

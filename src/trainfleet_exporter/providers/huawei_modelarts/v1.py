@@ -113,11 +113,11 @@ HOLDING = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
 def job_status(given: str | float | None) -> tuple[Status, str]:
-    """The common word and the platform's own, which begins with JOBSTAT_, as no word of the v2 API; empty if absent."""
+    """The common word and the platform's own, such as JOBSTAT_RUNNING. Another one gets the same beginning."""
     code = whole(number(given))
     shown = given if isinstance(given, str) else f"{given:.0f}" if given is not None and given.is_integer() else ""
-    word, common = JOB_STATUS.get(-1 if code is None else code, (shown, Status.UNKNOWN))
-    return common, word and f"JOBSTAT_{word}"
+    word, common = JOB_STATUS.get(-1 if code is None else code, (shown if code is None else str(code), Status.UNKNOWN))
+    return common, word and f"JOBSTAT_{word.removeprefix('JOBSTAT_')}"
 
 
 def is_live(row: JobRow) -> bool:

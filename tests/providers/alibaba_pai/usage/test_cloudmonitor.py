@@ -141,6 +141,7 @@ async def test_strange_points_lose_only_themselves(fleet_of: FleetOf) -> None:
         point("d", None),
         point("e", True),
         {**point("f", 1), "timestamp": "soon"},
+        {**point("f", 1), "timestamp": -(10**400)},
         "text",
         None,
     ]
@@ -150,7 +151,7 @@ async def test_strange_points_lose_only_themselves(fleet_of: FleetOf) -> None:
         assert await fleet.value('job_memory_utilization_ratio{job_id="a"}') == 0.6
         assert await fleet.value('job_memory_utilization_ratio{job_id="c"}') == 0.555
         reasons = {reason: fleet.own("dropped_readings_total", collector="usage", reason=reason) for reason in REASONS}
-        assert reasons == {"duplicate": 1, "out_of_range": 1, "malformed": 5, "stale": 0, "unlisted": 0, "no_data": 0}
+        assert reasons == {"duplicate": 1, "out_of_range": 1, "malformed": 6, "stale": 0, "unlisted": 0, "no_data": 0}
 
 
 REASONS = ("duplicate", "out_of_range", "malformed", "stale", "unlisted", "no_data")
