@@ -78,11 +78,10 @@ def _poll(group: Sequence[DrivenExporter], kind: _Kind, *, first: int) -> list[f
 
 def _section(costs: _Costs) -> Section:
     is_paired = any(len(each) > 1 for turns in costs.values() for each in turns)
-    columns = ("what changed", "jobs", "now", "of 1,000 jobs", *(("before", "now / before") if is_paired else ()))
+    columns = ("what changed", "jobs", "now", *(("before", "now / before") if is_paired else ()))
     section = Section("CPU time of polls", _METHOD, {"CPU seconds of a poll": (table := Table(columns))})
     for (kind, size), turns in costs.items():
         now, *before = (number(statistics.median(seconds)) for seconds in zip(*turns, strict=True))
-        each = number(statistics.median(first / size * 1000 for first, *_ in turns))
         ratio = [median_and_range([now / before for now, before in turns])] if before else []
-        table.rows.append((kind.title, f"{size:,}", now, each, *before, *ratio))
+        table.rows.append((kind.title, f"{size:,}", now, *before, *ratio))
     return section

@@ -194,11 +194,8 @@ def _section(found: list[_Found], exporters: list[str]) -> Section:
 def _ratios(is_paired: bool) -> Iterator[tuple[str, str, float, str, str, str, str]]:
     """Yield title, encoding, quantile, and server and state of both sides of each row."""
     for encoding in _ENCODINGS:
-        for other in (peers.NGINX, peers.PUSHGATEWAY, peers.CLIENT):
-            yield f"idle / {other}", encoding, 0.5, OURS, "idle", other, "idle"
-        yield "polling / idle", encoding, 0.99, OURS, "polling", OURS, "idle"
+        yield "idle / nginx", encoding, 0.5, OURS, "idle", peers.NGINX, "idle"
         if is_paired:
-            yield "idle / before", encoding, 0.5, OURS, "idle", BEFORE, "idle"
             yield "polling / before", encoding, 0.99, OURS, "polling", BEFORE, "polling"
 
 
