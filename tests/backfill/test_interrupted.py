@@ -113,6 +113,8 @@ def test_killed_ten_times_it_writes_the_same_files(cloud: str, tmp_path: Path) -
         (tmp_path / "cut" / f"{PROVIDERS[cloud]}-{shown(end)[:10]}.om").unlink(missing_ok=True)
         before = calls()
         stopped = run("cut")
+        status = Path(f"/proc/{stopped.pid}/status")  # a killed one may still have been counted
+        eventually(lambda: int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> 14 & 1, what="a handler")
         eventually(lambda: calls() > before, what="the next call")
         stopped.send_signal(signal.SIGTERM)
         _, logged = stopped.communicate()
