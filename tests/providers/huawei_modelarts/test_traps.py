@@ -78,7 +78,9 @@ async def _(cloud: Cloud, fleet: Fleet) -> None:
         ("server", {"flavor_type": "CPU", "flavor_info": {"cpu": {"core_num": 8}}}),
     ]
     cloud.jobs[0]["tasks"] = [{"role": role, "task_resource": resource} for role, resource in roles_given]
+    cloud.jobs[0]["metadata"]["annotations"] = {"fault-tolerance/job-retry-num": "often"}
     await fleet.exporter.poll_once()
+    assert fleet.own("dropped_readings_total", collector="jobs", reason="malformed") == 1
     assert await fleet.value('job_requested_cpu_cores{job_id="a"}') == 2 * 24 + 8
     assert [line.split("{")[1] for line in await fleet.lines("job_requested_acc")] == [
         'provider="p",job_id="a",accelerator="npu",accelerator_model="snt9b"} 4'

@@ -106,8 +106,8 @@ Clusters = page_of("ClusterSummaries", Cluster)
 ClusterNodes = page_of("ClusterNodeSummaries", ClusterNode)
 TrainingPlans = page_of("TrainingPlanSummaries", TrainingPlan)
 NO_PLAN, _NO_GROUP = TrainingPlan(), ClusterGroup()
-Groups = Mapping[str | None, tuple[ClusterGroup, TrainingPlan]]
-"""Groups of a cluster by name, with their plans."""
+Groups = Mapping[str | None, tuple[ClusterGroup, float | None]]
+"""Groups of a cluster by name, with the ends of their plans (Unix seconds)."""
 
 # Words.
 
@@ -212,14 +212,14 @@ def cluster_node(cluster: str, row: ClusterNode, groups: Groups) -> Node | None:
     if not row.instance_id or not row.instance_group_name:
         return None
     kind, status = row.instance_type or "", NODE_STATUS.get(row.word, PoolStatus.UNKNOWN)
-    group, plan = groups.get(row.instance_group_name, (_NO_GROUP, NO_PLAN))
+    group, expires = groups.get(row.instance_group_name, (_NO_GROUP, None))
     return Node(
         pool_id=f"{cluster}/{row.instance_group_name}",
         node_name=row.instance_id,
         node_type=kind,
         status=status,
         reason="" if status is PoolStatus.READY else code(row.word),
-        expires=unix_time(plan.end_time),
+        expires=expires,
         capacity_cpu_cores=group.cpu_cores(kind),
         capacity_accelerators=instances.accelerators_of([(kind, 1)]),
     )
@@ -316,10 +316,10 @@ class Pools:
         part.dropped("malformed", sum(row is None or not row.instance_id for row in rows))
         found = [None if each is None else group_pool(name, each, nodes, self._plan_of(each)) for each in groups]
         shown, _ = distinct(part, found, lambda pair: pair[0].pool_id)
-        listed = [each for each in groups if each is not None]
-        part.dropped("malformed", sum(each is None for group in listed for each in group.instance_type_details or ()))
-        self._groups[name] = {each.instance_group_name: (each, self._plan_of(each)) for each in listed}
-        self._types.count(poll, [each.instance_type or "" for group in listed for each in group.of_types])
+        listed = [(each, unix_time(self._plan_of(each).end_time)) for each in groups if each is not None]
+        part.dropped("malformed", sum(each is None for one, _ in listed for each in one.instance_type_details or ()))
+        self._groups[name] = {each.instance_group_name: (each, end) for each, end in listed}
+        self._types.count(poll, [each.instance_type or "" for group, _ in listed for each in group.of_types])
         await part.publish([each for pair in shown.values() for each in pair])
 
     def _plan_of(self, group: ClusterGroup) -> TrainingPlan:

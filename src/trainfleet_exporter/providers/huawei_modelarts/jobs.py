@@ -319,8 +319,8 @@ def _roles(row: JobRow) -> Iterator[Role]:
         resource = (row.spec or NO_SPEC).resource or NO_RESOURCE
         yield _role(resource.main_container_allocated_resources, resource.flavor_detail, amount(resource.node_count))
         return
-    is_complete = None not in ((row.status or NO_STATUS).tasks or ())
-    counts = Counter(role_of(task) for task in tasks(row).names) if is_complete else Counter[str]()
+    names = dict.fromkeys((row.status or NO_STATUS).tasks or ())
+    counts = Counter(role_of(name) for name in names if isinstance(name, str) and name and None not in names)
     yield from (Role() for role in row.tasks if role is None)
     for role in readable(row.tasks):
         flavor = role.task_resource or NO_FLAVOR
