@@ -1,7 +1,7 @@
 """The simulated clouds: real HTTP, real signatures, seeded worlds in which time passes.
 
-They import only the signing of requests from the exporter. Everything else follows the documentation of the services,
-so that the exporter and the simulator do not misread a field in the same way.
+They import nothing from the exporter and follow the documentation of the services, so that the exporter and the
+simulator do not misread a field in the same way.
 """
 
 from trainfleet_simulator.faults import KINDS, Fault

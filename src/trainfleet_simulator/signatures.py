@@ -1,6 +1,7 @@
-"""Checks the signatures of requests as strictly as the services do.
+"""Checks the signatures of requests as strictly as the services do, without the exporter's code.
 
-The signatures of Alibaba and Huawei are calculated with the exporter's code. That of AWS is calculated independently.
+https://www.alibabacloud.com/help/en/sdk/product-overview/v3-request-structure-and-signature
+https://support.huaweicloud.com/intl/en-us/devg-apisign/api-sign-algorithm.html
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
@@ -9,198 +10,142 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar
 from urllib.parse import quote
 
-from trainfleet_exporter.providers.alibaba_pai import api as alibaba
-from trainfleet_exporter.providers.canonical import canonical_request, hmac_sha256, sha256
-from trainfleet_exporter.providers.huawei_modelarts import api as huawei
 from trainfleet_simulator.exchange import ApiRequest, Unproven
 from trainfleet_simulator.identity import Issuer
 
-Query = Mapping[str, str] | Sequence[tuple[str, str]]
 Found = re.Match[str]
-"""A valid Authorization header, with groups `key`, `names` and `signature`."""
+"""A valid Authorization header, with groups `key`, `names`, `signature`, and `scope` if the cloud has scopes."""
 
 
-class Verifier(ABC):
-    """Checks requests by the account's keys, and the security tokens of the temporary keys."""
+@dataclass(frozen=True)
+class Scheme:
+    """How the services of one cloud sign.
 
-    authorization: ClassVar[re.Pattern[str]]
-    date_header: ClassVar[str]
-    date_format: ClassVar[str] = "%Y%m%dT%H%M%SZ"
-    token_header: ClassVar[str]
-    max_skew: ClassVar[int] = 900
-    """Seconds between the clocks."""
+    `credential` is the pattern of the key in the Authorization header. `max_skew` is in seconds. Headers of the names
+    `required`, and those that begin with a prefix of `signed`, must be signed.
+    """
 
-    def __init__(self, keys: Issuer) -> None:
-        self._keys = keys
+    algorithm: str
+    credential: str
+    date_header: str
+    token_header: str
+    required: frozenset[str]
+    signed: tuple[str, ...]
+    date_format: str = "%Y%m%dT%H%M%SZ"
+    max_skew: int = 900
 
-    def check(self, request: ApiRequest, now: float) -> None:
-        """Raise Unproven unless the request is properly signed."""
-        headers = request.headers
-        found = self.authorization.fullmatch(headers.get("authorization", ""))
-        if found is None:
-            raise Unproven("authorization")
-        self._check_date(headers.get(self.date_header, ""), now)
-        key = self._keys.find(found["key"])
-        if key is None:
-            raise Unproven("revoked_credentials", found["key"])
-        if headers.get(self.token_header, "") != key.security_token:
-            raise Unproven("token")
-        if now >= key.expires:
-            raise Unproven("expired_credentials")
-        names = found["names"].split(";")
-        missing = (self.must_sign(headers) - set(names)) | (set(names) - set(headers))
-        if missing or names != sorted(set(names)):
-            raise Unproven("names", ", ".join(sorted(missing)))
-        if not hmac.compare_digest(self.signature(request, found, key.access_key_secret), found["signature"]):
-            raise Unproven("signature")
+    def find(self, request: ApiRequest) -> Found | None:
+        """Return the parts of the Authorization header; None if it is not of this scheme."""
+        names = r"SignedHeaders=(?P<names>[a-z0-9;-]+), ?Signature=(?P<signature>[0-9a-f]{64})"
+        pattern = rf"{self.algorithm} {self.credential}, ?{names}"
+        return re.fullmatch(pattern, request.headers.get("authorization", ""))
 
-    def _check_date(self, text: str, now: float) -> None:
-        try:
-            sent = datetime.strptime(text, self.date_format).replace(tzinfo=UTC).timestamp()
-        except ValueError:
-            raise Unproven("date") from None
-        if abs(now - sent) > self.max_skew:
-            raise Unproven("skewed_clock")
-
-    @abstractmethod
-    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
-        """Return the names of the headers that must be signed."""
-
-    @classmethod
-    @abstractmethod
-    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
+    def string_to_sign(self, request: ApiRequest, found: Found) -> str:
         """Return the text that a request signs, as the service calculates it."""
+        path = request.path
+        if self is HUAWEI:
+            path = path.removesuffix("/") + "/"
+        elif self is AWS:  # encodes it a second time
+            path = quote(path, safe="/-_.~")
+        query = sorted((quote(name, safe=""), quote(value, safe="")) for name, value in request.query)
+        headers = [f"{name}:{' '.join(request.headers[name].split())}" for name in found["names"].split(";")]
+        canonical = (
+            *(request.method, path, "&".join(f"{name}={value}" for name, value in query)),
+            *(*headers, "", found["names"], hashlib.sha256(request.body).hexdigest()),
+        )
+        date = () if self is ALIBABA else (request.headers.get(self.date_header, ""),)
+        scope = (found["scope"],) if self is AWS else ()
+        return "\n".join((self.algorithm, *date, *scope, hashlib.sha256("\n".join(canonical).encode()).hexdigest()))
 
     def signature(self, request: ApiRequest, found: Found, secret: str) -> str:
         """Return the signature as the service calculates it."""
-        return hmac_sha256(secret, self.string_to_sign(request, found))
+        key = f"AWS4{secret}".encode() if self is AWS else secret.encode()
+        for part in found["scope"].split("/") if self is AWS else ():
+            key = hmac.digest(key, part.encode(), "sha256")
+        return hmac.digest(key, self.string_to_sign(request, found).encode(), "sha256").hex()
+
+
+_NONCE = "x-acs-signature-nonce"
+_KEPT = 4096  # nonces
+ALIBABA = Scheme(
+    algorithm="ACS3-HMAC-SHA256",
+    credential=r"Credential=(?P<key>[^,\s]+)",
+    date_header="x-acs-date",
+    token_header="x-acs-security-token",  # noqa: S106 - the name of a header
+    required=frozenset({"host", "x-acs-action", "x-acs-version", _NONCE, "x-acs-content-sha256"}),
+    signed=("x-acs-",),
+    date_format="%Y-%m-%dT%H:%M:%SZ",
+)
+HUAWEI = Scheme(
+    algorithm="SDK-HMAC-SHA256",
+    credential=r"Access=(?P<key>[^,\s]+)",
+    date_header="x-sdk-date",
+    token_header="x-security-token",  # noqa: S106 - the name of a header
+    required=frozenset(),
+    signed=("x-sdk-date", "x-security-token"),
+)
+AWS = Scheme(
+    algorithm="AWS4-HMAC-SHA256",
+    credential=r"Credential=(?P<key>[^/,\s]+)/(?P<scope>\d{8}/[^/,\s]+/[^/,\s]+/aws4_request)",
+    date_header="x-amz-date",
+    token_header="x-amz-security-token",  # noqa: S106 - the name of a header
+    required=frozenset({"host"}),
+    signed=("x-amz-",),
+    max_skew=300,
+)
 
 
 def string_to_sign(request: ApiRequest) -> str:
     """Return the text that a request signs, as its service calculates it; empty without a signature."""
-    for verifier in (AlibabaVerifier, HuaweiVerifier, AwsVerifier):
-        if found := verifier.authorization.fullmatch(request.headers.get("authorization", "")):
-            return verifier.string_to_sign(request, found)
+    for scheme in (ALIBABA, HUAWEI, AWS):
+        if found := scheme.find(request):
+            return scheme.string_to_sign(request, found)
     return ""
 
 
-def _signed(request: ApiRequest, found: Found) -> dict[str, str]:
-    return {name: request.headers[name] for name in found["names"].split(";")}
+class Verifier:
+    """Checks requests by the account's keys, and the security tokens of the temporary keys. A nonce serves once."""
 
+    def __init__(self, scheme: Scheme, keys: Issuer) -> None:
+        self._scheme, self._keys = scheme, keys
+        self._nonces: dict[str, None] = {}
 
-def _canonical(request: ApiRequest, found: Found, path: str, query: Query) -> str:
-    """Return the hash of the canonical request, with the hash of the body as it came."""
-    body_sha256, headers = sha256(request.body), _signed(request, found)
-    return sha256(
-        canonical_request(method=request.method, path=path, query=query, headers=headers, body_sha256=body_sha256)
-    )
-
-
-class AlibabaVerifier(Verifier):
-    """Signatures of Alibaba, each with a nonce that serves once."""
-
-    authorization = re.compile(
-        re.escape(alibaba.ALGORITHM)
-        + r" Credential=(?P<key>[^,\s]+), ?SignedHeaders=(?P<names>[a-z0-9;-]+), ?Signature=(?P<signature>[0-9a-f]{64})"
-    )
-    date_header = "x-acs-date"
-    date_format = "%Y-%m-%dT%H:%M:%SZ"
-    token_header = "x-acs-security-token"  # noqa: S105 - the name of a header
-    _required = frozenset({"host", "x-acs-action", "x-acs-version", "x-acs-signature-nonce", "x-acs-content-sha256"})
-
-    def __init__(self, keys: Issuer) -> None:
-        super().__init__(keys)
-        self._nonces: dict[str, float] = {}
-
-    def check(self, request: ApiRequest, now: float) -> None:
-        super().check(request, now)
-        nonce = request.headers["x-acs-signature-nonce"]
-        # A nonce can be forgotten when its request would be rejected because of its date.
-        while self._nonces and now - next(iter(self._nonces.values())) > 2 * self.max_skew:
-            del self._nonces[next(iter(self._nonces))]
-        if nonce in self._nonces:
-            raise Unproven("nonce")
-        self._nonces[nonce] = now
-
-    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
-        return {*self._required} | {name for name in headers if name.startswith("x-acs-")}
-
-    @classmethod
-    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
-        return alibaba.string_to_sign(_canonical(request, found, request.path, dict(request.query)))
-
-
-class HuaweiVerifier(Verifier):
-    """Signatures of Huawei's API gateway."""
-
-    authorization = re.compile(
-        re.escape(huawei.ALGORITHM)
-        + r" Access=(?P<key>[^,\s]+), SignedHeaders=(?P<names>[a-z0-9;-]+), Signature=(?P<signature>[0-9a-f]{64})"
-    )
-    date_header = "x-sdk-date"
-    token_header = "x-security-token"  # noqa: S105 - the name of a header
-
-    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
-        return {self.date_header, self.token_header} & set(headers)
-
-    @classmethod
-    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
-        digest = _canonical(request, found, huawei.canonical_path(request.path), request.query)
-        return huawei.string_to_sign(digest, request.headers[cls.date_header])
-
-
-class AwsVerifier(Verifier):
-    """Signatures of AWS for one region."""
-
-    authorization = re.compile(
-        r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/,\s]+)/(?P<scope>\d{8}/[^/,\s]+/[^/,\s]+/aws4_request), ?"
-        r"SignedHeaders=(?P<names>[a-z0-9;-]+), ?Signature=(?P<signature>[0-9a-f]{64})"
-    )
-    date_header = "x-amz-date"
-    token_header = "x-amz-security-token"  # noqa: S105 - the name of a header
-    max_skew = 300
-
-    def __init__(self, keys: Issuer, region: str) -> None:
-        super().__init__(keys)
-        self._region = region
-
-    def check_for(self, service: str, request: ApiRequest, now: float) -> None:
-        """Check a request for a service, by the service's name in signatures."""
-        if "authorization" not in request.headers:
-            raise Unproven("unsigned")
-        self.check(request, now)
-        found = self.authorization.fullmatch(request.headers["authorization"])
-        assert found is not None
-        wanted = f"{self._region}/{service}"
-        if found["scope"] != f"{request.headers[self.date_header][:8]}/{wanted}/aws4_request":
-            raise Unproven("scope", wanted)
-
-    def must_sign(self, headers: Mapping[str, str]) -> set[str]:
-        return {"host"} | {name for name in headers if name.startswith("x-amz-")}
-
-    @classmethod
-    def string_to_sign(cls, request: ApiRequest, found: Found) -> str:
-        pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in request.query)
-        lines = [f"{name}:{' '.join(value.split())}" for name, value in _signed(request, found).items()]
-        canonical = "\n".join(
-            (
-                request.method,
-                quote(request.path, safe="/-_.~"),
-                "&".join(f"{name}={value}" for name, value in pairs),
-                *(*lines, "", found["names"], hashlib.sha256(request.body).hexdigest()),
-            )
-        )
-        digest = hashlib.sha256(canonical.encode()).hexdigest()
-        return "\n".join(("AWS4-HMAC-SHA256", request.headers.get(cls.date_header, ""), found["scope"], digest))
-
-    def signature(self, request: ApiRequest, found: Found, secret: str) -> str:
-        key = f"AWS4{secret}".encode()
-        for part in found["scope"].split("/"):
-            key = hmac.digest(key, part.encode(), "sha256")
-        return hmac.digest(key, self.string_to_sign(request, found).encode(), "sha256").hex()
+    def check(self, request: ApiRequest, now: float, scope: str = "") -> None:
+        """Raise Unproven unless the request is properly signed, on AWS for a region and a service."""
+        scheme, headers = self._scheme, request.headers
+        found = scheme.find(request)
+        if found is None:
+            raise Unproven("unsigned" if scope and "authorization" not in headers else "authorization")
+        date = headers.get(scheme.date_header, "")
+        try:
+            sent = datetime.strptime(date, scheme.date_format).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            raise Unproven("date") from None
+        if abs(now - sent) > scheme.max_skew:
+            raise Unproven("skewed_clock")
+        key = self._keys.find(found["key"])
+        if key is None:
+            raise Unproven("revoked_credentials", found["key"])
+        if headers.get(scheme.token_header, "") != key.security_token:
+            raise Unproven("token")
+        if now >= key.expires:
+            raise Unproven("expired_credentials")
+        names = found["names"].split(";")
+        must = scheme.required | {name for name in headers if name.startswith(scheme.signed)}
+        missing = (must - set(names)) | (set(names) - set(headers))
+        if missing or names != sorted(set(names)):
+            raise Unproven("names", ", ".join(sorted(missing)))
+        if not hmac.compare_digest(scheme.signature(request, found, key.access_key_secret), found["signature"]):
+            raise Unproven("signature")
+        if scope and found["scope"] != f"{date[:8]}/{scope}/aws4_request":
+            raise Unproven("scope", scope)
+        if nonce := headers.get(_NONCE):
+            if nonce in self._nonces:
+                raise Unproven("nonce")
+            self._nonces[nonce] = None
+            if len(self._nonces) > _KEPT:
+                del self._nonces[next(iter(self._nonces))]

@@ -36,13 +36,9 @@ def test_former_path_of_the_kit_gives_the_same_objects() -> None:
         assert importlib.import_module(f"{EXPORTER}.testing.{module}") is importlib.import_module(f"{KIT}.{module}")
 
 
-def test_the_simulator_shares_only_signatures_with_the_exporter() -> None:
+def test_the_simulator_shares_nothing_with_the_exporter() -> None:
     """The simulated clouds must not read a field as the exporter's translators do: both could be wrong alike."""
-    assert set().union(*importers(SIMULATOR, EXPORTER).values()) <= {
-        "trainfleet_exporter.providers.alibaba_pai.api",
-        "trainfleet_exporter.providers.canonical",
-        "trainfleet_exporter.providers.huawei_modelarts.api",
-    }
+    assert not importers(SIMULATOR, EXPORTER)
 
 
 @pytest.mark.parametrize("package", [EXPORTER, KIT, SIMULATOR])

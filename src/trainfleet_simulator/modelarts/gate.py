@@ -8,7 +8,6 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_exporter.providers.huawei_modelarts.api import ALGORITHM
 from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Unproven, route
 from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
@@ -16,7 +15,7 @@ from trainfleet_simulator.modelarts.aom import Aom, metric_of
 from trainfleet_simulator.modelarts.catalog import PROJECT_ID
 from trainfleet_simulator.modelarts.training import Training, facts_of
 from trainfleet_simulator.modelarts.v1 import V1
-from trainfleet_simulator.signatures import HuaweiVerifier
+from trainfleet_simulator.signatures import HUAWEI, Verifier
 from trainfleet_simulator.world.fleet import World
 
 _OURS = re.compile("/v[1235]/|/meta-data/|/openstack/")
@@ -75,7 +74,7 @@ class ModelArts(Cloud):
 
     def __init__(self, world: World, legacy: World, agency: Agency, aom: Aom) -> None:
         self.world = world
-        self._verifier = HuaweiVerifier(agency)
+        self._verifier = Verifier(HUAWEI, agency)
         self._tokens = agency.tokens
         training, v1 = Training(), V1(legacy)
         project = "/v[12]/[^/]+"
@@ -110,10 +109,9 @@ class ModelArts(Cloud):
         ]
 
     def takes(self, request: ApiRequest) -> bool:
-        authorization = request.headers.get("authorization", "")
-        return (
-            bool(_OURS.match(request.path)) or "x-auth-token" in request.headers or authorization.startswith(ALGORITHM)
-        )
+        headers = request.headers
+        is_signed = headers.get("authorization", "").startswith(HUAWEI.algorithm)
+        return bool(_OURS.match(request.path)) or "x-auth-token" in headers or is_signed
 
     def named(self, request: ApiRequest) -> tuple[str, str]:
         return "", ""

@@ -15,7 +15,7 @@ from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, O
 from trainfleet_simulator.pai import dlc, paistudio
 from trainfleet_simulator.pai.monitor import Monitor
 from trainfleet_simulator.pai.sts import Sts
-from trainfleet_simulator.signatures import AlibabaVerifier
+from trainfleet_simulator.signatures import ALIBABA, Verifier
 from trainfleet_simulator.world.fleet import World
 
 _APIS = {
@@ -70,7 +70,7 @@ class Pai(Cloud):
 
     def __init__(self, world: World, sts: Sts) -> None:
         self.world = world
-        self._verifier = AlibabaVerifier(sts)
+        self._verifier = Verifier(ALIBABA, sts)
         monitor = Monitor(world)
         self.routes = [
             route("dlc", "ListJobs", f"GET /api/v1/jobs {_PAGED}", dlc.list_jobs),

@@ -20,7 +20,7 @@ from trainfleet_simulator.sagemaker.hyperpod import Capacity
 from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH, TTL_HEADER, XMLNS, AwsSts
 from trainfleet_simulator.sagemaker.parameters import Lists
 from trainfleet_simulator.sagemaker.training import Training
-from trainfleet_simulator.signatures import AwsVerifier
+from trainfleet_simulator.signatures import AWS, Verifier
 from trainfleet_simulator.world.fleet import World
 
 _TARGETS = {"SageMaker": "sagemaker", "GraniteServiceVersion20100801": "cloudwatch"}
@@ -74,7 +74,7 @@ class Aws(Cloud):
 
     def __init__(self, world: World, sts: AwsSts) -> None:
         self.world = world
-        self._verifier = AwsVerifier(sts, REGION)
+        self._verifier = Verifier(AWS, sts)
         lists = Lists()
         training, capacity = Training(lists), Capacity(lists)
         self.routes = [
@@ -90,7 +90,7 @@ class Aws(Cloud):
 
     def takes(self, request: ApiRequest) -> bool:
         headers = request.headers
-        is_signed = headers.get("authorization", "").startswith("AWS4-HMAC-SHA256")
+        is_signed = headers.get("authorization", "").startswith(AWS.algorithm)
         return "x-amz-target" in headers or is_signed or self.named(request)[0] in {"sts", "metadata"}
 
     def named(self, request: ApiRequest) -> tuple[str, str]:
@@ -117,7 +117,7 @@ class Aws(Cloud):
         return body
 
     def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        self._verifier.check_for(_SIGNING_NAMES.get(operation.api, operation.api), request, now)
+        self._verifier.check(request, now, f"{REGION}/{_SIGNING_NAMES.get(operation.api, operation.api)}")
 
     def respond(self, answer: Answer, request_id: str) -> Response:
         response = super().respond(answer, request_id)
