@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
 from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused, ServerTrouble, Throttled
 from trainfleet_exporter.process.logs import fields
-from trainfleet_exporter.providers.keys import Credential, K
+from trainfleet_exporter.providers.keys import Credential
 from trainfleet_exporter.transport import Call, HttpAnswer
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class ServerClock:
         return self.started + self.ahead
 
 
-class SignedDialect(ABC, Generic[K]):
+class SignedDialect(ABC):
     """Base of the dialects (transport.Dialect) that sign with a credential, by the cloud's clock.
 
     The clock follows the dates of responses to accepted requests: a single API that is wrong must not change it. If a
@@ -94,7 +94,7 @@ class SignedDialect(ABC, Generic[K]):
     key_codes: ClassVar[tuple[str, ...]]
     """The same for those that are about the key or its token."""
 
-    def __init__(self, api: str, credential: Credential[K], clock: ServerClock) -> None:
+    def __init__(self, api: str, credential: Credential, clock: ServerClock) -> None:
         self.api = api
         self.credential = credential
         self._clock = clock
@@ -122,8 +122,7 @@ class SignedDialect(ABC, Generic[K]):
             return error
         off = abs(ahead - self._ahead)
         if error is None:
-            known = abs(ahead - self._clock.ahead)
-            if known >= _SKEW and (min(off, known) <= _ACCEPTED or not self.is_dated):
+            if abs(ahead - self._clock.ahead) >= _SKEW and (off <= _ACCEPTED or not self.is_dated):
                 self._clock.ahead = ahead
                 facts = fields(api=self.api, seconds=round(-ahead))
                 log.error("clock of this machine is off; the cloud's time is used", extra=facts)

@@ -31,7 +31,6 @@ from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, SignedReque
 from trainfleet_exporter.transport.json_fields import number, utc_time
 
 T = TypeVar("T")
-K = TypeVar("K", bound=Keys)
 METADATA = "metadata"
 """The label `api` of metadata services."""
 HOP_LIMIT = " (in a container, the hop limit of the metadata service must be 2 or more)"
@@ -99,16 +98,16 @@ class KeyHttp(NoHttp):
         await self._near.aclose()
 
 
-Load: TypeAlias = Callable[[Any, Mapping[str, str], NoHttp], Coroutine[Any, Any, K]]
+Load: TypeAlias = Callable[[Any, Mapping[str, str], NoHttp], Coroutine[Any, Any, Keys]]
 """Finds the keys of a config section, or of the vendor's chain without one. Raises CloudError."""
 
 
-def without_calls(found: Coroutine[Any, Any, K]) -> K | str:
+def without_calls(found: Coroutine[Any, Any, Keys]) -> Keys | str:
     """Run `load` with NoHttp: return the keys, or the source that would be asked, in words. Raises CloudError."""
     try:
         found.send(None)
     except StopIteration as done:
-        keys: K = done.value
+        keys: Keys = done.value
         return keys
     except _CallNeeded as needed:
         return needed.origin
@@ -117,7 +116,7 @@ def without_calls(found: Coroutine[Any, Any, K]) -> K | str:
     raise AssertionError("a search without calls never waits")
 
 
-def known_origin(section: object, load: Load[K], environ: Mapping[str, str]) -> str:
+def known_origin(section: object, load: Load, environ: Mapping[str, str]) -> str:
     """Where the keys come from, in words, as far as it is known without a call."""
     try:
         known = without_calls(load(section, environ, NoHttp()))
@@ -129,17 +128,17 @@ def known_origin(section: object, load: Load[K], environ: Mapping[str, str]) -> 
 def open_credential(
     provider: str,
     section: CredentialsSection | None,
-    load: Load[K],
+    load: Load,
     http: KeyHttp,
     environ: Mapping[str, str],
     *,
     margin: float = REFRESH_MARGIN,
-) -> Credential[K]:
+) -> Credential:
     """The credential of a section, or of the vendor's chain without one. Makes no call. `margin` in seconds."""
     if section is not None and (parts := section.given_keys()):
         return GivenKeys(*parts)
 
-    async def fetch(deadline: float) -> K:
+    async def fetch(deadline: float) -> Keys:
         http.deadline = deadline
         return await load(section, environ, http)
 
@@ -195,7 +194,7 @@ def issued_keys(answer: Any, operation: str, origin: str, project_id: str = "") 
         raise
 
 
-def checked(load: Load[K]) -> WrapValidator:
+def checked(load: Load) -> WrapValidator:
     """Return the validator of an optional `credentials` section: what cannot be used without a call is a fault."""
 
     def validate(given: object, handler: Handler, info: ValidationInfo) -> object:

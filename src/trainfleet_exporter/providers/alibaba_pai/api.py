@@ -133,7 +133,7 @@ class Api:
         self,
         config: ProviderConfig,
         context: BuildContext,
-        open_identity: Callable[[KeyHttp], Credential[Keys]],
+        open_identity: Callable[[KeyHttp], Credential],
         *,
         cloudmonitor: bool,
     ) -> None:
@@ -256,18 +256,17 @@ _SPENT = "user api quota limit"
 _SPENT_PAUSE = 3600.0
 
 
-class PaiDialect(SignedDialect[Keys]):
+class PaiDialect(SignedDialect):
     """Signs the requests of an API of one version, and judges its responses (transport.Dialect)."""
 
     clock_codes, key_codes = _CLOCK_CODES, _KEY_CODES
 
-    def __init__(self, api: str, version: str, credential: Credential[Keys], clock: ServerClock) -> None:
+    def __init__(self, api: str, version: str, credential: Credential, clock: ServerClock) -> None:
         super().__init__(api, credential, clock)
         self.version = version
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         keys = self.credential.current()
-        keys.remember()
         return sign(keys, call, host, version=self.version, now=self.now(), nonce=uuid.uuid4().hex)
 
     def meaning(self, answer: HttpAnswer) -> CloudError | None:

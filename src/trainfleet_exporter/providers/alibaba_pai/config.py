@@ -16,7 +16,7 @@ from trainfleet_exporter.model import Job
 from trainfleet_exporter.providers.alibaba_pai.credentials import Credentials, load
 from trainfleet_exporter.providers.alibaba_pai.metrics import FAMILIES, UNITS, Choice
 from trainfleet_exporter.providers.key_search import KeyHttp, checked, open_credential
-from trainfleet_exporter.providers.keys import Credential, Keys
+from trainfleet_exporter.providers.keys import Credential
 
 _HOSTS = {
     "dlc": "pai-dlc.{}.aliyuncs.com",
@@ -155,7 +155,7 @@ class AlibabaPaiConfig(ProviderConfig):
     endpoints: Endpoints = Endpoints()
     collectors: Collectors = Collectors()
 
-    def open_identity(self, http: KeyHttp) -> Credential[Keys]:
+    def open_identity(self, http: KeyHttp) -> Credential:
         return open_credential(self.name, self.credentials, load, http, self.variables)
 
     def public_endpoint(self, api: str) -> str:

@@ -104,7 +104,7 @@ _NOT_FOUND = ("requested resource not found", "could not find", "does not exist"
 _XML = re.compile(r"<(Code|Message|RequestId)>([^<]{0,2000})</")
 
 
-class AwsDialect(SignedDialect[Keys]):
+class AwsDialect(SignedDialect):
     """Signs the requests of an API in one region, and judges its responses (transport.Dialect).
 
     `headers` are those of a call (lower-case names), except the host; by default, those of the JSON protocols.
@@ -116,7 +116,7 @@ class AwsDialect(SignedDialect[Keys]):
         self,
         api: str,
         region: str,
-        credential: Credential[Keys],
+        credential: Credential,
         clock: ServerClock,
         headers: Callable[[Call], Mapping[str, str]] | None = None,
     ) -> None:
@@ -126,7 +126,6 @@ class AwsDialect(SignedDialect[Keys]):
 
     def sign(self, call: Call, host: str) -> SignedRequest:
         keys = self.credential.current()
-        keys.remember()
         headers = {"host": host, **self._headers(call)}
         service = _HOSTS[self.api].removeprefix("api.")
         signed, proofs = sign(keys, call, headers, region=self._region, service=service, now=self.now())

@@ -111,7 +111,7 @@ class ProjectsAnswer(Struct, gc=False):
 class Identity:
     """The caller and the project (providers.registry.Identity). An empty `project_id` is looked up."""
 
-    def __init__(self, credential: Credential[Keys], *, region: str, project_id: str) -> None:
+    def __init__(self, credential: Credential, *, region: str, project_id: str) -> None:
         self.credential = credential
         self.project_id = project_id
         """Empty while it is not known."""
@@ -136,18 +136,11 @@ class Identity:
 
     async def project(self, deadline: float) -> str:
         """The project's id: the configured one, the token's, or IAM's by the region's name. Raises CloudError."""
-        if not self.project_id:
-            async with self._finding:
-                if not self.project_id:
-                    keys = await self.credential.keys(deadline)
-                    self.project_id = keys.project_id
-                if not self.project_id:
-                    self._back_off.check()
-                    try:
-                        self.project_id = await self._find_project(deadline)
-                    except CloudError as error:
-                        self._back_off.note(error)
-                        raise
+        async with self._finding:
+            if not self.project_id:
+                self.project_id = (await self.credential.keys(deadline)).project_id
+            if not self.project_id:
+                self.project_id = await self._back_off.run(lambda: self._find_project(deadline))
         return self.project_id
 
     async def _find_project(self, deadline: float) -> str:
@@ -184,7 +177,7 @@ _ACCESS_KEY = re.compile(r"\b((?i:ak))\s+[A-Z0-9]{16,}")
 """The gateway names the key that it does not know."""
 
 
-class HuaweiDialect(SignedDialect[Keys]):
+class HuaweiDialect(SignedDialect):
     """Signs the requests of an API for an identity, and judges its responses (transport.Dialect)."""
 
     def __init__(self, api: str, identity: Identity, clock: ServerClock) -> None:
@@ -194,7 +187,6 @@ class HuaweiDialect(SignedDialect[Keys]):
     def sign(self, call: Call, host: str) -> SignedRequest:
         """Sign one attempt, or let it carry the token."""
         keys = self.credential.current()
-        keys.remember()
         self.is_dated = not isinstance(keys, Token)
         return sign(keys, call, host, project_id=self._identity.project_id, now=self.now())
 
