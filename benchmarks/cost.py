@@ -91,7 +91,6 @@ def _add_ended(world: World, count: int) -> None:
     for number, job in zip(range(count), cycle(past), strict=False):
         copied = replace(job, job_id=f"{job.job_id[:-5]}{number:05}")
         world.jobs[copied.job_id] = copied
-        world.index.add(copied)
 
 
 async def _measure(cloud: Cloud, live: int, ended: int) -> Measured:

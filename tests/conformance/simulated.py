@@ -40,13 +40,11 @@ class SimulatedCloud:
     def forget(self, job_id: str) -> None:
         """Delete a job."""
         job = self._world.jobs.pop(job_id)
-        self._world.index.remove(job)
         self._free(job)
 
     def end(self, job_id: str, word: str) -> None:
         """End a job, in one of the world's states that the cloud has this word for."""
         job, now = self._world.jobs[job_id], int(time.time())
-        self._world.index.remove(job)
         self._free(job)
         for status in sorted(FINISHED):
             job.status = status
@@ -59,7 +57,6 @@ class SimulatedCloud:
         job.statuses.append((job.status, now))
         for pod in job.pods:
             pod.status, pod.finished = job.status, now
-        self._world.index.add(job)
 
     def _free(self, job: Job) -> None:
         """Give back what it holds; who waits goes on waiting."""

@@ -21,9 +21,6 @@ _WORDS = {
     "Stopped": ("Terminated", 12),
 }
 """By the world's state, the phase of v2 jobs and the number of v1 jobs."""
-STATUSES = {each: tuple(status for status, (word, _) in _WORDS.items() if word == each) for each in PHASES}
-STATUSES["Abnormal"] = ("Failed",)
-"""The world's states of the jobs of a phase."""
 
 
 def phase(job: Job) -> str:

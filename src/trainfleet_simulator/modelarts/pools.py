@@ -20,7 +20,7 @@ from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
 from trainfleet_simulator.modelarts.job_rows import WORKLOAD_STATUSES, workload_status
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.jobs import Job, Role, total
+from trainfleet_simulator.world.jobs import Job, Role
 from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, Amount, Machine
 from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.usage import reading
@@ -254,7 +254,7 @@ def list_workloads(call: Call) -> Answer:
     if not ascending:
         found.reverse()
     page = found[offset : offset + limit]
-    positions = {job_id: place for place, job_id in enumerate(pool.waiting(), 1)}
+    positions = {job.job_id: place for place, job in enumerate(pool.queue, 1)}
     items = [_workload_row(pool, workload, positions) for workload in page]
     return Answer({"total": len(found), "items": items})
 
@@ -271,10 +271,10 @@ def _workload_row(pool: Pool, workload: _Workload, positions: Mapping[str, int])
     }
     if job is None:
         return row | {"userName": "li.na", "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"}}
-    cpu, memory, cards = total(job.draft.roles)
-    requirement = {"cpu": f"{cpu} Cores", "memory": f"{memory / GIB:.2f} GiB"}
-    if cards:
-        requirement[catalog.DEVICE_KEYS[pool.spec.node_type.card_type]] = str(cards)
+    amount = job.draft.amount
+    requirement = {"cpu": f"{amount.cpu} Cores", "memory": f"{amount.memory / GIB:.2f} GiB"}
+    if amount.cards:
+        requirement[catalog.DEVICE_KEYS[pool.spec.node_type.card_type]] = str(amount.cards)
     return row | {
         "name": f"modelarts-job-{job.job_id}",
         "jobUUID": job.job_id,

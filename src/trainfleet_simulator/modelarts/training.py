@@ -13,7 +13,7 @@ from zlib import crc32
 
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
-from trainfleet_simulator.modelarts.job_rows import PHASES, STATUSES, has, job_row, phase, tasks_of
+from trainfleet_simulator.modelarts.job_rows import PHASES, has, job_row, phase, tasks_of
 from trainfleet_simulator.modelarts.pools import host_ip
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
@@ -51,20 +51,17 @@ class Training:
             start, end = _span(filters["create_time"])
         workspace_id = workspace_of(world, body.get("workspace_id"))
         offset, limit = _whole(body, "offset", 0, 0, 1_000_000), _whole(body, "limit", 10, 1, 50)
-        statuses = sorted({status for word in phases for status in STATUSES[word]})
-        found = world.index.between([(workspace_id, status) for status in statuses], start, end)
-        whole = ("Failed" in phases) == ("Abnormal" in phases)  # the world has one state for both phases
-        if "id" in filters or hosts or not whole:
-            found = [
-                job.job_id
-                for job in map(world.jobs.__getitem__, found)
-                if phase(job) in phases
-                and job.job_id in filters.get("id", (job.job_id,))
-                and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
-            ]
+        found = [
+            job
+            for job in world.between(start, end)
+            if job.draft.workspace_id == workspace_id
+            and phase(job) in phases
+            and job.job_id in filters.get("id", (job.job_id,))
+            and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
+        ]
         if body.get("order") != "asc":
             found.reverse()
-        rows = [job_row(world.jobs[job_id], world.now) for job_id in found[offset * limit :][:limit]]
+        rows = [job_row(job, world.now) for job in found[offset * limit :][:limit]]
         for row in rows if hosts else ():
             row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
         return Answer({"total": len(found), "count": len(rows), "items": rows})

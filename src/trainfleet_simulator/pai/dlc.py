@@ -13,7 +13,7 @@ from trainfleet_simulator.exchange import Answer, ApiError, Call
 from trainfleet_simulator.pai import catalog
 from trainfleet_simulator.pai.parameters import MEMBER, iso, list_answer, list_of, memory_text, page_of, time_of
 from trainfleet_simulator.pai.sts import required
-from trainfleet_simulator.world.jobs import PREEMPTED, Job, Loss, Pod, Role, total
+from trainfleet_simulator.world.jobs import PREEMPTED, Job, Loss, Pod, Role
 from trainfleet_simulator.world.nouns import DAY, GIB, JOB_STATUSES, PLANTED_SECRETS
 from trainfleet_simulator.world.usage import METRIC_TYPES, task_reading
 
@@ -32,24 +32,19 @@ def list_jobs(call: Call) -> Answer:
     start, end = time_of(call, "StartTime"), time_of(call, "EndTime")
     if workspace in world.hidden:
         raise ApiError(403, "NoPermission", f"The workspace {workspace} does not exist or you are no member.")
-    found = world.index.between(
-        [
-            (one, word)
-            for one in MEMBER
-            if workspace in {"", one} and one not in world.hidden
-            for word in ([status] if status else JOB_STATUSES)
-        ],
-        world.now - 7 * DAY if start is None else start,
-        world.now if end is None else end,
-        by_finish=by_finish,
-    )
+    start, end = world.now - 7 * DAY if start is None else start, world.now if end is None else end
     wanted = list_of(call, "JobIds")
-    if wanted or by_finish:
-        jobs = (world.jobs[job_id] for job_id in found if not wanted or job_id in wanted)
-        found = [job_id for _, job_id in sorted((job.created, job.job_id) for job in jobs)]
+    found = [
+        job
+        for job in world.between(start, end, by_finish=by_finish)
+        if job.draft.workspace_id in MEMBER
+        and workspace in {"", job.draft.workspace_id}
+        and status in {"", job.status}
+        and (not wanted or job.job_id in wanted)
+    ]
     if descending:
         found.reverse()
-    page = [world.jobs[job_id] for job_id in found[offset : offset + size]]
+    page = found[offset : offset + size]
     body = {"TotalCount": len(found), "Jobs": [_list_row(job, world.now) for job in page]}
     return Answer(body, total=len(found), rows=[[job.job_id, job.status, job.sub_status] for job in page])
 
@@ -123,13 +118,12 @@ def list_workspaces(call: Call) -> Answer:
 def _list_row(job: Job, now: int) -> dict[str, Any]:
     """Return a JobItem of ListJobs: amounts as text, restarts as a number, no pods."""
     draft = job.draft
-    cpu, memory, gpu = total(draft.roles)
-    shows = _shows_amounts(job)
+    amount, shows = draft.amount, _shows_amounts(job)
     return _common(job, now) | {
         "Username": draft.user.name,
-        "RequestCPU": cpu if shows else None,
-        "RequestGPU": str(gpu) if shows else None,
-        "RequestMemory": memory_text(memory) if shows else None,
+        "RequestCPU": amount.cpu if shows else None,
+        "RequestGPU": str(amount.cards) if shows else None,
+        "RequestMemory": memory_text(amount.memory) if shows else None,
         "NodeCount": str(sum(role.count for role in draft.roles)),
         "RestartTimes": str(job.restarts),
         "Pods": None,
@@ -139,12 +133,11 @@ def _list_row(job: Job, now: int) -> dict[str, Any]:
 
 def detail(job: Job, now: int) -> dict[str, Any]:
     """Return the response of GetJob: amounts as numbers (memory in GiB), restarts as used/allowed, pods."""
-    cpu, memory, gpu = total(job.draft.roles)
-    shows = _shows_amounts(job)
+    amount, shows = job.draft.amount, _shows_amounts(job)
     return _common(job, now) | {
-        "RequestCPU": cpu if shows else None,
-        "RequestGPU": float(gpu) if shows else None,
-        "RequestMemory": round(memory / GIB, 3) if shows else None,
+        "RequestCPU": amount.cpu if shows else None,
+        "RequestGPU": float(amount.cards) if shows else None,
+        "RequestMemory": round(amount.memory / GIB, 3) if shows else None,
         "RestartTimes": f"{job.restarts}/{job.draft.restarts_allowed}",
         "Pods": [_pod(pod) | {"HistoryPods": list(map(_pod, pod.history))} for pod in job.pods],
         "StatusHistory": _status_history(job),

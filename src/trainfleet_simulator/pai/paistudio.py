@@ -14,9 +14,9 @@ from trainfleet_simulator.pai.catalog import CORDONED, LEASE_DAYS
 from trainfleet_simulator.pai.parameters import MEMBER, bool_of, iso, list_answer, list_of, memory_text
 from trainfleet_simulator.pai.sts import required
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.jobs import Job, total
-from trainfleet_simulator.world.nouns import DAY, GIB, LIVE, Amount
-from trainfleet_simulator.world.pools import Node, Pool, pod_amount
+from trainfleet_simulator.world.jobs import Job
+from trainfleet_simulator.world.nouns import DAY, GIB, Amount
+from trainfleet_simulator.world.pools import Node, Pool
 
 _ENQUEUED, _DEQUEUED = "Enqueued", "Dequeued"
 _WORDS = {"Queuing": "Pending", "EnvPreparing": "PreAllocation", "SanityChecking": "PreAllocation"}
@@ -87,12 +87,10 @@ def list_quota_workloads(call: Call) -> Answer:
     kinds, words = list_of(call, "WorkloadType"), list_of(call, "WorkloadStatuses")
     places: dict[str, int] = {}
     for pool in family:
-        places |= {job_id: place for place, job_id in enumerate(pool.waiting(), 1)}
+        places |= {job.job_id: place for place, job in enumerate(pool.queue, 1)}
     pool_ids = {pool.spec.pool_id for pool in family}
-    workspaces = {workspace for pool in family for workspace in pool.spec.workspaces} - world.hidden
-    keys = [(workspace, live) for workspace in sorted(workspaces) for live in LIVE]
-    jobs = map(world.jobs.__getitem__, world.index.between(keys, 0, world.now))
-    held = [job for job in jobs if job.draft.pool_id in pool_ids and (job.pods or job.status == "Queuing")]
+    jobs = (job for job in world.between(0, world.now) if job.live and job.draft.pool_id in pool_ids)
+    held = [job for job in jobs if job.pods or job.status == "Queuing"]
     found = [
         row
         for job in held
@@ -106,14 +104,13 @@ def list_quota_workloads(call: Call) -> Answer:
 
 
 def _workload(job: Job, place: int | None) -> dict[str, Any]:
-    cpu, memory, cards = total(job.draft.roles)
     return {
         "WorkloadId": job.job_id,
         "WorkloadType": "dlc",
         "Status": _ENQUEUED if place is not None else _DEQUEUED,
         "Position": place,
         "QuotaId": job.draft.pool_id,
-        "Resource": {"CPU": str(cpu), "GPU": str(cards), "Memory": memory_text(memory)},
+        "Resource": _amount(job.draft.amount),
         "Code": job.reason[0],
         "UserId": job.draft.user.user_id,
         "UserName": job.draft.user.name,
@@ -129,8 +126,7 @@ def list_users(call: Call) -> Answer:
         if job.draft.pool_id in ids:
             jobs[job.draft.user.user_id].append(job)
     used = {
-        user_id: sum((pod_amount(pod.role) for job in own for pod in job.pods), Amount())
-        for user_id, own in jobs.items()
+        user_id: sum((pod.role.amount for job in own for pod in job.pods), Amount()) for user_id, own in jobs.items()
     }
     found = [
         {

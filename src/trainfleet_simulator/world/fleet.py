@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from uuid import UUID
 
-from trainfleet_simulator.world.jobs import FAULTS, PREEMPTED, Draft, Job, JobIndex, Loss, Plan, Pod, Restart, Role
+from trainfleet_simulator.world.jobs import FAULTS, PREEMPTED, Draft, Job, Loss, Plan, Pod, Restart, Role
 from trainfleet_simulator.world.nouns import (
     DAY,
-    FINISHED,
     FOR_EVER,
     HOUR,
     STOPPED_BY_USER,
@@ -30,6 +29,8 @@ from trainfleet_simulator.world.pools import Node, Pool
 
 Submissions = list[tuple[int, Draft]]
 """Submitted jobs with their times (Unix seconds)."""
+Life = Generator[int | None, list[Node] | None, None]
+"""Yields the seconds until a job changes; None if it waits for nodes, which are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,11 @@ class World:
         self._still = still
         self._stopped_at: float = math.inf
         self.jobs: dict[str, Job] = {}
-        self.index = JobIndex()
         self._setting = setting
         self._rng = Random(seed)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._scheduled = 0
+        self._lives: dict[str, Life] = {}
         population = setting.population if population is None else population
         scale = population / setting.population
         self.pools = {spec.pool_id: Pool(spec, scale, 16 + i) for i, spec in enumerate(setting.pools)}
@@ -141,6 +142,15 @@ class World:
         """Return jobs that have not finished, oldest first."""
         return [job for job in self.jobs.values() if job.live]
 
+    def between(self, start: float, end: float, *, by_finish: bool = False) -> list[Job]:
+        """Return visible jobs that were created in `start..end` (both included), or finished, the oldest first."""
+        found = []
+        for job in filter(self.shows, self.jobs.values()):
+            at = job.finished if by_finish else job.created
+            if at is not None and start <= at <= end:
+                found.append(job)
+        return sorted(found, key=lambda job: (job.created, job.job_id))
+
     def shows(self, job: Job) -> bool:
         """Return whether the job's workspace is visible."""
         return job.draft.workspace_id not in self.hidden
@@ -173,26 +183,10 @@ class World:
         self._scheduled += 1
         heapq.heappush(self._events, (at, self._scheduled, happen))
 
-    def _after(self, job: Job, seconds: int, happen: Callable[[Job], None]) -> None:
+    def _after(self, job: Job, seconds: int, happen: Callable[[], None]) -> None:
         """Schedule, unless the job's state changes first."""
         step = job.step
-
-        def if_still() -> None:
-            if job.step == step:
-                happen(job)
-
-        self._at(self.now + max(seconds, 1), if_still)
-
-    def _become(self, job: Job, status: str, sub_status: str = "") -> None:
-        self.index.remove(job)
-        job.status, job.sub_status = status, sub_status
-        job.modified = self.now
-        job.step += 1
-        if job.statuses[-1][0] != status:
-            job.statuses.append((status, self.now))
-        self.index.add(job)
-
-    # Arrival and waiting of jobs.
+        self._at(self.now + max(seconds, 1), lambda: happen() if job.step == step else None)
 
     def _arrival(self) -> None:
         if not self.closed:
@@ -206,50 +200,88 @@ class World:
             pass
         job = Job(job_id, asked, self.now, modified=self.now, statuses=[("Creating", self.now)], still=self._still)
         self.jobs[job_id] = job
-        self.index.add(job)
-        self._after(job, asked.plan.creating, self._submitted)
+        self._begin(job, self._life(job))
 
-    def _submitted(self, job: Job) -> None:
-        job.submitted = self.now
-        plan = job.draft.plan
-        if plan.bidding:
-            self._become(job, "Bidding")
-            self._after(job, plan.bidding, self._prepare)
-            return
-        self._become(job, "Queuing")
-        if not job.draft.pool_id:
-            self._after(job, plan.queuing, self._prepare)
-            return
-        job.reason = WAITING_FOR_ROOM
-        if plan.gives_up_after is not None:
-            self._after(job, plan.gives_up_after, self._given_up)
-        pool = self.pools[job.draft.pool_id]
-        pool.enqueue(job, self.now)
-        self._place(pool)
+    def _begin(self, job: Job, life: Life) -> None:
+        self._lives[job.job_id] = life
+        self._go_on(job)
+
+    def _go_on(self, job: Job, nodes: list[Node] | None = None) -> None:
+        """Continue the life of a job up to its next wait."""
+        seconds = None
+        try:
+            seconds = self._lives[job.job_id].send(nodes)
+        except StopIteration:
+            del self._lives[job.job_id]
+        if seconds is not None:
+            self._after(job, seconds, lambda: self._go_on(job))
+        elif job.draft.pool_id:
+            self._place(self.pools[job.draft.pool_id])
 
     def _place(self, pool: Pool) -> None:
         while (started := pool.next_to_start()) is not None:
-            self._prepare(*started)
+            self._go_on(*started)
 
-    def _given_up(self, job: Job) -> None:
-        pool = self.pools[job.draft.pool_id]
-        pool.leave(job)
-        self._stop(job)
-        self._place(pool)  # others may have waited behind it
+    def _become(self, job: Job, status: str, sub_status: str = "") -> None:
+        job.status, job.sub_status = status, sub_status
+        job.modified = self.now
+        job.step += 1
+        if job.statuses[-1][0] != status:
+            job.statuses.append((status, self.now))
 
-    # Running jobs.
-
-    def _prepare(self, job: Job, nodes: list[Node] | None = None) -> None:
-        roles = [(role, index) for role in job.draft.roles for index in range(role.count)]
-        for position, (role, index) in enumerate(roles):
+    def _life(self, job: Job) -> Life:
+        """Live a job's plan."""
+        plan = job.draft.plan
+        yield plan.creating
+        job.submitted = self.now
+        nodes = None
+        self._become(job, "Bidding" if plan.bidding else "Queuing")
+        if plan.bidding or not job.draft.pool_id:
+            yield plan.bidding or plan.queuing
+        else:
+            job.reason = WAITING_FOR_ROOM
+            if plan.gives_up_after is not None:
+                self._after(job, plan.gives_up_after, lambda: self._give_up(job))
+            self.pools[job.draft.pool_id].enqueue(job)
+            nodes = yield None
+        places = [(role, index) for role in job.draft.roles for index in range(role.count)]
+        for position, (role, index) in enumerate(places):
             node = None if nodes is None else nodes[position]
-            job.pods.append(self._pod(job, f"{job.job_id}-{role.type.lower()}-{index}", role, node))
+            job.pods.append(self._pod(f"{job.job_id}-{role.type.lower()}-{index}", role, node))
         job.reason = ("", "")
         self._become(job, "EnvPreparing")
-        plan = job.draft.plan
-        self._after(job, plan.preparing, self._check if plan.checking else self._run)
+        yield plan.preparing
+        if plan.checking:
+            self._become(job, "SanityChecking")
+            yield plan.checking
+        job.running = self.now
+        job.hangs_at = None if plan.hangs_after is None else self.now + plan.hangs_after
+        for restart in plan.restarts:
+            self._run(job)
+            yield job.running + restart.after - self.now
+            self._lose_a_pod(job, restart)
+            yield restart.lasts
+            if plan.loading is not None and not restart.as_sub_status:
+                self._become(job, "EnvPreparing")
+                yield plan.loading
+        self._run(job)
+        yield job.running + plan.running - self.now
+        job.reason = plan.reason
+        if plan.outcome == "Stopped":
+            yield from self._stopping(job)
+            return
+        if plan.outcome == "Succeeded":
+            job.succeeded = self.now
+        else:
+            job.failed = self.now
+        if plan.reserving:
+            if plan.outcome == "Failed":  # one pod broke; the others are kept for inspection
+                job.pods[0].status, job.pods[0].finished = plan.outcome, self.now
+            self._become(job, f"{plan.outcome}Reserving")
+            yield plan.reserving
+        self._finish(job, plan.outcome)
 
-    def _pod(self, job: Job, pod_id: str, role: Role, node: Node | None) -> Pod:
+    def _pod(self, pod_id: str, role: Role, node: Node | None) -> Pod:
         uid = str(UUID(int=self._rng.getrandbits(128), version=4))
         if node is None:  # on public resources: a separate virtual machine
             address = self._rng.getrandbits(16)
@@ -259,102 +291,55 @@ class World:
             node.next_ip = node.next_ip % 250 + 1
         return Pod(pod_id, uid, role, self.now, name, ip)
 
-    def _check(self, job: Job) -> None:
-        self._become(job, "SanityChecking")
-        self._after(job, job.draft.plan.checking, self._run)
-
     def _run(self, job: Job) -> None:
-        job.running = self.now
-        hangs_after = job.draft.plan.hangs_after
-        job.hangs_at = None if hangs_after is None else self.now + hangs_after
-        self._go_on(job)
-
-    def _go_on(self, job: Job) -> None:
-        assert job.running is not None
         for pod in job.pods:
             if pod.status == "Pending":
                 pod.status, pod.started = "Running", self.now
         for loss in job.losses:
             loss.over = self.now if loss.over is None else loss.over
         self._become(job, "Running")
-        plan = job.draft.plan
-        if job.restarts < len(plan.restarts):
-            coming = plan.restarts[job.restarts]
-            self._after(job, job.running + coming.after - self.now, lambda j: self._lose_a_pod(j, coming))
-        else:
-            self._after(job, job.running + plan.running - self.now, self._end)
 
     def _lose_a_pod(self, job: Job, restart: Restart) -> None:
         job.restarts += 1
         place = self._rng.randrange(len(job.pods))
         old = job.pods[place]
         node = self.pools[job.draft.pool_id].move(old) if job.draft.pool_id else None
-        new = self._pod(job, old.pod_id, old.role, node)
+        new = self._pod(old.pod_id, old.role, node)
         new.history, old.history = [*old.history, old], []
         old.status, old.finished = "Failed", self.now
         old.sub_status = "Evicted" if restart.evicted else "Normal"
         job.pods[place] = new
-        job.losses.append(self._loss(job, old, new))
+        # The cause of the loss is not random, so that all other events stay the same.
+        moved = new.node != old.node
+        faults = FAULTS if moved else FAULTS[:-1]
+        fault = PREEMPTED if restart.evicted else faults[(job.created + job.restarts) % len(faults)]
+        job.losses.append(Loss(self.now, fault, old, moved))
         if restart.as_sub_status:
             self._become(job, "Running", "Restarting")
         else:
             self._become(job, "Restarting")
-        loads_again = job.draft.plan.loading is not None and not restart.as_sub_status
-        self._after(job, restart.lasts, self._load_again if loads_again else self._go_on)
 
-    def _load_again(self, job: Job) -> None:
-        self._become(job, "EnvPreparing")
-        self._after(job, job.draft.plan.loading or 0, self._go_on)
-
-    def _loss(self, job: Job, old: Pod, new: Pod) -> Loss:
-        """Return the cause of a pod's loss. It is not random, so that all other events stay the same."""
-        moved = new.node != old.node
-        faults = FAULTS if moved else FAULTS[:-1]
-        fault = PREEMPTED if old.sub_status == "Evicted" else faults[(job.created + job.restarts) % len(faults)]
-        return Loss(self.now, fault, old, moved)
-
-    # Ends of jobs.
-
-    def _end(self, job: Job) -> None:
-        plan = job.draft.plan
-        job.reason = plan.reason
-        if plan.outcome == "Stopped":
-            self._become(job, "Stopping")
-            self._after(job, plan.stopping, self._stopped)
-            return
-        if plan.outcome == "Succeeded":
-            job.succeeded = self.now
-        else:
-            job.failed = self.now
-        if plan.reserving:
-            if plan.outcome == "Failed":  # one pod broke; the others are kept for inspection
-                self._end_pod(job.pods[0], plan.outcome)
-            self._become(job, f"{plan.outcome}Reserving")
-            self._after(job, plan.reserving, self._finish)
-        else:
-            self._finish(job)
-
-    def _end_pod(self, pod: Pod, outcome: str) -> None:
-        if pod.finished is None:
-            pod.status, pod.finished = outcome, self.now
+    def _give_up(self, job: Job) -> None:
+        pool = self.pools[job.draft.pool_id]
+        pool.leave(job)
+        self._stop(job)
+        self._place(pool)  # others may have waited behind it
 
     def _stop(self, job: Job) -> None:
         job.reason = STOPPED_BY_USER
+        self._begin(job, self._stopping(job))
+
+    def _stopping(self, job: Job) -> Life:
         self._become(job, "Stopping")
-        self._after(job, job.draft.plan.stopping, self._stopped)
-
-    def _stopped(self, job: Job) -> None:
+        yield job.draft.plan.stopping
         job.stopped = self.now
-        self._finish(job)
+        self._finish(job, "Stopped")
 
-    def _finish(self, job: Job) -> None:
-        outcome = "Stopped" if job.stopped is not None else job.draft.plan.outcome
-        assert outcome in FINISHED
+    def _finish(self, job: Job, outcome: str) -> None:
         for pod in job.pods:
-            self._end_pod(pod, outcome)
+            if pod.finished is None:
+                pod.status, pod.finished = outcome, self.now
         job.finished = self.now
         self._become(job, outcome)
-        if job.draft.pool_id and job.pods:
-            pool = self.pools[job.draft.pool_id]
-            pool.release(job)
-            self._place(pool)
+        if job.draft.pool_id:
+            self.pools[job.draft.pool_id].release(job)

@@ -1,13 +1,10 @@
-"""A simulated job: its request, its plan and its state; and indexes of jobs. Times are Unix seconds."""
+"""A simulated job: its request, its plan and its state. Times are Unix seconds."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from trainfleet_simulator.world.nouns import FINISHED, Machine, User
+from trainfleet_simulator.world.nouns import FINISHED, Amount, Machine, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +24,11 @@ class Role:
         """Return pods that each have a whole machine."""
         card_type = machine.card_type
         return cls(type_, count, machine.cpu, machine.memory, machine.cards, card_type, machine.name)
+
+    @property
+    def amount(self) -> Amount:
+        """Return the resources of one pod."""
+        return Amount(self.cpu, self.memory, self.cards)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,11 @@ class Draft:
     job_type: str = ""
     payment: str = ""
     resource_type: str = ""
+
+    @property
+    def amount(self) -> Amount:
+        """Return the resources of all pods."""
+        return sum((role.amount.times(role.count) for role in self.roles), Amount())
 
     def lasting(self, times: int) -> Draft:
         """Return the same job with so many times the running time."""
@@ -172,46 +179,3 @@ class Job:
             return 0
         ended = self.work_ended
         return (now if ended is None else ended) - self.running
-
-
-def total(roles: Sequence[Role]) -> tuple[int, int, int]:
-    """Return CPU cores, memory (MiB) and cards of a whole job."""
-    return (
-        sum(role.count * role.cpu for role in roles),
-        sum(role.count * role.memory for role in roles),
-        sum(role.count * role.cards for role in roles),
-    )
-
-
-Key = tuple[str, str]
-"""Workspace and status."""
-
-
-class JobIndex:
-    """Jobs per workspace and status, by creation time and (once they have finished) by finish time, so that a list does
-    not read all jobs."""
-
-    def __init__(self) -> None:
-        self._created: defaultdict[Key, list[tuple[int, str]]] = defaultdict(list)
-        self._finished: defaultdict[Key, list[tuple[int, str]]] = defaultdict(list)
-
-    def add(self, job: Job) -> None:
-        """Add the job under its present status."""
-        key = (job.draft.workspace_id, job.status)
-        insort(self._created[key], (job.created, job.job_id))
-        if job.finished is not None:
-            insort(self._finished[key], (job.finished, job.job_id))
-
-    def remove(self, job: Job) -> None:
-        """Remove the job from its present status. Only live jobs change their status."""
-        rows = self._created[job.draft.workspace_id, job.status]
-        del rows[bisect_left(rows, (job.created, job.job_id))]
-
-    def between(self, keys: Sequence[Key], start: float, end: float, *, by_finish: bool = False) -> list[str]:
-        """Return ids of the jobs under any of the keys with a time in `start..end` (both included), oldest first."""
-        table = self._finished if by_finish else self._created
-        found: list[tuple[int, str]] = []
-        for key in keys:
-            rows = table.get(key, [])
-            found += rows[bisect_left(rows, (start, "")) : bisect_right(rows, (end, "\U0010ffff"))]
-        return [job_id for _, job_id in sorted(found)]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
 from dataclasses import dataclass
 
-from trainfleet_simulator.world.jobs import Job, Pod, Role, total
+from trainfleet_simulator.world.jobs import Job, Pod
 from trainfleet_simulator.world.nouns import Amount, PoolSpec
-
-
-def pod_amount(role: Role) -> Amount:
-    """Return the resources of one pod of a role."""
-    return Amount(role.cpu, role.memory, role.cards)
 
 
 @dataclass(slots=True)
@@ -40,13 +35,11 @@ class Pool:
         self.nodes = {name: Node(name, f"10.{number}.{i % 250}", kind.usable) for i, name in enumerate(names, 1)}
         self.free = kind.usable.times(len(self.nodes))
         self.allocated = Amount()
-        self.queued = Amount()
+        self.queue: list[Job] = []
+        """The jobs that wait, the next one first."""
         # Nodes by their free cards, so that the placement of a pod does not check every node of a large pool.
         self._by_free_cards: list[dict[str, Node]] = [{} for _ in range(kind.cards + 1)]
         self._by_free_cards[kind.cards].update(self.nodes)
-        self._queue: list[tuple[int, int, int, Job]] = []
-        self._waiting: set[str] = set()
-        self._arrivals = 0
 
     @property
     def actual(self) -> Amount:
@@ -57,45 +50,25 @@ class Pool:
     def nodes_in_use(self) -> int:
         return sum(1 for node in self.nodes.values() if node.pods)
 
-    def enqueue(self, job: Job, now: int) -> None:
+    def enqueue(self, job: Job) -> None:
         """Put a job into the queue: by priority, then by arrival."""
-        self._arrivals += 1
-        heapq.heappush(self._queue, (-job.draft.priority, now, self._arrivals, job))
-        self._waiting.add(job.job_id)
-        self.queued += Amount(*total(job.draft.roles))
+        insort(self.queue, job, key=lambda other: -other.draft.priority)
 
     def leave(self, job: Job) -> None:
         """Remove a job from the queue."""
-        if job.job_id in self._waiting:
-            self._waiting.remove(job.job_id)
-            self.queued -= Amount(*total(job.draft.roles))
-
-    def waiting(self) -> list[str]:
-        """Return the ids of the jobs in the queue, the next one first."""
-        entries = sorted(self._queue, key=lambda entry: entry[:3])
-        return [job.job_id for *_, job in entries if job.job_id in self._waiting]
+        self.queue = [one for one in self.queue if one is not job]
 
     def next_to_start(self) -> tuple[Job, list[Node]] | None:
         """Return the first job of the queue, and take nodes for its pods; None if it must wait.
 
         No job overtakes the first one: small jobs do not starve a large one.
         """
-        while self._queue:
-            job = self._queue[0][3]
-            if job.job_id not in self._waiting:
-                heapq.heappop(self._queue)
-                continue
-            nodes = self._take(job)
-            if nodes is None:
-                return None
-            heapq.heappop(self._queue)
-            self.leave(job)
-            return job, nodes
-        return None
+        nodes = self._take(self.queue[0]) if self.queue else None
+        return None if nodes is None else (self.queue.pop(0), nodes)
 
     def move(self, pod: Pod) -> Node:
         """Return another node for a pod that lost its node; the same one if no other has room."""
-        amount = pod_amount(pod.role)
+        amount = pod.role.amount
         old = self.nodes[pod.node]
         self._put(amount, old, -1)
         new = self._find(amount, other_than=old) or old
@@ -105,7 +78,7 @@ class Pool:
     def release(self, job: Job) -> None:
         """Release the resources of a job's pods."""
         for pod in job.pods:
-            self._put(pod_amount(pod.role), self.nodes[pod.node], -1)
+            self._put(pod.role.amount, self.nodes[pod.node], -1)
 
     def _find(self, amount: Amount, other_than: Node | None = None) -> Node | None:
         """Return a node with room, the fullest first, so that whole nodes stay free for large pods."""
@@ -116,11 +89,11 @@ class Pool:
         return None
 
     def _take(self, job: Job) -> list[Node] | None:
-        if not Amount(*total(job.draft.roles)).fits(self.free):
+        if not job.draft.amount.fits(self.free):
             return None
         taken: list[tuple[Amount, Node]] = []
         for role in job.draft.roles:
-            amount = pod_amount(role)
+            amount = role.amount
             for _ in range(role.count):
                 node = self._find(amount)
                 if node is None:
