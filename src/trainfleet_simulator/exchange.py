@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.world.fleet import World
@@ -45,6 +46,13 @@ _FORM = "application/x-www-form-urlencoded"
 def utc_text(at: float) -> str:
     """Format Unix seconds as the clouds write most times."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    """The fields of a request, with their types and bounds."""
+
+
+Found = TypeVar("Found", bound=Body)
 
 
 class ApiError(Exception):
@@ -151,6 +159,13 @@ class Call:
         if text and text not in allowed:
             raise self.invalid(name, ", ".join(allowed))
         return text
+
+    def read(self, kind: type[Found]) -> Found:
+        """Return the body. Raises ApiError if it has unknown fields or invalid values."""
+        try:
+            return msgspec.convert(self.body, kind)
+        except msgspec.ValidationError as error:
+            raise self.cloud.refused("invalid", self.request, self.operation, str(error)) from None
 
 
 Handler = Callable[[Call], Answer]

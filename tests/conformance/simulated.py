@@ -52,8 +52,7 @@ class SimulatedCloud:
                 break
         else:
             raise ValueError(f"no job of the world ends as {word!r}")
-        job.finished = job.modified = now
-        setattr(job, job.status.lower(), now)
+        job.work_ended = job.finished = job.modified = now
         job.statuses.append((job.status, now))
         for pod in job.pods:
             pod.status, pod.finished = job.status, now

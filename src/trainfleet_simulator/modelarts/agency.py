@@ -9,10 +9,11 @@ https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html
 from __future__ import annotations
 
 import hashlib
-import re
-from typing import Any
+from typing import Annotated, Any
 
-from trainfleet_simulator.exchange import Answer, ApiError, Call, Route, route
+from msgspec import Meta
+
+from trainfleet_simulator.exchange import Answer, ApiError, Body, Call, Route, route
 from trainfleet_simulator.identity import Issuer, Key, Tokens, precise_text
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DOMAIN_ID
@@ -21,14 +22,19 @@ AGENCY = "trainfleet-exporter"
 PROVIDER_URN = f"iam::{DOMAIN_ID}:oidc-provider:sim-cluster"
 AGENCY_URN = f"iam::{DOMAIN_ID}:agency:{AGENCY}"
 OIDC_TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ0cmFpbmZsZWV0LWV4cG9ydGVyIn0.c2ltdWxhdGVk"  # noqa: S105 - opens this only
-_USER = {"name": catalog.USER_NAME, "password": catalog.PASSWORD, "domain": {"name": catalog.DOMAIN_NAME}}
+
+
+class _Assume(Body):
+    provider_urn: str
+    agency_urn: str
+    id_token: str
+    agency_session_name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_+=,.@-]{2,64}$")]
+    duration_seconds: Annotated[int, Meta(ge=900, le=43200)] = 3600
 
 
 class Agency(Issuer):
     """The agency of the account. `oidc_token` is the only ID token that STS accepts."""
 
-    session_name = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
-    longest = 43200
     session_headers = ("x-metadata-token-ttl-seconds", "x-metadata-token")
     machine_lifetime = early = 86400.0
 
@@ -58,18 +64,10 @@ class Agency(Issuer):
 
     def log_in(self, call: Call) -> Answer:
         """POST /v3/auth/tokens: 201, and the token in a header."""
-        try:
-            auth = call.body["auth"]
-            methods, user = auth["identity"]["methods"], auth["identity"]["password"]["user"]
-            project = auth["scope"]["project"]
-            is_formed = methods == ["password"] and set(user) == set(_USER) and isinstance(user["password"], str)
-        except (KeyError, TypeError):
-            is_formed = False
-        if not is_formed:
-            raise ApiError(400, "400", "The request body is invalid.")
-        if project not in ({"name": catalog.REGION}, {"id": catalog.PROJECT_ID}):
-            raise ApiError(401, "401", "The requested project does not exist or may not be used.")
-        if user != _USER:
+        user = {"name": catalog.USER_NAME, "password": catalog.PASSWORD, "domain": {"name": catalog.DOMAIN_NAME}}
+        identity = {"methods": ["password"], "password": {"user": user}}
+        projects = {"name": catalog.REGION}, {"id": catalog.PROJECT_ID}
+        if call.body not in [{"auth": {"identity": identity, "scope": {"project": one}}} for one in projects]:
             raise ApiError(401, "401", "The username or password is wrong.")
         token = self.tokens.issue(call.now)
         expires = precise_text(call.now + self.tokens.lifetime)
@@ -84,17 +82,12 @@ class Agency(Issuer):
 
     def assume(self, call: Call) -> Answer:
         """POST /v5/agencies/assume-with-oidc: keys for an ID token of a provider that the agency trusts."""
-        given = call.body if isinstance(call.body, dict) else {}
-        duration = given.get("duration_seconds", 3600)
-        wrong = self.wrong(str(given.get("agency_session_name", "")), str(duration))
-        # These are the usual codes of this family of services. The codes of STS itself are not documented.
-        if wrong or type(duration) is not int:
-            raise ApiError(400, "PAP5.0011", "malformed request")
-        if (given.get("provider_urn"), given.get("agency_urn")) != (PROVIDER_URN, AGENCY_URN):
+        asked = call.read(_Assume)
+        if (asked.provider_urn, asked.agency_urn) != (PROVIDER_URN, AGENCY_URN):
             raise ApiError(403, "PAP5.0001", "access denied: the agency does not exist, or does not trust the provider")
-        if given.get("id_token") != self.oidc_token:
+        if asked.id_token != self.oidc_token:
             raise ApiError(403, "PAP5.0001", "access denied: the ID token is invalid or has expired")
-        key = self.issue("sts", call.now, duration)
+        key = self.issue("sts", call.now, asked.duration_seconds)
         return Answer(
             {"credentials": key.written("access_key_id", "secret_access_key", "security_token", "expiration")}
         )

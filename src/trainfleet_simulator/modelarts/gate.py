@@ -35,6 +35,8 @@ _REFUSALS: Sequence[Row] = (
     ("unknown", "", _NO_API),
     ("invalid", "aom", (400, "bad_data", "{detail}")),
     ("invalid", f"{_OLD} ListWorkspaces ShowPodMetricStatistic", (400, "ModelArts.0105", "{detail}")),
+    ("invalid", "ListTrainingJobs", (400, "ModelArts.2764", "{detail}")),
+    ("invalid", "sts", (400, "PAP5.0011", "malformed request")),  # not documented; usual of this family of services
     ("invalid", "", (400, "ModelArts.50004000", "{detail}")),
     # Without the policy that names a limit, which would be a hint.
     ("throttled", "", (429, "APIGW.0308", "The throttling threshold has been reached")),

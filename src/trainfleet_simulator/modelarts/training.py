@@ -6,22 +6,24 @@ https://support.huaweicloud.com/intl/en-us/api-modelarts/ListTrainingJobs.html a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 from zlib import crc32
 
-from trainfleet_simulator.exchange import Answer, Call
+import msgspec
+from msgspec import Meta
+
+from trainfleet_simulator.exchange import Answer, Body, Call
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
 from trainfleet_simulator.modelarts.job_rows import PHASES, has, job_row, phase, tasks_of
 from trainfleet_simulator.modelarts.pools import host_ip
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
-from trainfleet_simulator.world.nouns import DAY
 from trainfleet_simulator.world.usage import MOST_MINUTES, TaskSeries
 
 _NO_SAMPLE = -1
 _QUOTA = 10_000
+_LONGEST_SPAN = timedelta(days=31)
 _METRICS = {
     "cpuUsage": "CpuCoreUsage",
     "memUsage": "MemoryUsage",
@@ -33,6 +35,33 @@ _METRICS = {
 """Every series of a response, and the world's name of it."""
 
 
+class _Filter(Body):
+    key: Literal["id", "phase", "create_time"]
+    operator: Literal["in", "between"]
+    value: Annotated[list[str], Meta(max_length=10)]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if the operator or a value is not for this key."""
+        if (self.key == "create_time") != (self.operator == "between"):
+            raise ValueError("the operator of a filter is not supported for its key")
+        if self.key == "phase" and not {*self.value} <= {*PHASES}:
+            raise ValueError("the value of a filter is not a phase")
+        if self.key == "create_time":
+            start, end = map(datetime.fromisoformat, self.value)
+            if start.tzinfo is None or end.tzinfo is None or not timedelta() <= end - start <= _LONGEST_SPAN:
+                raise ValueError("create_time must be two RFC 3339 times at most 31 days apart")
+
+
+class _Search(Body):
+    filters: Annotated[list[_Filter], Meta(max_length=20)] = msgspec.field(default_factory=list)
+    host_ips: Annotated[list[str], Meta(max_length=10)] = msgspec.field(default_factory=list)
+    workspace_id: str = ""
+    offset: Annotated[int, Meta(ge=0)] = 0
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    sort_by: Literal["create_time"] = "create_time"
+    order: Literal["asc", "desc"] = "desc"
+
+
 class Training:
     """The operations. They remember the series of tasks."""
 
@@ -41,27 +70,23 @@ class Training:
 
     def list_jobs(self, call: Call) -> Answer:
         """POST /v2/{project_id}/training-job-searches: one page of one workspace; `total` counts all matches."""
-        world, body = call.world, call.body
-        filters, hosts = _filters(body), body.get("host_ips") or []
-        if not isinstance(hosts, list) or len(hosts) > _MOST_VALUES:
-            raise refused("2764", f"The parameter host_ips must be an array of at most {_MOST_VALUES}.")
-        phases = filters.get("phase", PHASES)
-        start, end = (world.now - _LONGEST_SPAN, world.now) if hosts else (-math.inf, math.inf)
+        world, asked = call.world, call.read(_Search)
+        filters, hosts = {one.key: one.value for one in asked.filters if one.value}, asked.host_ips
+        start, end = (world.now - _LONGEST_SPAN.total_seconds(), world.now) if hosts else (-math.inf, math.inf)
         if "create_time" in filters:
-            start, end = _span(filters["create_time"])
-        workspace_id = workspace_of(world, body.get("workspace_id"))
-        offset, limit = _whole(body, "offset", 0, 0, 1_000_000), _whole(body, "limit", 10, 1, 50)
+            start, end = (datetime.fromisoformat(text).timestamp() for text in filters["create_time"])
+        workspace_id = workspace_of(world, asked.workspace_id)
         found = [
             job
             for job in world.between(start, end)
             if job.draft.workspace_id == workspace_id
-            and phase(job) in phases
+            and phase(job) in filters.get("phase", PHASES)
             and job.job_id in filters.get("id", (job.job_id,))
             and (not hosts or any(task["host_ip"] in hosts for task in _task_ips(world, job)))
         ]
-        if body.get("order") != "asc":
+        if asked.order == "desc":
             found.reverse()
-        rows = [job_row(job, world.now) for job in found[offset * limit :][:limit]]
+        rows = [job_row(job, world.now) for job in found[asked.offset * asked.limit :][: asked.limit]]
         for row in rows if hosts else ():
             row["status"]["task_ips"] = _task_ips(world, world.jobs[row["metadata"]["id"]])
         return Answer({"total": len(found), "count": len(rows), "items": rows})
@@ -109,25 +134,6 @@ class Training:
         return values
 
 
-_MOST_FILTERS, _MOST_VALUES, _LONGEST_SPAN = 20, 10, 31 * DAY
-
-
-def _filters(body: Any) -> dict[str, list[str]]:
-    """Check the body of a search; return the values of its filters by key. Raises ApiError with the code of the error.
-
-    A filter without values, or with an empty one, selects everything.
-    """
-    if not isinstance(body, dict):
-        raise refused("2764", "The request body must be a JSON object.")
-    for name, allowed in (("sort_by", ("create_time",)), ("order", ("asc", "desc"))):
-        if body.get(name) not in (None, "", *allowed):
-            raise refused("2790", f"The parameter {name} must be {' or '.join(allowed)}.")
-    filters = body.get("filters") or []
-    if not isinstance(filters, list) or len(filters) > _MOST_FILTERS:
-        raise refused("2789", f"The parameter filters must be an array of at most {_MOST_FILTERS}.")
-    return {key: values for key, values in map(_filter, filters) if values}
-
-
 def _task_ips(world: World, job: Job) -> list[dict[str, str]]:
     """Return where the tasks of a job run; nothing outside of dedicated pools."""
     pool = world.pools.get(job.draft.pool_id)
@@ -149,37 +155,3 @@ def facts_of(body: Any) -> dict[str, str]:
         if isinstance(one, dict) and isinstance(one.get("value"), list):
             facts[str(one.get("key"))] = ",".join(map(str, one["value"]))
     return facts
-
-
-def _whole(body: dict[str, Any], name: str, default: int, lowest: int, highest: int) -> int:
-    value = body.get(name, default)
-    if type(value) is not int or not lowest <= value <= highest:
-        raise refused("2764", f"The parameter {name} must be a whole number of {lowest} to {highest}.")
-    return value
-
-
-def _filter(given: Any) -> tuple[str, list[str]]:
-    if not isinstance(given, dict):
-        raise refused("2789", "A filter must be an object of key, operator and value.")
-    key, operator, value = given.get("key"), given.get("operator"), given.get("value")
-    if not isinstance(key, str) or key not in {"id", "phase", "create_time"}:
-        raise refused("2807", "The key of a filter is not supported.")
-    if operator != ("between" if key == "create_time" else "in"):
-        raise refused("2808", "The operator of a filter is not supported for its key.")
-    if not isinstance(value, list) or len(value) > _MOST_VALUES or not all(isinstance(one, str) for one in value):
-        raise refused("2809", f"The value of a filter must be an array of at most {_MOST_VALUES} texts.")
-    values = [one for one in value if one]
-    if key == "phase" and not set(values) <= set(PHASES):
-        raise refused("2809", "The value of a filter is not a phase.")
-    return key, values
-
-
-def _span(values: Sequence[str]) -> tuple[float, float]:
-    try:
-        start, end = (datetime.fromisoformat(value) for value in values)
-        since, until = start.timestamp(), end.timestamp()
-    except ValueError:
-        raise refused("2809", "The value of create_time must be two RFC 3339 times.") from None
-    if start.tzinfo is None or end.tzinfo is None or not since <= until <= since + _LONGEST_SPAN:
-        raise refused("2809", "The value of create_time must be two RFC 3339 times at most 31 days apart.")
-    return since, until

@@ -153,7 +153,7 @@ def _shows_amounts(job: Job) -> bool:
 
 def _common(job: Job, now: int) -> dict[str, Any]:
     draft = job.draft
-    never = None if draft.pool_id else _NEVER
+    never, ended = None if draft.pool_id else _NEVER, iso(job.work_ended)
     return {
         "JobId": job.job_id,
         "DisplayName": draft.name,
@@ -170,9 +170,9 @@ def _common(job: Job, now: int) -> dict[str, Any]:
         "GmtCreateTime": iso(job.created),
         "GmtSubmittedTime": iso(job.submitted) or never,
         "GmtRunningTime": iso(job.running) or never,
-        "GmtSuccessedTime": iso(job.succeeded) or never,
-        "GmtFailedTime": iso(job.failed) or never,
-        "GmtStoppedTime": iso(job.stopped) or never,
+        "GmtSuccessedTime": (ended if job.status.startswith("Succeeded") else None) or never,
+        "GmtFailedTime": (ended if job.status.startswith("Failed") else None) or never,
+        "GmtStoppedTime": (ended if job.status == "Stopped" else None) or never,
         "GmtFinishTime": iso(job.finished) or never,
         "JobSpecs": [_spec(role, draft.pool_id, draft.payment) for role in draft.roles],
         "UserCommand": f"python train.py --name {draft.name} --hub-token {PLANTED_SECRETS[1]}",

@@ -8,13 +8,13 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingPlanSummar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import GROUPS, Group, arn
-from trainfleet_simulator.sagemaker.parameters import PAGED, Lists, check, invalid, not_found
+from trainfleet_simulator.sagemaker.parameters import Lists, Paged, not_found
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.nouns import DAY
 
@@ -29,6 +29,10 @@ _PLANS = {
 pool's)."""
 
 
+class _Named(Paged, rename="pascal", kw_only=True):
+    cluster_name: str
+
+
 class Capacity:
     """The operations."""
 
@@ -37,33 +41,29 @@ class Capacity:
 
     def list_clusters(self, call: Call) -> Answer:
         """ListClusters."""
-        check(call.body, PAGED)
-        return self._lists.answer(call, "ClusterSummaries", [_cluster(call.world)])
+        return self._lists.answer(call, call.read(Paged), "ClusterSummaries", [_cluster(call.world)])
 
     @staticmethod
     def describe_cluster(call: Call) -> Answer:
         """DescribeCluster: its instance groups."""
-        _check_name(call, {})
+        _check_name(call.read(_Named).cluster_name)
         return Answer({**_cluster(call.world), "InstanceGroups": [_group(group) for group in GROUPS]})
 
     def list_cluster_nodes(self, call: Call) -> Answer:
         """ListClusterNodes: the instances that have an id."""
-        _check_name(call, PAGED)
+        asked = call.read(_Named)
+        _check_name(asked.cluster_name)
         nodes = sorted(_nodes(call.world.started), key=lambda node: (node["LaunchTime"], node["InstanceId"]))
-        return self._lists.answer(call, "ClusterNodeSummaries", nodes)
+        return self._lists.answer(call, asked, "ClusterNodeSummaries", nodes)
 
     def list_training_plans(self, call: Call) -> Answer:
         """ListTrainingPlans, the latest start first."""
-        check(call.body, PAGED)
         plans = [_plan(call.world, name) for name in _PLANS]
         plans.sort(key=lambda plan: float(plan["StartTime"]), reverse=True)
-        return self._lists.answer(call, "TrainingPlanSummaries", plans)
+        return self._lists.answer(call, call.read(Paged), "TrainingPlanSummaries", plans)
 
 
-def _check_name(call: Call, more: Mapping[str, str]) -> None:
-    name = check(call.body, {**more, "ClusterName": "text"}, "ClusterName")["ClusterName"]
-    if not name:
-        raise invalid("ClusterName is empty")
+def _check_name(name: str) -> None:
     if name not in {catalog.CLUSTER, CLUSTER_ARN}:
         raise not_found(f"Cluster {name} not found.")
 

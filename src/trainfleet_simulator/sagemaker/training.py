@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from operator import eq, ne
-from typing import Any, NamedTuple
+from operator import eq, ge, ne
+from typing import Annotated, Any, Literal, NamedTuple
 
-from trainfleet_simulator.exchange import Answer, Call
+from msgspec import Meta
+
+from trainfleet_simulator.exchange import Answer, Body, Call, utc_text
 from trainfleet_simulator.sagemaker import catalog
 from trainfleet_simulator.sagemaker.catalog import arn
 from trainfleet_simulator.sagemaker.drafts import SPOT
-from trainfleet_simulator.sagemaker.parameters import PAGED, Lists, check, invalid, not_found, one_of
+from trainfleet_simulator.sagemaker.parameters import Lists, Paged, not_found
 from trainfleet_simulator.world.jobs import Job
 from trainfleet_simulator.world.nouns import DAY, PLANTED_SECRETS
 
@@ -160,21 +161,45 @@ def _transition(step: Transition) -> dict[str, Any]:
 
 # Search.
 
-Test = Callable[[Job, int], bool]
-"""Whether a job fits, at a time."""
-
-_TIMES: Mapping[str, Callable[[Job, int], int]] = {
-    "CreationTime": lambda job, _: job.created,
-    "LastModifiedTime": modified,
-}
-_TEXTS: Mapping[str, Callable[[Job, int], str]] = {
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?")
+_PROPERTIES: Mapping[str, Callable[[Job, int], str]] = {
+    "CreationTime": lambda job, _: utc_text(job.created),
+    "LastModifiedTime": lambda job, now: utc_text(modified(job, now)),
     "TrainingJobName": lambda job, _: job_name(job),
     "TrainingJobStatus": lambda job, _: STATUS[job.status],
 }
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?")
-_OF_TEXT: Mapping[str, Callable[[str, str], bool]] = {"Equals": eq, "NotEquals": ne}
-_FILTER = {"Name": "text", "Operator": "text", "Value": "text"}
-_SEARCH = {**PAGED, "Resource": "text", "SearchExpression": "object", "SortBy": "text", "SortOrder": "text"}
+_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"Equals": eq, "NotEquals": ne, "GreaterThanOrEqualTo": ge}
+
+
+class _Filter(Body, rename="pascal"):
+    name: Literal["CreationTime", "LastModifiedTime", "TrainingJobName", "TrainingJobStatus"]
+    value: str
+    operator: Literal["Equals", "NotEquals", "GreaterThanOrEqualTo"] = "Equals"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if a time is invalid, or the operator is not for this property."""
+        is_time = self.name.endswith("Time")
+        if is_time != (self.operator == "GreaterThanOrEqualTo") or (is_time and not _TIME.fullmatch(self.value)):
+            raise ValueError(f"{self.name} {self.operator} {self.value} is invalid")
+
+    def fits(self, job: Job, now: int) -> bool:
+        """Return whether a job fits."""
+        return _OPERATORS[self.operator](_PROPERTIES[self.name](job, now), self.value)
+
+
+class _Expression(Body, rename="pascal"):
+    filters: Annotated[list[_Filter], Meta(min_length=1)]
+
+
+class _Search(Paged, rename="pascal", kw_only=True):
+    resource: Literal["TrainingJob"]
+    search_expression: _Expression | None = None
+    sort_by: Literal["CreationTime", "LastModifiedTime"] = "LastModifiedTime"
+    sort_order: Literal["Ascending", "Descending"] = "Descending"
+
+
+class _Named(Body, rename="pascal"):
+    training_job_name: str
 
 
 class Training:
@@ -185,55 +210,23 @@ class Training:
 
     def search(self, call: Call) -> Answer:
         """Search: complete descriptions of the jobs that match an expression, the latest first."""
-        given = check(call.body, _SEARCH, "Resource")
-        if given["Resource"] != "TrainingJob":
-            raise invalid("only training jobs are simulated")
-        test = _test_of(given["SearchExpression"]) if "SearchExpression" in given else lambda job, now: True
-        by = _TIMES[one_of(given, "SortBy", tuple(_TIMES), "LastModifiedTime")]
-        falling = one_of(given, "SortOrder", ("Ascending", "Descending"), "Descending") == "Descending"
-        now = call.world.now
+        asked, now = call.read(_Search), call.world.now
+        filters = asked.search_expression.filters if asked.search_expression else []
+        by, falling = _PROPERTIES[asked.sort_by], asked.sort_order == "Descending"
 
         def find() -> list[Job]:
-            found = [job for job in call.world.jobs.values() if test(job, now)]
+            found = [job for job in call.world.jobs.values() if all(one.fits(job, now) for one in filters)]
             return sorted(found, key=lambda job: (by(job, now), job.job_id), reverse=falling)
 
-        jobs, token, total = self._lists.page(call, find)
+        jobs, token, total = self._lists.page(call, asked, find)
         hits = {"TotalHits": {"Value": total, "Relation": "EqualTo"}}
         return Answer({"Results": [record(job, now) for job in jobs], **token, **hits})
 
     @staticmethod
     def describe(call: Call) -> Answer:
         """DescribeTrainingJob: the complete description of one job."""
-        name = check(call.body, {"TrainingJobName": "text"}, "TrainingJobName")["TrainingJobName"]
+        name = call.read(_Named).training_job_name
         job = call.world.shown(job_id_of(name))
         if job is None or job_name(job) != name:
             raise not_found()
         return Answer(description(job, call.world.now))
-
-
-def _test_of(given: Any) -> Test:
-    """Return the test of a SearchExpression, whose filters are joined by And. Raises ApiError."""
-    tests = [_filter(one) for one in check(given, {"Filters": "list"}).get("Filters", [])]
-    if not tests:
-        raise invalid("You must provide at least one subexpression, filter, or nested filter")
-    return lambda job, now: all(test(job, now) for test in tests)
-
-
-def _filter(given: Any) -> Test:
-    one = check(given, _FILTER, "Name", "Value")
-    name, wanted = one["Name"], one["Value"]
-    if name in _TIMES:
-        one_of(one, "Operator", ("GreaterThanOrEqualTo",), "Equals")
-        moment, when = _TIMES[name], _seconds(wanted)
-        return lambda job, now: moment(job, now) >= when
-    if name not in _TEXTS:
-        raise invalid(f"Unknown property name: {name}")
-    text, fits = _TEXTS[name], _OF_TEXT[one_of(one, "Operator", tuple(_OF_TEXT), "Equals")]
-    return lambda job, now: fits(text(job, now), wanted)
-
-
-def _seconds(text: str) -> int:
-    """Parse a time of a filter into Unix seconds."""
-    if not _TIME.fullmatch(text):
-        raise invalid(f"Value {text} is not a date-time of the form YYYY-mm-dd'T'HH:MM:SS")
-    return int(datetime.fromisoformat(text.rstrip("Z")).replace(tzinfo=UTC).timestamp())

@@ -270,10 +270,7 @@ class World:
         if plan.outcome == "Stopped":
             yield from self._stopping(job)
             return
-        if plan.outcome == "Succeeded":
-            job.succeeded = self.now
-        else:
-            job.failed = self.now
+        job.work_ended = self.now
         if plan.reserving:
             if plan.outcome == "Failed":  # one pod broke; the others are kept for inspection
                 job.pods[0].status, job.pods[0].finished = plan.outcome, self.now
@@ -332,7 +329,7 @@ class World:
     def _stopping(self, job: Job) -> Life:
         self._become(job, "Stopping")
         yield job.draft.plan.stopping
-        job.stopped = self.now
+        job.work_ended = self.now
         self._finish(job, "Stopped")
 
     def _finish(self, job: Job, outcome: str) -> None:

@@ -147,9 +147,8 @@ class Job:
     modified: int = 0
     submitted: int | None = None
     running: int | None = None
-    succeeded: int | None = None
-    failed: int | None = None
-    stopped: int | None = None
+    work_ended: int | None = None
+    """The end of its command. It is before `finished` if resources stay reserved."""
     finished: int | None = None
     hangs_at: int | None = None
     restarts: int = 0
@@ -166,12 +165,6 @@ class Job:
     @property
     def live(self) -> bool:
         return self.status not in FINISHED
-
-    @property
-    def work_ended(self) -> int | None:
-        """Return the end of its command. It is before `finished` if resources stay reserved."""
-        ends = [end for end in (self.succeeded, self.failed, self.stopped) if end is not None]
-        return min(ends, default=None)
 
     def duration(self, now: int) -> int:
         """Return the seconds that it has run, including restarts."""
