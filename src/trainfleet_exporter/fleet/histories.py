@@ -175,10 +175,8 @@ class JobHistories:
         self._held = HeldTimes(clock)
         self._pools: defaultdict[str, tuple[_Waits, _Waits]] = defaultdict(lambda: (_Waits(), _Waits()))
         """By pool, how long jobs waited and prepared."""
-        self._waited: dict[tuple[str, float | None], float] = {}
-        """By id and creation of a job whose time in the queue was observed, when it started."""
-        self._prepared: dict[tuple[str, float | None], float] = {}
-        """The same of its time of preparation."""
+        self._observed: dict[tuple[str, int, float | None], float] = {}
+        """By job, histogram of its pool and creation of the job, when the job started."""
         self._nodes: dict[tuple[str, str], Counter[Cause]] = {}
         self._blamed: dict[tuple[str, str, float], float] = {}
         """By job, node and date of the fault, that date: what has been counted for nodes."""
@@ -269,9 +267,7 @@ class JobHistories:
         self._held.keep_only(job_ids, now)
         horizon = now - _MAY_COME_BACK
         self._known = {key: known for key, known in self._known.items() if key in job_ids}
-        for observed in (self._waited, self._prepared):
-            for key in [key for key, at in observed.items() if at < horizon and key[0] not in job_ids]:
-                del observed[key]
+        self._observed = {key: at for key, at in self._observed.items() if at >= horizon or key[0] in job_ids}
         self._blamed = {key: at for key, at in self._blamed.items() if at >= horizon or key[0] in job_ids}
         named = {node for _, node, _ in self._blamed}  # a machine of no pool may never be used again
         self._nodes = {key: causes for key, causes in self._nodes.items() if key[0] or key[1] in named}
@@ -317,13 +313,11 @@ class JobHistories:
                 self._nodes.setdefault((job.pool_id, node), Counter())[cause] += 1
 
     def _observe(self, job: Job, known: _Known, start: Start) -> None:
-        queued, prepared = self._pools[job.pool_id]
-        lives = {(job.job_id, known.created), (job.job_id, None)}  # an answer may lack the creation
-        kinds = ((self._waited, start.queued, queued), (self._prepared, start.prepared, prepared))
-        for observed, seconds, waits in kinds:
-            if seconds is not None and not observed.keys() & lives:
-                observed[job.job_id, known.created] = start.at
-                waits.observe(seconds)
+        for kind, seconds in enumerate((start.queued, start.prepared)):
+            lives = {(job.job_id, kind, known.created), (job.job_id, kind, None)}  # an answer may lack the creation
+            if seconds is not None and not self._observed.keys() & lives:
+                self._observed[job.job_id, kind, known.created] = start.at
+                self._pools[job.pool_id][kind].observe(seconds)
 
 
 def _recovering(answers: Iterable[Records]) -> list[Interval]:

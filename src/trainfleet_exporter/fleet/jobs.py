@@ -10,7 +10,7 @@ is used again is a new job, and nothing of the earlier one is shown with it. Tim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -54,6 +54,8 @@ class JobTracker:
         """Pending jobs that the latest update left as they were."""
         self._counted: dict[str, float] = {}
         """Ids of ended jobs that were counted, or ended before the exporter's start, with the time of their end."""
+        self._unknown: dict[str, float] = {}
+        """Missing jobs that are unknown, or in an unknown state, and since when."""
         self._ending: dict[str, Job] = {}
         """Jobs that were seen to end, until they hold nothing and `take_ended` returns them."""
         self._counts = Counter(dict.fromkeys(sorted(FINISHED), 0))
@@ -61,6 +63,16 @@ class JobTracker:
     def missing(self, found: Collection[str]) -> list[str]:
         """Return the ids of jobs that lived at the last poll, or are lost, and that are in no list: to be looked up."""
         return [job_id for known in (self.lost, self.live) for job_id in known if job_id not in found]
+
+    def has_just_ended(self, job: Job) -> bool:
+        """Return whether a job ended since the last poll, and since the exporter's start."""
+        is_over = job.status in FINISHED and not job.holds_resources and job.job_id not in self.ended
+        return is_over and (job.finished is None or job.finished >= self._clock.began)
+
+    def unknown_for_long(self, unknown: Iterable[str], now: float) -> list[str]:
+        """Return which missing jobs have been unknown, or in an unknown state, for the retention: it may be an end."""
+        self._unknown = {key: self._unknown.get(key, now) for key in unknown}
+        return [key for key, since in self._unknown.items() if now - since > self._retention]
 
     def jobs(self) -> list[Job]:
         """Return all jobs that are shown: the live ones, then the ended ones."""

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from trainfleet_exporter.errors import NotFound
 from trainfleet_exporter.families.usage import SHOWN_AS, Family, Level
 from trainfleet_exporter.fleet.history import Interval, elapsed
 from trainfleet_exporter.fleet.quantities import convert, total
-from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading
+from trainfleet_exporter.fleet.usage import KEY_LENGTHS, SILENCE, Key, Reading, SourceMetric
 from trainfleet_exporter.model import FINISHED, Job, Status, UsageSource
 from trainfleet_exporter.providers.history import MINUTE, Life, Past, PastCall, Range, Spell, Track
 
@@ -31,25 +31,7 @@ Values: TypeAlias = Mapping[int, float | None]
 """By Unix time; None for a reading that cannot be shown."""
 
 
-class PastMetric(Protocol):
-    """A metric that is requested separately. `level` is that of its readings."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def level(self) -> Level: ...
-    @property
-    def of_accelerators(self) -> bool:
-        """Whether jobs without accelerators have no readings of it."""
-        ...
-
-    @property
-    def targets(self) -> Mapping[Family, float]:
-        """The families that it feeds, and how many base units a value counts."""
-        ...
-
-
-M = TypeVar("M", bound=PastMetric)
+M = TypeVar("M", bound=SourceMetric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +171,7 @@ class PastReadings:
             self._found[key].setdefault(int(time), value)
 
     def tracks(self, targets: Mapping[Family, float]) -> Iterator[Track]:
-        """Yield the series of each family. `targets` as in PastMetric."""
+        """Yield the series of each family. `targets` as in SourceMetric."""
         for number, (family, factor) in enumerate(targets.items()):
             converted: dict[Key, Values] = {}
             for key, raws in self._found.items():

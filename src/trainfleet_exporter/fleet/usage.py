@@ -42,6 +42,22 @@ _TOUCH = 0.001
 """A reading goes so much later than its limit, so that it is surely beyond it then (seconds)."""
 
 
+@dataclass(slots=True, eq=False)
+class SourceMetric:
+    """A metric that is requested separately. `key` names it."""
+
+    key: str
+    level: Level
+    """That of its readings."""
+    targets: dict[Family, float]
+    """The families that it feeds, and how many base units a value counts."""
+
+    @property
+    def of_accelerators(self) -> bool:
+        """Whether jobs without accelerators have no readings of it."""
+        return all(family.of_accelerators for family in self.targets)
+
+
 @dataclass(slots=True)
 class Column:
     """The readings of one family: 32 bytes a value. Times are Unix seconds, or UNDATED."""

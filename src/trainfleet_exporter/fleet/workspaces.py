@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trainfleet_exporter.config import ProviderConfig
-from trainfleet_exporter.errors import DeadlineExceeded, NotFound
+from trainfleet_exporter.errors import CloudError, DeadlineExceeded, NotFound
 from trainfleet_exporter.fleet.histories import JobHistories
 from trainfleet_exporter.fleet.jobs import Found, JobTracker, job_filter
 from trainfleet_exporter.fleet.lists import Listing, with_unread
-from trainfleet_exporter.model import FINISHED, Job, Status, Workspace
+from trainfleet_exporter.model import Job, Status, Workspace
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.registry import BuildContext
 
@@ -52,6 +52,21 @@ class WorkspaceRead:
     def ends(self) -> str:
         """The part that fails if the status of ended jobs is unknown."""
         return f"ended jobs of {self.part.key}"
+
+    async def look_up(self, read: Callable[[Sequence[str]], Awaitable[None]], *, at_once: int = 1) -> None:
+        """Read the missing jobs by their ids. NotFound for a single one: it does not exist any more."""
+        missing = [job_id for job_id in self.pending if job_id not in self.found]
+        for start in range(0, len(missing), at_once):
+            asked = missing[start : start + at_once]
+            try:
+                await read(asked)
+            except CloudError as error:
+                if at_once > 1 or not isinstance(error, NotFound):
+                    self.part.failed(self.ends, error)
+                    self.lost += asked
+        unknown = [key for key in missing if key not in self.found or self.found[key][0].status is Status.UNKNOWN]
+        for job_id in self.tracker.unknown_for_long(unknown, self.now):
+            self.found.pop(job_id, None)
 
 
 class Workspaces:
@@ -92,8 +107,6 @@ class Workspaces:
         self._known: dict[str, Workspace] = {}
         """By id, the workspaces of the latest list. A configured one stays if a malformed row may be about it."""
         self._trackers: dict[str, JobTracker] = {}
-        self._unknown: dict[str, float] = {}
-        """Jobs in an unknown state, and since when."""
         self._turns = FairQueue()
         self._only = () if only is None else (only,)
         if only is not None:
@@ -130,8 +143,7 @@ class Workspaces:
                 if ids is None:
                     ids = with_unread(found, self.ids.value, malformed=listing.malformed, named=listing.rows)
                 self.ids.publish(tuple(ids))
-                may_be_unread = listing.malformed and self._configured is not None
-                self._known = {**self._known, **found} if may_be_unread else found
+                self._known = {**self._known, **found} if listing.malformed else found
                 await part.publish([self._known[key] for key in ids if key in self._known])
 
     async def poll_jobs(
@@ -163,7 +175,6 @@ class Workspaces:
             read, until = reads[part.key], clock() + _FOR_ENDS * (part.deadline - clock())
             listed, read.until, read.now = dict(read.found), until, self.clock.now()
             is_complete = await read_ends(read)
-            self._drop_taken(read)
             if read.pending or any(listed.get(key) != each for key, each in read.found.items()):
                 await self._publish(read, details)
             if is_complete:
@@ -186,7 +197,6 @@ class Workspaces:
         now = self.clock.now()
         known = {key for each in self._trackers.values() for key in each.known_ids()}
         self.histories.keep_only(known, now)
-        self._unknown = {key: since for key, since in self._unknown.items() if key in known}
         if done and (counted := self.histories.fleet(now)):
             async with poll.part(_HISTORIES) as part:
                 await part.publish(counted)
@@ -217,7 +227,8 @@ class Workspaces:
         self, read: WorkspaceRead, details: Callable[[Job], Iterable[object]], *, pending: Sequence[str] = ()
     ) -> None:
         self._drop_taken(read)
-        read.tracker.update(self._not_forgotten(read), read.now, lost=read.lost, pending=pending)
+        found = {job_id: job for job_id, (job, _) in read.found.items()}
+        read.tracker.update(found, read.now, lost=read.lost, pending=pending)
         self._changed()
         shown = [*self._only, *read.tracker.counts(self._states)]
         for job in read.tracker.jobs():
@@ -234,17 +245,6 @@ class Workspaces:
             self.histories.note(job.job_id, records, job.created)
         self.histories.count(job, since=read.tracker.first_read or read.now)
 
-    def _not_forgotten(self, read: WorkspaceRead) -> dict[str, Job]:
-        """An unknown state may be an end: after the retention, such a job is not looked up any more."""
-        now, kept = read.now, {}
-        for job_id, (job, _) in read.found.items():
-            if job.status is not Status.UNKNOWN or job_id not in read.pending:
-                self._unknown.pop(job_id, None)
-                kept[job_id] = job
-            elif now - self._unknown.setdefault(job_id, now) <= self._retention:
-                kept[job_id] = job
-        return kept
-
     def _drop_taken(self, read: WorkspaceRead) -> None:
         """Drop jobs of another workspace, and those that another one shows. No await may follow until an update."""
         others = [each for each in self._trackers.values() if each is not read.tracker and not each.expired]
@@ -258,10 +258,3 @@ class Workspaces:
         self.live = {key: job for each in trackers for key, job in each.live.items() if self.wanted(job)}
         for callback in self.watchers:
             callback()
-
-
-def has_just_ended(job: Job, tracker: JobTracker, began: float) -> bool:
-    """Return whether a job ended since the last poll, and since the exporter's start."""
-    if job.status not in FINISHED or job.holds_resources or job.job_id in tracker.ended:
-        return False
-    return job.finished is None or job.finished >= began

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from trainfleet_exporter.fleet.collectors import EachJob, collector
 from trainfleet_exporter.fleet.history import checked_code
 from trainfleet_exporter.fleet.jobs import Found
 from trainfleet_exporter.fleet.lists import Listing
-from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces, has_just_ended
+from trainfleet_exporter.fleet.workspaces import WorkspaceRead, Workspaces
 from trainfleet_exporter.model import (
     FINISHED,
     Accelerators,
@@ -401,8 +402,6 @@ def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
 
 EVER = "2000-01-01T00:00:00Z"
 """A StartTime before every job. Without one, ListJobs sees only what was created in the last 7 days."""
-_ONE_BY_ONE, _AT_ONCE = 10, 50
-"""Up to so many missing jobs are looked up by GetJob, which is exact; more of them in lists of so many ids."""
 _LAST_HISTORIES = 20
 """Ended jobs of a workspace whose last history is read in one poll; the ledger has the others without it."""
 
@@ -465,20 +464,11 @@ class Jobs:
             read.found |= await self._translate(read, rows.values())
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
-        part, tracker = read.part, read.tracker
         is_complete = await self._read_ended(read)
-        missing = [job_id for job_id in read.pending if job_id not in read.found]
-        size = 1 if len(missing) <= _ONE_BY_ONE else _AT_ONCE
-        for start in range(0, len(missing), size):
-            asked = missing[start : start + size]
-            try:
-                read.found |= await self._look_up(read, asked)
-            except CloudError as error:
-                part.failed(read.ends, error)
-                read.lost += asked
-        ended = [job.job_id for job, _ in read.found.values() if has_just_ended(job, tracker, self._fleet.clock.began)]
-        looked_up = set(missing) if size == 1 else ()  # by GetJob, whose answer has the end of the history
-        await self._read_last(read, [job_id for job_id in ended if job_id not in looked_up][:_LAST_HISTORIES])
+        listed = [job for job, _ in read.found.values()]
+        await read.look_up(partial(self._look_up, read))
+        ended = [job.job_id for job in listed if read.tracker.has_just_ended(job)]
+        await self._read_last(read, ended[:_LAST_HISTORIES])
         return is_complete
 
     async def _read_ended(self, read: WorkspaceRead) -> bool:
@@ -499,19 +489,13 @@ class Jobs:
         )
         return True
 
-    async def _look_up(self, read: WorkspaceRead, asked: Sequence[str]) -> Found:
-        """Read jobs by id. Those that no longer exist are left out."""
-        if len(asked) > 1:
-            rows = await self._list(read, {"JobIds": ",".join(asked), "StartTime": EVER}, read.until)
-            return await self._translate(read, (row for key, row in rows.items() if key in asked))
-        try:
-            row = await get_job(self._api, asked[0], deadline=read.until)
-        except NotFound:
-            return {}
-        was = read.tracker.last_known(asked[0])
-        row.username = row.username or (was.user_name if was else None)  # only lists name the user
-        self._note_detail(row)
-        return await self._translate(read, [row])
+    async def _look_up(self, read: WorkspaceRead, job_ids: Sequence[str]) -> None:
+        """GetJob, which is exact, and has the end of the history."""
+        for job_id in job_ids:
+            row, was = await get_job(self._api, job_id, deadline=read.until), read.tracker.last_known(job_id)
+            row.username = row.username or (was.user_name if was else None)  # only lists name the user
+            self._note_detail(row)
+            read.found |= await self._translate(read, [row])
 
     async def _translate(self, read: WorkspaceRead, rows: Iterable[JobRow]) -> Found:
         """The jobs of some rows, with their histories."""

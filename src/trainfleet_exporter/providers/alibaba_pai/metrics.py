@@ -20,6 +20,7 @@ from trainfleet_exporter.config import Section
 from trainfleet_exporter.config.kinds import Text
 from trainfleet_exporter.families.usage import LEVELS, PROFILING, Family, Level, Quantity, families
 from trainfleet_exporter.fleet.quantities import UNITS as COMMON
+from trainfleet_exporter.fleet.usage import SourceMetric
 from trainfleet_exporter.transport.json_fields import printable
 
 DLC, QUOTA = "acs_pai_dlc", "acs_pai_quota"
@@ -194,28 +195,11 @@ class Choice(Section):
 
 
 @dataclass(slots=True)
-class Feed:
-    """A metric that is asked for, the level of its points, and every family that it feeds.
-
-    `statistics` are the names of the statistic to read, best first.
-    """
+class Feed(SourceMetric):
+    """A metric that is asked for. `statistics` are the names of the statistic to read, best first."""
 
     metric: MetricMeta
-    level: Level
     statistics: tuple[str, ...]
-    targets: dict[Family, float]
-    """By family, how many base units a value counts."""
-
-    @property
-    def key(self) -> str:
-        """Its part: the name of the metric, and a statistic of the config."""
-        name = self.metric.metric_name or ""
-        return name if self.statistics == STATISTICS else f"{name} {self.statistics[0]}"
-
-    @property
-    def of_accelerators(self) -> bool:
-        """Whether jobs without accelerators have no points of it."""
-        return all(family.of_accelerators for family in self.targets)
 
 
 class Unfed(NamedTuple):
@@ -252,8 +236,8 @@ def feeds(
         elif given and not set(statistics) & set(given):
             unfed.append(Unfed(family.suffix, name, f"of {' and '.join(statistics)} it has none"))
         else:
-            feed = Feed(metric, level, statistics, {})
-            found.setdefault(feed.key, feed).targets[family] = factor
+            key = f"{name} {choice.statistic}" if choice.statistic else name
+            found.setdefault(key, Feed(key, level, {}, metric, statistics)).targets[family] = factor
     return found, unfed
 
 

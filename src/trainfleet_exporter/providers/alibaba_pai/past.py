@@ -21,8 +21,8 @@ from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, Reque
 from trainfleet_exporter.families.family import is_denied
 from trainfleet_exporter.families.usage import exposed
 from trainfleet_exporter.fleet.history import elapsed
-from trainfleet_exporter.fleet.past import Asked, PastMetric, PastSource, PastUsage, life_of, parts_of
-from trainfleet_exporter.fleet.usage import Reading
+from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage, life_of, parts_of
+from trainfleet_exporter.fleet.usage import Reading, SourceMetric
 from trainfleet_exporter.model import FINISHED
 from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
@@ -167,10 +167,10 @@ class PaiPast(Past):
 
     def _owners(
         self, source: PastSource, day: Range, lives: Sequence[Life]
-    ) -> Callable[[PastMetric], Iterator[tuple[str, int, Range]]]:
+    ) -> Callable[[SourceMetric], Iterator[tuple[str, int, Range]]]:
         """What a source serves, for each metric: pools, or some of the jobs."""
 
-        def owners(metric: PastMetric) -> Iterator[tuple[str, int, Range]]:
+        def owners(metric: SourceMetric) -> Iterator[tuple[str, int, Range]]:
             if metric.level == "pool":
                 lives_of = [(key, day.clip(each.created, day.end)) for key, each in self._quotas.items()]
                 yield from ((quota_id, 1, runs) for quota_id, runs in lives_of if not runs.empty)
@@ -198,7 +198,9 @@ class PaiPast(Past):
             yield zip(*found, strict=True)
             del found
 
-    async def _job_metrics(self, metric: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
+    async def _job_metrics(
+        self, metric: SourceMetric, asked: Asked, deadline: float
+    ) -> AsyncIterator[Iterable[Reading]]:
         """GetJobMetrics of one job."""
         (job_id, within), *_ = asked.within.items()
         payload = await usage.get_job_metrics(

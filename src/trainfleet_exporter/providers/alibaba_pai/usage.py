@@ -40,6 +40,7 @@ from trainfleet_exporter.fleet.usage import (
     NewestReadings,
     Points,
     Reading,
+    SourceMetric,
     Subjects,
     count,
     page_readings,
@@ -59,7 +60,6 @@ from trainfleet_exporter.providers.alibaba_pai.metrics import (
     POD_KEYS,
     POOL_FAMILIES,
     QUOTA,
-    STATISTICS,
     UNITS,
     Choice,
     Feed,
@@ -396,7 +396,7 @@ class Usage:
     ) -> None:
         """Every point of a metric there is, or those of the named resources if it must be so."""
         clock = asyncio.get_running_loop().time
-        if clock() >= space.named_until:
+        if is_unnamed := clock() >= space.named_until:
             try:
                 await self._take(feed, space, into, deadline)
                 return
@@ -405,7 +405,7 @@ class Usage:
                     raise
         for start in range(0, len(served), _NAMES):
             await self._take(feed, space, into, deadline, served[start : start + _NAMES])
-            if clock() >= space.named_until:  # that Dimensions were missing was the reason
+            if is_unnamed and clock() >= space.named_until:  # that Dimensions were missing was the reason
                 space.named_until = clock() + _DAY
                 self._log_names(space, "it rejects calls without them")
 
@@ -457,21 +457,21 @@ METRIC_TYPES = {
 """By MetricType of GetJobMetrics, what its values are of."""
 
 
-def metric_types(chosen: UsageConfig) -> list[Feed]:
+def metric_types(chosen: UsageConfig) -> list[SourceMetric]:
     """Return the types, with the units of the config. The unit of a named metric of CloudMonitor is not theirs."""
-    given, found = chosen.metrics.given(), list[Feed]()
+    given, found = chosen.metrics.given(), list[SourceMetric]()
     units = {key: each.unit for key, each in given.items() if not each.name or chosen.source == JOB_METRICS}
     for name, suffix in METRIC_TYPES.items():
         measure = MEASURES[suffix]
         usual = "%" if measure.is_ratio else "MB/s"
         factor = UNITS[measure.quantity][units.get(f"pod_{suffix}") or units.get(f"job_{suffix}") or usual]
         targets = {measure.of("pod"): factor, measure.of("job"): factor}
-        found.append(Feed(MetricMeta(metric_name=name), "pod", STATISTICS, targets))
+        found.append(SourceMetric(name, "pod", targets))
     return found
 
 
 async def get_job_metrics(
-    api: Api, job_id: str, metric: Feed, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
+    api: Api, job_id: str, metric: SourceMetric, start: float, end: float, *, deadline: float, limits: BodyLimits = BULK
 ) -> JobMetrics:
     """DLC GetJobMetrics: one metric of every pod of one job, in one-minute steps. Unix seconds in."""
     query = {"MetricType": metric.key, "StartTime": iso_time(start), "EndTime": iso_time(end), "TimeStep": "1m"}
@@ -502,7 +502,7 @@ def take(payload: JobMetrics, into: NewestReadings, job_id: str) -> None:
             into.spoil(key[0])
 
 
-def job_columns(found: Sequence[tuple[Feed, NewestReadings]]) -> list[Column]:
+def job_columns(found: Sequence[tuple[SourceMetric, NewestReadings]]) -> list[Column]:
     """The readings of one job and its pods. A pod that lacks one of a metric leaves no sum of it."""
     pods = {subject for _, newest in found for subject in newest.current()}
     columns: list[Column] = []
@@ -524,7 +524,7 @@ def collector_of_job_metrics(
     types = metric_types(chosen)
 
     async def read(part: Part) -> None:
-        job, now, found = fleet.live[part.key], fleet.clock.now(), list[tuple[Feed, NewestReadings]]()
+        job, now, found = fleet.live[part.key], fleet.clock.now(), list[tuple[SourceMetric, NewestReadings]]()
         age, begun = max(fleet.max_data_age, 2 * part.interval), {part.key: job.created or 0.0}
         subjects = Subjects()
         for metric in types:

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
-from trainfleet_exporter.errors import BadAnswer, CloudError, NotFound
+from trainfleet_exporter.errors import BadAnswer, CloudError
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.history import Interval, JobFault, Records, Recovery, code, readable
 from trainfleet_exporter.fleet.past import life_of
@@ -399,14 +399,7 @@ class Jobs:
             is_complete = True
         except CloudError as error:
             read.part.failed(read.ends, error)
-        for name in [name for name in read.pending if name not in read.found]:
-            try:
-                await self._look_up(read, name)
-            except NotFound:
-                continue
-            except CloudError as error:
-                read.part.failed(read.ends, error)
-                read.lost.append(name)
+        await read.look_up(lambda names: self._look_up(read, names[0]))
         return is_complete
 
     async def _search(self, read: WorkspaceRead, filters: Sequence[Filter], *, held: bool = False) -> None:

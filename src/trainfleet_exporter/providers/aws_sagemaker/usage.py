@@ -15,18 +15,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, ServerTrouble
-from trainfleet_exporter.families.usage import MEASURES, Family, Level, exposed
+from trainfleet_exporter.families.usage import MEASURES, exposed
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage
 from trainfleet_exporter.fleet.usage import (
     Column,
     NewestReadings,
     Reading,
+    SourceMetric,
     Subjects,
     count,
     publish_fresh,
@@ -53,22 +53,16 @@ class MetricResult(Answer):
 MetricData = page_of("MetricDataResults", MetricResult)
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric in percent, the measure that it feeds, and how many things of an instance type it sums up."""
+class Metric(SourceMetric):
+    """A metric in percent of instances and jobs. `parts` returns how many things of an instance type it sums up.
 
-    key: str
-    suffix: str
-    parts: Callable[[str], float | None]
-    """None if the type has none, or if their number is unknown. It is unknown for jobs with several types, because
-    CloudWatch does not report the type of a host."""
-    of_accelerators: bool = False
-    level: ClassVar[Level] = "pod"
+    It is None if the type has none, or if their number is unknown. It is unknown for jobs with several types, because
+    CloudWatch does not report the type of a host.
+    """
 
-    @property
-    def targets(self) -> dict[Family, float]:
-        """The families of instances and jobs, and how many base units a value counts."""
-        return {MEASURES[self.suffix].of(level): 0.01 for level in ("pod", "job")}
+    def __init__(self, key: str, suffix: str, parts: Callable[[str], float | None]) -> None:
+        super().__init__(key, "pod", {MEASURES[suffix].of(level): 0.01 for level in ("pod", "job")})
+        self.parts = parts
 
 
 def _gpus(instance_type: str) -> float | None:
@@ -78,8 +72,8 @@ def _gpus(instance_type: str) -> float | None:
 METRICS = (
     Metric("MemoryUtilization", "memory_utilization_ratio", lambda instance_type: 1.0),
     Metric("CPUUtilization", "cpu_utilization_ratio", cpu_cores),
-    Metric("GPUUtilization", "accelerator_utilization_ratio", _gpus, of_accelerators=True),
-    Metric("GPUMemoryUtilization", "accelerator_memory_utilization_ratio", _gpus, of_accelerators=True),
+    Metric("GPUUtilization", "accelerator_utilization_ratio", _gpus),
+    Metric("GPUMemoryUtilization", "accelerator_memory_utilization_ratio", _gpus),
 )
 """Each job has the first one."""
 _AT_ONCE = 500

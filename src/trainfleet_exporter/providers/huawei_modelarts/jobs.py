@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from trainfleet_exporter.errors import BadAnswer, CloudError
+from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
 from trainfleet_exporter.fleet.history import code, readable
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list
@@ -472,13 +472,7 @@ class Jobs:
         await self._read(read, "phase", LIVE, read.part.deadline)
 
     async def _read_ends(self, read: WorkspaceRead) -> bool:
-        for start in range(0, len(read.pending), _BY_ID_AT_ONCE):
-            asked = read.pending[start : start + _BY_ID_AT_ONCE]
-            try:
-                await self._read(read, "id", asked, read.until)
-            except CloudError as error:
-                read.part.failed(read.ends, error)
-                read.lost += asked
+        await read.look_up(lambda ids: self._read(read, "id", ids, read.until), at_once=_BY_ID_AT_ONCE)
         return False
 
     async def _read(self, read: WorkspaceRead, key: str, values: Sequence[str], deadline: float) -> None:
