@@ -58,11 +58,3 @@ def test_what_was_known_is_kept_for_a_broken_row(
     found: str, known: str, malformed: int, named: str, expected: str
 ) -> None:
     assert with_unread(found, known, malformed=malformed, named=named) == tuple(expected)
-
-
-def test_it_does_not_grow_while_a_row_stays_broken() -> None:
-    known: tuple[str, ...] = tuple("abcde")
-    for number in range(200):
-        found = [*known[1:5], f"new-{number}"]
-        known = with_unread(found, known, malformed=1, named=found)
-        assert len(known) <= 6

@@ -156,12 +156,11 @@ class JobTracker:
     def _count(self, job: Job, now: float) -> None:
         key, before = job.job_id, self.last_known(job.job_id)
         if job.status not in FINISHED:
-            if job.status is not Status.UNKNOWN:  # an unknown word does not mean that it runs again
-                self._counted.pop(key, None)
-                self._ending.pop(key, None)
             return
-        if key not in self._counted:
-            self._counted[key] = now if job.finished is None else job.finished
+        end = now if job.finished is None else job.finished
+        ran = before is not None and before.status not in FINISHED | {Status.UNKNOWN}
+        if key not in self._counted or (ran and self._counted[key] != end):  # the same end: a list was not up to date
+            self._counted[key] = end
             # What ended before the listed time was listed earlier, and has changed since in another way.
             ended_now = job.finished is not None and job.finished >= max(self._clock.began, self.ends_since(now))
             is_new = ended_now or (before is not None and before.status not in FINISHED)
