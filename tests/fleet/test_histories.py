@@ -12,7 +12,6 @@ from trainfleet_exporter.model import (
     FaultCount,
     HeldTime,
     Job,
-    JobEnd,
     JobFaults,
     NodeFaults,
     Phase,
@@ -134,17 +133,6 @@ def test_end_has_the_whole_life() -> None:
     assert end.held == 100 + 800 + 60  # from the queue to the end, in which it stopped
     assert set(end.faults or ()) == {FaultCount("node", "node_fault", 1), FaultCount("hang", "node_fault", 1)}
     assert (end.recoveries, end.recovery_seconds) == (2, 30)
-
-
-def test_end_in_the_queue_keeps_the_wait_that_was_seen() -> None:
-    """A cloud's record of a job that never ran may not say any more that it waited."""
-    histories = JobHistories(ServerClock(started=BEGAN))
-    _poll(histories, _job(Status.QUEUED), Records(_spans(("queued", 0, None))), 100)
-    _poll(histories, _job(Status.STOPPED), Records(), 200)
-    end = histories.end(_job(Status.STOPPED), BEGAN + 200)
-    assert ([(entry.phase, entry.seconds) for entry in end.phases or ()], end.held) == ([("queued", 100)], 0)
-    unknown = Job(job_id="k", status=Status.STOPPED)
-    assert histories.end(unknown, BEGAN) == JobEnd(job=unknown, seen=BEGAN)
 
 
 def test_time_without_accelerators_is_not_held() -> None:

@@ -142,6 +142,18 @@ async def test_an_id_that_is_used_again_is_a_new_job(fleet_of: FleetOf) -> None:
         assert await fleet.value('job_status{job_id="a",status="running"}') is None
 
 
+async def test_a_job_that_ends_in_the_queue_has_no_end_of_a_run(fleet_of: FleetOf) -> None:
+    async with fleet_of() as (cloud, fleet):
+        await fleet.runner("workspaces").tick()
+        for phase in ("Pending", "Failed"):
+            run = {"start_at": ms(-500) // 1000, "end_at": ms(-300) // 1000}
+            cloud.jobs = [job("a", phase, running_records=[run])]
+            await fleet.runner("jobs").tick()
+            assert await fleet.value('job_phase_seconds{job_id="a",phase="queued"}') == pytest.approx(400, abs=1)
+        assert await fleet.value('job_status{job_id="a",status="failed"}') == 1
+        assert await fleet.value('job_finished_timestamp_seconds{job_id="a"}') is None
+
+
 @pytest.mark.parametrize(
     ("strategy", "ended", "queued", "recovering"),
     [

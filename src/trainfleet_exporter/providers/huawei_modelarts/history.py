@@ -88,7 +88,7 @@ DOWNGRADED = "downgrade"
 """The recover_result of an attempt that another strategy follows, for the same fault."""
 RESCHEDULED = ("job_reschedule", "job_reschedule_with_taint")
 """The strategies that schedule all tasks of a job again. `pod_reschedule` leaves the other tasks on their nodes."""
-_WAITING = (Status.CREATING, Status.QUEUED)
+WAITING = (Status.CREATING, Status.QUEUED)
 Run: TypeAlias = tuple[RunningRecord, float]
 Attempt: TypeAlias = tuple[RecoverRecord, float]
 """A record, and when the run or attempt started."""
@@ -113,7 +113,7 @@ def records(state: JobStatus, status: Status, created: float | None) -> Records:
 def _spans(state: JobStatus, status: Status, created: float | None, runs: Sequence[Run]) -> tuple[Interval, ...] | None:
     if not runs:
         has_started = unix_time(state.start_time, per_second=1000) is not None
-        if created is None or has_started or status not in _WAITING:
+        if created is None or has_started or status not in WAITING:
             return None
         return (Interval("queued", created, None),)
     found: list[Interval] = []
@@ -128,8 +128,8 @@ def _spans(state: JobStatus, status: Status, created: float | None, runs: Sequen
         found += _run(record, start, next_start if end is None else end)
         if end is None:
             continue
-        if end < next_start if next_start is not None else status in (*_WAITING, Status.RUNNING):
-            found += _gap(record, end, next_start, waits=next_start is None and status in _WAITING)
+        if end < next_start if next_start is not None else status in (*WAITING, Status.RUNNING):
+            found += _gap(record, end, next_start, waits=next_start is None and status in WAITING)
     return tuple(found)
 
 

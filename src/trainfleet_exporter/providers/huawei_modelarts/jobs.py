@@ -20,6 +20,7 @@ from sys import intern
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trainfleet_exporter.errors import BadAnswer
 from trainfleet_exporter.fleet.collectors import collector
@@ -42,7 +43,7 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.polling import FairQueue, Part, Poll
 from trainfleet_exporter.providers.huawei_modelarts.client import Api
 from trainfleet_exporter.providers.huawei_modelarts.config import HuaweiModelArtsConfig
-from trainfleet_exporter.providers.huawei_modelarts.history import JobStatus, RunningRecord, records
+from trainfleet_exporter.providers.huawei_modelarts.history import WAITING, JobStatus, RunningRecord, records
 from trainfleet_exporter.providers.values import amount, gibibytes, number, unix_time, whole
 from trainfleet_exporter.transport import PAGE
 from trainfleet_exporter.transport.json_fields import iso_time
@@ -169,7 +170,7 @@ class JobsPage(Struct, gc=False):
 
 
 class Quota(Struct, gc=False):
-    """The limit and the number of a resource. A quota of -1 is none."""
+    """The limit and the number of a resource. A quota of -1 is "no limit", of which there is none."""
 
     resource: str | None = None
     quota: float | None = None
@@ -209,18 +210,13 @@ RETRIES = "fault-tolerance/job-retry-num"
 # From answers to the model.
 
 
-def job_status(phase: str) -> Status:
-    """The common word for a job's phase."""
-    return JOB_STATUS.get(phase, Status.UNKNOWN)
-
-
 def job(row: JobRow, workspace_id: str = "") -> Job | None:
     """A job, in this workspace unless its row names one; None without an id."""
     metadata, state, spec = row.metadata or NO_METADATA, row.status or NO_STATUS, row.spec or NO_SPEC
     if not metadata.id:
         return None
     resource, phase, runs = spec.resource or NO_RESOURCE, state.phase or "", state.running_records
-    status = job_status(phase)
+    status = JOB_STATUS.get(phase, Status.UNKNOWN)
     has_ended = status in FINISHED
     roles = [] if has_ended else list(_roles(row))
     return Job(
@@ -370,12 +366,6 @@ def _tags(row: JobRow, metadata: JobMetadata, spec: JobSpec) -> tuple[tuple[str,
     return tuple(found.items())
 
 
-def quota(answer: Quotas) -> ProviderQuota | None:
-    """The quota of training jobs; None if the answer does not have it. -1 is "no limit", of which there is none."""
-    found = [row for row in answer.quotas or () if row.resource == "job-num"]
-    return ProviderQuota(limit=whole(found[0].quota), used=whole(found[0].used)) if found else None
-
-
 # The calls.
 
 Filter: TypeAlias = tuple[str, str, Sequence[str]]
@@ -482,7 +472,12 @@ class Jobs:
             found = job(row, read.part.key) if key != "id" or job_id in values else None
             if found is not None:
                 self._tasks[job_id] = tasks(row)
-                read.found[job_id] = found, records(row.status or NO_STATUS, found.status, found.created)
+                history = records(row.status or NO_STATUS, found.status, found.created)
+                was = read.tracker.last_known(job_id)
+                if found.status in FINISHED and was and was.status in WAITING and was.restarts == found.restarts:
+                    # It ended in the queue: it waited after its last run, and the end of that is not its own.
+                    found, history = replace(found, finished=None), replace(history, intervals=None)
+                read.found[job_id] = found, history
 
     def _details(self, job: Job) -> Iterator[object]:
         """A job's tasks, each as a pod: their names, roles and nodes, but no states. And its allowed restarts."""
@@ -515,7 +510,7 @@ class Jobs:
                 page = await _search(self._api, part.key, filters, offset=0, limit=1, deadline=part.deadline)
                 if (count := whole(page.total)) is None:
                     raise BadAnswer("the answer has no total", operation=_SEARCH)
-                counts.append(JobCount(part.key, job_status(phase), phase, count))
+                counts.append(JobCount(part.key, JOB_STATUS[phase], phase, count))
             await part.publish(counts)
 
         keys = [*await self._fleet.ids.get(), _QUOTA]
@@ -525,7 +520,7 @@ class Jobs:
     async def _read_quota(self, part: Part) -> None:
         operation, path, query, unserved = "ShowTrainingQuotas", "training-quotas", {"resource": "job-num"}, Quotas()
         answer = await self._api.get(operation, path, Quotas, query, deadline=part.deadline, unserved=unserved)
-        found = [] if answer is unserved else [quota(answer)]
-        if None in found:
+        rows = [row for row in answer.quotas or () if row.resource == "job-num"]
+        if not rows and answer is not unserved:
             raise BadAnswer("the answer has no quota of jobs", operation=operation)
-        await part.publish(found)
+        await part.publish([ProviderQuota(limit=whole(row.quota), used=whole(row.used)) for row in rows[:1]])
