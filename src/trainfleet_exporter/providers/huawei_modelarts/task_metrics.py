@@ -186,7 +186,7 @@ class Values:
             pods[key[1]].append(key)
         # More pods than there should be: some were replaced, and it is not known which.
         has_replaced = job.pods is not None and len(pods) > job.pods
-        has_all_cards = job.cards is not None and len(keys) >= job.cards and not has_replaced
+        has_all_cards = len(keys) == job.cards and not has_replaced
         complete = {pod for pod, parts in pods.items() if has_all_cards or self._is_whole(job, parts)}
         if not has_replaced:
             is_whole = self._is_chosen and len(pods) == 1 if "" in pods else len(complete) == job.pods
@@ -197,11 +197,11 @@ class Values:
                 yield from (("device", part, (part,), True) for part in parts if _is_card(part))
 
     def _is_whole(self, job: JobParts, parts: Sequence[Key]) -> bool:
-        """Return whether the readings of a pod are those of all of its cards."""
+        """Return whether the readings of a pod are those of all of its cards. If there are more, it had some before."""
         has_unnamed = not all(map(_is_card, parts))
         if has_unnamed and (self._is_chosen or len(parts[0]) == 2):
             return True  # what has no name is of the pod as one
-        return not has_unnamed if job.cards is None else len(parts) >= job.cards_each
+        return not has_unnamed if job.cards is None else len(parts) == job.cards_each
 
 
 def _is_card(part: Key) -> bool:

@@ -161,6 +161,9 @@ async def test_a_replaced_pod_leaves_no_whole(fleet_of: FleetOf) -> None:
         assert await shown(cloud, fleet, "job_cpu_ut") == {"a": 0.15}
         assert await shown(cloud, fleet, "job_cpu_us") == {"a": 30}
         assert await shown(cloud, fleet, "job_accelerator_p") == {"a": 4}
+        cloud.jobs = [running("b", "worker-0", cards=2, node_count=1)]
+        cloud.aom = {WATTS: [card("b", "worker-0", number, 1) for number in range(4)]}  # it moved to another node
+        assert await shown(cloud, fleet, "job_accelerator_p", "pod_accelerator_p") == {}
 
 
 async def test_what_comes_twice_is_believed_if_it_is_the_same(fleet_of: FleetOf) -> None:
