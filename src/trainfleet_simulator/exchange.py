@@ -141,8 +141,11 @@ class Call:
 
     def invalid(self, name: str, allowed: str) -> ApiError:
         """Return the error for a parameter."""
-        message = f"The parameter {name} is invalid: {self.text(name)!r}; allowed: {allowed}."
-        return self.cloud.refused("invalid", self.request, self.operation, message)
+        return self.refused("invalid", f"The parameter {name} is invalid: {self.text(name)!r}; allowed: {allowed}.")
+
+    def refused(self, kind: str, detail: str = "") -> ApiError:
+        """Return the cloud's error for a kind of rejection."""
+        return self.cloud.refused(kind, self.request, self.operation, detail)
 
     def whole(self, name: str, default: int, lowest: int, highest: int) -> int:
         """Return a whole number within its bounds."""
@@ -165,7 +168,7 @@ class Call:
         try:
             return msgspec.convert(self.body, kind)
         except msgspec.ValidationError as error:
-            raise self.cloud.refused("invalid", self.request, self.operation, str(error)) from None
+            raise self.refused("invalid", str(error)) from None
 
 
 Handler = Callable[[Call], Answer]

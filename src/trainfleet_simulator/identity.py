@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,10 @@ from datetime import UTC, datetime
 
 from trainfleet_simulator.exchange import Answer, ApiError, Call, utc_text
 
+ROLE = "trainfleet-reader"
+"""The role that can be assumed."""
+_MACHINE_ROLE = "trainfleet-node"
+_SESSION = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
 _LONGEST_SESSION = 21600
 """Seconds that a session of a metadata service lasts at most."""
 
@@ -35,14 +40,11 @@ class Key:
 
 
 class Tokens:
-    """Tokens of one kind that expire. After a new one, the older ones stay valid.
+    """Tokens of one kind that expire. After a new one, the older ones stay valid. `lifetime` is in seconds."""
 
-    `make` builds a token from the number of earlier tokens and the Unix time. `lifetime` is in seconds.
-    """
-
-    def __init__(self, make: Callable[[int, float], str], lifetime: float = 86400.0) -> None:
+    def __init__(self, prefix: str, size: int, lifetime: float = 86400.0) -> None:
         self.lifetime = lifetime
-        self._make = make
+        self._prefix, self._size = prefix, size
         self._expiry: dict[str, float] = {}
 
     @property
@@ -52,7 +54,7 @@ class Tokens:
 
     def issue(self, now: float, lifetime: float | None = None) -> str:
         """Issue a token that is valid for so many seconds."""
-        token = self._make(len(self._expiry), now)
+        token = self._prefix + secrets.token_urlsafe(self._size)
         self._expiry[token] = now + (self.lifetime if lifetime is None else lifetime)
         return token
 
@@ -72,11 +74,12 @@ class Issuer(ABC):
     `external_id`, if it is set.
     """
 
-    session_name: re.Pattern[str]
-    """The form of the name of a session."""
+    roles = ""
+    """The begin of the ARNs of roles."""
+    prefixes: tuple[str, str]
+    """The begin of temporary key ids, and of security tokens."""
     longest: int
     """Seconds that a key of STS lasts at most."""
-    machine_role: str
     session_headers: tuple[str, str]
     """The headers of the metadata service with the lifetime and the token of a session."""
     early: float
@@ -84,22 +87,23 @@ class Issuer(ABC):
     machine_lifetime = 21600.0
     """Of a machine's key, in seconds."""
 
-    def __init__(self, permanent: Key, session: Callable[[int, float], str]) -> None:
+    def __init__(self, permanent: Key) -> None:
         self.permanent = permanent
         self.issued: list[Key] = []
         """Every temporary key so far, oldest first. After a new one, the older ones stay valid."""
         self.lifetime: float | None = None
         self.external_id: str | None = None
-        self.metadata_sessions = Tokens(session)
+        self.metadata_sessions = Tokens("", 40)
         """Tokens of the sessions of the metadata service."""
 
     def find(self, key_id: str) -> Key | None:
         """Return the key with this id, expired or not; None if it is unknown."""
         return next((key for key in (self.permanent, *reversed(self.issued)) if key.access_key_id == key_id), None)
 
-    @abstractmethod
-    def make(self, now: float) -> tuple[str, str, str]:
-        """Return a new key id, secret and security token in the form of the cloud."""
+    @classmethod
+    def role_arn(cls, name: str = ROLE) -> str:
+        """Return a role's ARN in this account."""
+        return cls.roles + name
 
     @abstractmethod
     def machine_key(self, key: Key, now: float) -> Mapping[str, object]:
@@ -109,7 +113,8 @@ class Issuer(ABC):
         """Issue a temporary key for `wanted` seconds, unless `lifetime` is set."""
         # The services write whole seconds, so a key ends at a whole second.
         expires = int(now + (wanted if self.lifetime is None else self.lifetime))
-        key = Key(*self.make(now), issued=now, expires=expires, via=via)
+        key_id, token = self.prefixes[0] + secrets.token_hex(8).upper(), self.prefixes[1] + secrets.token_urlsafe(240)
+        key = Key(key_id, secrets.token_urlsafe(30), token, issued=now, expires=expires, via=via)
         self.issued.append(key)
         return key
 
@@ -120,13 +125,17 @@ class Issuer(ABC):
             key = self.issue(via, now, self.machine_lifetime)
         return key
 
-    def wrong(self, session: str, seconds: str) -> list[str]:
-        """Return which of the name of a session and the duration of its keys is invalid, by the names of AWS."""
-        is_whole = seconds.isascii() and seconds.isdigit()
-        return [
-            *([] if self.session_name.fullmatch(session) else ["RoleSessionName"]),
-            *([] if is_whole and 900 <= int(seconds) <= self.longest else ["DurationSeconds"]),
-        ]
+    def assumed(self, call: Call) -> Key:
+        """Issue keys of ROLE, as Alibaba and AWS do. Raises ApiError."""
+        seconds = call.whole("DurationSeconds", 3600, 900, self.longest)
+        if not _SESSION.fullmatch(call.text("RoleSessionName")):
+            raise call.invalid("RoleSessionName", _SESSION.pattern)
+        if call.text("RoleArn") != self.role_arn(ROLE):
+            # A caller without rights gets the same error, so that no caller can search for names.
+            raise call.refused("denied")
+        if call.operation.name == "AssumeRole" and self.external_id not in {None, call.text("ExternalId")}:
+            raise call.refused("denied")
+        return self.issue(call.operation.name, call.now, seconds)
 
     def put_token(self, call: Call) -> Answer:
         """Begin a session of the metadata service, and respond with its token as plain text."""
@@ -138,12 +147,12 @@ class Issuer(ABC):
     def list_roles(self, call: Call) -> Answer:
         """Respond with the name of the machine's role."""
         self._check_session(call)
-        return Answer(None, text=self.machine_role)
+        return Answer(None, text=_MACHINE_ROLE)
 
     def get_keys(self, call: Call) -> Answer:
         """Respond with the keys of the machine's role."""
         self._check_session(call)
-        if call.ids and call.ids[0] != self.machine_role:
+        if call.ids and call.ids[0] != _MACHINE_ROLE:
             raise ApiError(404, "NotFound", "There is no such role.")
         return of_key(self.machine_key(self.renewed("metadata", call.now), call.now))
 

@@ -7,9 +7,9 @@ from tests.faults.judges import without_models
 from tests.faults.row import Row, Unlike
 from tests.faults.row_parts import GONE, LEFT_ALONE, LOCKED, PLAIN_TEXT, POOL_USAGE, USAGE, short_lived
 from tests.support.accounts import ACCOUNTS
-from trainfleet_simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, ROLE, Sts
+from trainfleet_simulator.pai.sts import OIDC_PROVIDER, OIDC_TOKEN, Sts
 
-_ROLE = Sts.role_arn(ROLE)
+_ROLE = Sts.role_arn()
 _PAI_WORKSPACE = {"WorkspaceId": "12345"}
 _ONE, _TWO = ("12345",), ("12345", "12346")
 _PAGE_TWO = {"PageNumber": "2"}

@@ -11,7 +11,7 @@ from tests.support.accounts import ACCOUNTS
 from trainfleet_simulator.sagemaker import identity as aws
 from trainfleet_simulator.sagemaker.identity import CONTAINER_PATH
 
-_AWS_ROLE = aws.AwsSts.role_arn(aws.ROLE)
+_AWS_ROLE = aws.AwsSts.role_arn()
 _SECOND_OF_TWO = {"Offset": "2"}
 _JOBS = ("job_*", "jobs", "jobs_finished_total", "pod_*", "workspace_info")
 _OLD_KEYS = "the exporter waits for new credentials, and meanwhile reads clusters with the old ones"

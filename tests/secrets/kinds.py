@@ -16,7 +16,7 @@ from trainfleet_simulator import Simulator
 from trainfleet_simulator.identity import Key
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.agency import AGENCY_URN, PROVIDER_URN
-from trainfleet_simulator.pai.sts import OIDC_PROVIDER, ROLE, Sts
+from trainfleet_simulator.pai.sts import OIDC_PROVIDER, Sts
 
 PLANTED = Planted()
 # What goes into a header is simple, as real ones are; what only signs or goes into a body is as hard as can be.
@@ -28,7 +28,7 @@ URI_SECRET = PLANTED.plant("secret in a credentials URI", special=False)
 PASSWORD = catalog.PASSWORD  # the simulated IAM knows one user
 PLANTED.add("password", PASSWORD)
 PROXY_PASSWORD = PLANTED.plant("proxy password", special=False)
-ROLE_ARN = Sts.role_arn(ROLE)
+ROLE_ARN = Sts.role_arn()
 KIND_SECRETS = (KEY_ID, KEY_SECRET, EXTERNAL_ID, ID_TOKEN, URI_SECRET, PASSWORD)
 
 

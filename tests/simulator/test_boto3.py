@@ -15,7 +15,7 @@ from tests.simulator.served import served
 from trainfleet_simulator import Simulator
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, CLUSTER, REGION, SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.cloudwatch import NAMESPACE
-from trainfleet_simulator.sagemaker.identity import ROLE, WEB_IDENTITY_TOKEN, AwsSts
+from trainfleet_simulator.sagemaker.identity import WEB_IDENTITY_TOKEN, AwsSts
 from trainfleet_simulator.sagemaker.training import job_name
 
 KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCESS_KEY}
@@ -86,7 +86,7 @@ def test_metrics_are_read_page_by_page(simulator: Simulator, url: str) -> None:
 
 def test_roles_are_assumed(url: str) -> None:
     sts = client(url, "sts")
-    arn = AwsSts.role_arn(ROLE)
+    arn = AwsSts.role_arn()
     by_key = sts.assume_role(RoleArn=arn, RoleSessionName="exporter")
     by_token = sts.assume_role_with_web_identity(
         RoleArn=arn, RoleSessionName="exporter", WebIdentityToken=WEB_IDENTITY_TOKEN
@@ -111,7 +111,7 @@ def test_roles_are_assumed(url: str) -> None:
             {"MetricDataQueries": [], "StartTime": 0, "EndTime": 1},
             "SignatureDoesNotMatch",
         ),
-        ("sts", "assume_role", {"RoleArn": AwsSts.role_arn(ROLE), "RoleSessionName": "ab"}, "SignatureDoesNotMatch"),
+        ("sts", "assume_role", {"RoleArn": AwsSts.role_arn(), "RoleSessionName": "ab"}, "SignatureDoesNotMatch"),
     ],
 )
 def test_a_wrong_secret_is_refused(url: str, service: str, call: str, arguments: dict[str, Any], code: str) -> None:

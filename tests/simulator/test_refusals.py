@@ -15,12 +15,11 @@ import pytest
 from tests.simulator.client import JOBS, POOLS, SEARCHES, START, V1, ModelArts, Pai, SageMaker, decoded, parsed, refusal
 from trainfleet_simulator.modelarts.catalog import ASCEND, GPU, OTHER_PROJECT_ID
 from trainfleet_simulator.pai.catalog import TRAIN
-from trainfleet_simulator.pai.sts import ROLE
 from trainfleet_simulator.sagemaker.catalog import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from trainfleet_simulator.sagemaker.identity import WEB_IDENTITY_TOKEN, AwsSts
 from trainfleet_simulator.server import ACCESS_KEY_ID as PAI_KEY_ID
 
-ASSUMED = {"RoleArn": AwsSts.role_arn(ROLE), "RoleSessionName": "exporter"}
+ASSUMED = {"RoleArn": AwsSts.role_arn(), "RoleSessionName": "exporter"}
 INVALID, SEARCH = (400, "InvalidParameter"), (400, "ModelArts.2764")
 MEMBER = (400, "ValidationException")
 OTHERWISE, WRONG = (400, "SignatureDoesNotMatch"), (401, "APIGW.0301")
@@ -115,7 +114,7 @@ def test_cloudwatch_names_its_errors_for_clients_of_both_protocols(aws: SageMake
 
 def test_keys_of_an_alibaba_role_need_their_token_and_expire() -> None:
     pai = Pai(population=1)
-    role = {"RoleArn": pai.simulator.sts.role_arn(ROLE), "RoleSessionName": "exporter"}
+    role = {"RoleArn": pai.simulator.sts.role_arn(), "RoleSessionName": "exporter"}
     found = decoded(pai.get("sts", "AssumeRole", "/", **role))["Credentials"]
     keys = (found["AccessKeyId"], found["AccessKeySecret"], found["SecurityToken"])
     assert pai.get("dlc", "ListJobs", JOBS, {"keys": keys}).status_code == 200

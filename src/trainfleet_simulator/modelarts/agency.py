@@ -8,7 +8,6 @@ https://support.huaweicloud.com/intl/en-us/usermanual-ecs/ecs_03_0166.html
 
 from __future__ import annotations
 
-import hashlib
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -35,13 +34,14 @@ class _Assume(Body):
 class Agency(Issuer):
     """The agency of the account. `oidc_token` is the only ID token that STS accepts."""
 
+    prefixes = "HSTA", "hQpjb"
     session_headers = ("x-metadata-token-ttl-seconds", "x-metadata-token")
     machine_lifetime = early = 86400.0
+    oidc_token = OIDC_TOKEN
 
     def __init__(self, permanent: Key) -> None:
-        super().__init__(permanent, lambda number, now: _digest(f"metadata/{number}/{now}"))
-        self.oidc_token = OIDC_TOKEN
-        self.tokens = Tokens(_iam_token)
+        super().__init__(permanent)
+        self.tokens = Tokens("MIISIM", 384)
         """The tokens of IAM."""
 
     def routes(self) -> list[Route]:
@@ -54,10 +54,6 @@ class Agency(Issuer):
             route("metadata", "GetMetadataToken", "PUT /meta-data/latest/api/token", self.put_token, signed=False),
             route("metadata", "GetSecurityKey", "GET /openstack/latest/securitykey", self.get_keys, signed=False),
         ]
-
-    def make(self, now: float) -> tuple[str, str, str]:
-        access, secret, *rest = (_digest(f"{len(self.issued)}/{now}/{part}") for part in range(6))
-        return f"HSTA{access[:16].upper()}", secret[:40], f"hQpjb{''.join(rest)}"
 
     def machine_key(self, key: Key, now: float) -> dict[str, Any]:
         return {"credential": key.written("access", "secret", "securitytoken", "expires_at", text=precise_text)}
@@ -91,12 +87,3 @@ class Agency(Issuer):
         return Answer(
             {"credentials": key.written("access_key_id", "secret_access_key", "security_token", "expiration")}
         )
-
-
-def _iam_token(number: int, now: float) -> str:
-    """Return a token of IAM, as long as a real one without a catalog."""
-    return f"MIISIM{''.join(_digest(f'{number}/{now}/{part}') for part in range(8))}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
