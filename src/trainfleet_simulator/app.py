@@ -7,6 +7,7 @@ import ipaddress
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from trainfleet_simulator.exchange import Answer, ApiRequest, Cloud, Operation
+from trainfleet_simulator.exchange import ApiRequest, Call, Cloud
 from trainfleet_simulator.faults import Fault, Faults
-from trainfleet_simulator.injection import Exchange, FaultInjector, Reply
+from trainfleet_simulator.injection import FaultInjector, Reply
 from trainfleet_simulator.listener import connection_of
 
 _KEPT = 3000
@@ -33,25 +34,24 @@ class Truth:
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._seq = 0
 
-    def note(
-        self, operation: Operation, answer: Answer | None, status: int, *, at: float, request_id: str, fault: str
-    ) -> None:
-        """Record one response. `fault` is the name of the applied fault; then `answer` is None."""
+    def note(self, call: Call, reply: Reply) -> None:
+        """Record one response."""
         self._seq += 1
-        outcome = fault or str(status)
-        self._calls.setdefault(operation.api, {}).setdefault(operation.name, Counter())[outcome] += 1
+        answer = None if reply.fault else reply.answer
+        outcome = reply.fault or str(reply.response.status_code)
+        self._calls.setdefault(call.api, {}).setdefault(call.name, Counter())[outcome] += 1
         self._answers.append(
             {
                 "seq": self._seq,
-                "time": at,
-                "api": operation.api,
-                "operation": operation.name,
+                "time": call.now,
+                "api": call.api,
+                "operation": call.name,
                 "outcome": outcome,
-                "request_id": request_id,
-                "query": dict(operation.parameters),
+                "request_id": call.request_id,
+                "query": dict(call.facts),
                 "total": None if answer is None else answer.total,
                 "rows": [] if answer is None else answer.rows,
-                **({"fault": fault} if fault else {}),
+                **({"fault": reply.fault} if reply.fault else {}),
             }
         )
 
@@ -89,17 +89,15 @@ class CloudApp:
             body=await request.body(),
         )
         cloud = next((cloud for cloud in self._clouds if cloud.takes(received)), self._clouds[-1])
-        operation = cloud.identify(received)
+        call = cloud.call(received, self._clock(), str(uuid.uuid4()).upper())
         connection = connection_of(request.scope)
         kept = "kept" if connection is not None and connection.is_kept else "new"
-        facts = {**operation.parameters, "api": operation.api, "operation": operation.name, "connection": kept}
-        fault = self.faults.take(facts)
+        fault = self.faults.take({**call.facts, "api": call.api, "operation": call.name, "connection": kept})
         waited = fault is None or await _wait(request, fault.delay)
-        call = Exchange(cloud, received, operation, request_id=str(uuid.uuid4()).upper(), now=self._clock())
+        call = replace(call, now=self._clock())
         reply = self.injector.reply(call, fault) if waited else Reply(Response(status_code=504))
         reply.response.headers.setdefault("date", formatdate(call.now, usegmt=True))
-        status, answer = reply.response.status_code, None if reply.fault else reply.answer
-        self.truth.note(operation, answer, status, at=call.now, request_id=call.request_id, fault=reply.fault)
+        self.truth.note(call, reply)
         return reply.response
 
     async def _report(self, request: Request) -> Response:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -96,16 +97,6 @@ class ApiRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """The operation of a request, with its name in `/truth` and `/faults`, its parameters, and that of pages."""
-
-    api: str
-    name: str
-    parameters: Mapping[str, str]
-    paged_by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """A response without an error. `/truth` records the total and the rows of lists of jobs."""
 
@@ -118,22 +109,84 @@ class Answer:
     """Text that is sent instead of a body: XML if it begins with an element."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
-    """One call of an operation: the parameters of its query or form, the names in its path, and its decoded body."""
+    """One call. Without a route, the cloud does not have the operation: its name is `unknown`.
+
+    `facts` are what `/truth` and `/faults` know of it. `ids` are the names in its path.
+    """
 
     cloud: Cloud
     request: ApiRequest
-    operation: Operation
-    parameters: Mapping[str, str]
+    route: Route | None
+    api: str
+    name: str
+    facts: Mapping[str, str]
     ids: tuple[str, ...]
-    body: Any
     now: float
+    request_id: str
 
     @property
     def world(self) -> World:
         """The cloud's world, up to now."""
         return self.cloud.world
+
+    @property
+    def paged_by(self) -> str:
+        """The parameter of the pages of a list."""
+        return self.route.paged_by if self.route else ""
+
+    @cached_property
+    def parameters(self) -> Mapping[str, str]:
+        """The parameters of its query or form."""
+        return self.cloud.parameters(self.request)
+
+    @cached_property
+    def body(self) -> Any:
+        """The decoded body; None if it is not JSON."""
+        return self.request.json()
+
+    def answer(self) -> Answer:
+        """Check the identity, and respond. Raises ApiError."""
+        if self.route is None:
+            raise self.refused("unknown")
+        if self.route.signed:
+            try:
+                self.cloud.verify(self)
+            except Unproven as error:
+                raise self.refused(error.kind, error.detail) from None
+        self.world.advance(self.now)
+        return self.route.handle(self)
+
+    def rejected(self, error: ApiError) -> Response:
+        """Return a rejection in the cloud's form. That of a metadata service is a text."""
+        if self.api == "metadata":
+            return PlainTextResponse(error.message, error.status)
+        return self.cloud.reject(error, self)
+
+    def refusal(self, kind: str, detail: str = "") -> ApiError | None:
+        """Return the cloud's error for a kind of rejection; None if the operation has no such rejection."""
+        headers = self.request.headers
+        key = _KEY.search(headers.get("authorization", ""))
+        detail = detail or headers.get("x-amz-date", "") or (key[1] if key else "")
+        facts = {self.api, self.name, *(["token"] if "x-auth-token" in headers else [])}
+        for one, names, error in _METADATA if self.api == "metadata" else self.cloud.refusals:
+            if one == kind.removesuffix("_hint") and (not names or not facts.isdisjoint(names.split())):
+                if error is None:
+                    return None
+                return ApiError(*error[:2], error[2].format(api=self.api, name=self.name, detail=detail))
+        return None
+
+    def refused(self, kind: str, detail: str = "") -> ApiError:
+        """Return the error for a kind of rejection that every operation has."""
+        error = self.refusal(kind, detail)
+        assert error is not None
+        return error
+
+    def usual(self, status: int) -> ApiError:
+        """Return the error that the cloud usually sends with a status."""
+        error = self.refused(_BY_STATUS.get(status, "server_error"), ON_REQUEST)
+        return ApiError(status, error.code, error.message)
 
     def text(self, name: str, default: str = "") -> str:
         """Return a parameter."""
@@ -142,10 +195,6 @@ class Call:
     def invalid(self, name: str, allowed: str) -> ApiError:
         """Return the error for a parameter."""
         return self.refused("invalid", f"The parameter {name} is invalid: {self.text(name)!r}; allowed: {allowed}.")
-
-    def refused(self, kind: str, detail: str = "") -> ApiError:
-        """Return the cloud's error for a kind of rejection."""
-        return self.cloud.refused(kind, self.request, self.operation, detail)
 
     def whole(self, name: str, default: int, lowest: int, highest: int) -> int:
         """Return a whole number within its bounds."""
@@ -221,91 +270,35 @@ class Cloud(ABC):
         """Return the parameters of an operation for `/truth` and `/faults`, without secrets."""
         return {key: value for key, value in self.parameters(request).items() if key not in self.secret}
 
-    def identify(self, request: ApiRequest) -> Operation:
-        """Return the operation of a request. Its name is `unknown` if this cloud does not have it."""
-        found = self._find(request)
-        if found is None:  # any client can send names: the table must not grow without end
-            return Operation(self.named(request)[0] or "unknown", "unknown", {})
-        one, ids = found
-        return Operation(one.api, one.name, {**self.facts(request, one.name), **ids}, one.paged_by)
-
-    def answer(self, request: ApiRequest, operation: Operation, now: float) -> Answer:
-        """Check the identity, and respond. Raises ApiError."""
-        found = self._find(request)
-        if found is None:
-            raise self.refused("unknown", request, operation)
-        one, ids = found
-        if one.signed:
-            try:
-                self.verify(request, operation, now)
-            except Unproven as error:
-                raise self.refused(error.kind, request, operation, error.detail) from None
-        self.world.advance(now)
-        parameters = self.parameters(request)
-        return one.handle(Call(self, request, operation, parameters, tuple(ids.values()), self.body(request), now))
-
-    def _find(self, request: ApiRequest) -> tuple[Route, dict[str, str]] | None:
+    def call(self, request: ApiRequest, now: float, request_id: str) -> Call:
+        """Return the call of a request."""
         api, name = self.named(request)
-        place = f"{request.method} {request.path}"
         for one in self.routes:
-            if (api and one.api != api) or (name and one.name != name):
-                continue
-            if found := one.place.fullmatch(place):
-                return one, {key: unquote(part) for key, part in found.groupdict().items() if part is not None}
-        return None
-
-    def body(self, request: ApiRequest) -> Any:
-        """Return the decoded body of a call. Raises ApiError."""
-        return None
+            found = one.place.fullmatch(f"{request.method} {request.path}")
+            if found and (not api or one.api == api) and (not name or one.name == name):
+                ids = {key: unquote(part) for key, part in found.groupdict().items() if part is not None}
+                facts = {**self.facts(request, one.name), **ids}
+                return Call(self, request, one, one.api, one.name, facts, tuple(ids.values()), now, request_id)
+        # Any client can send names: the table must not grow without end.
+        return Call(self, request, None, api or "unknown", "unknown", {}, (), now, request_id)
 
     @abstractmethod
-    def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
+    def verify(self, call: Call) -> None:
         """Check the identity of a caller. Raises Unproven or ApiError."""
 
-    def respond(self, answer: Answer, request_id: str) -> Response:
+    def respond(self, answer: Answer, call: Call) -> Response:
         """Return a response in this cloud's form."""
-        headers = {self.id_header: request_id, **answer.headers}
+        headers = {self.id_header: call.request_id, **answer.headers}
         if answer.text is not None:
             kind = XmlResponse if answer.text.startswith("<") else PlainTextResponse
-            return kind(answer.text.replace("{request_id}", request_id), answer.status, headers)
+            return kind(answer.text.replace("{request_id}", call.request_id), answer.status, headers)
         if answer.body is None:
             return Response(status_code=answer.status, headers=headers)
         return JSONResponse(answer.body, answer.status, headers)
 
-    def refuse(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        """Return a rejection in this cloud's form. That of the metadata service is a text."""
-        if operation.api == "metadata":
-            return PlainTextResponse(error.message, error.status)
-        return self.reject(error, request, operation, request_id)
-
     @abstractmethod
-    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
+    def reject(self, error: ApiError, call: Call) -> Response:
         """Return a rejection of an API."""
-
-    def refusal(self, kind: str, request: ApiRequest, operation: Operation, detail: str = "") -> ApiError | None:
-        """Return the error of this cloud for a kind of rejection; None if the operation has no such rejection."""
-        headers = request.headers
-        key = _KEY.search(headers.get("authorization", ""))
-        detail = detail or headers.get("x-amz-date", "") or (key[1] if key else "")
-        facts = {operation.api, operation.name, *(["token"] if "x-auth-token" in headers else [])}
-        for one, names, error in _METADATA if operation.api == "metadata" else self.refusals:
-            if one == kind.removesuffix("_hint") and (not names or not facts.isdisjoint(names.split())):
-                if error is None:
-                    return None
-                message = error[2].format(api=operation.api, name=operation.name, detail=detail)
-                return ApiError(error[0], error[1], message)
-        return None
-
-    def refused(self, kind: str, request: ApiRequest, operation: Operation, detail: str = "") -> ApiError:
-        """Return the error for a kind of rejection that every operation has."""
-        error = self.refusal(kind, request, operation, detail)
-        assert error is not None
-        return error
-
-    def usual(self, status: int, request: ApiRequest, operation: Operation) -> ApiError:
-        """Return the error that this cloud usually sends with a status."""
-        error = self.refused(_BY_STATUS.get(status, "server_error"), request, operation, ON_REQUEST)
-        return ApiError(status, error.code, error.message)
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         """Return the headers, besides Retry-After, with the seconds to wait."""

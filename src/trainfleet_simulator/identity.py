@@ -133,9 +133,9 @@ class Issuer(ABC):
         if call.text("RoleArn") != self.role_arn(ROLE):
             # A caller without rights gets the same error, so that no caller can search for names.
             raise call.refused("denied")
-        if call.operation.name == "AssumeRole" and self.external_id not in {None, call.text("ExternalId")}:
+        if call.name == "AssumeRole" and self.external_id not in {None, call.text("ExternalId")}:
             raise call.refused("denied")
-        return self.issue(call.operation.name, call.now, seconds)
+        return self.issue(call.name, call.now, seconds)
 
     def put_token(self, call: Call) -> Answer:
         """Begin a session of the metadata service, and respond with its token as plain text."""

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from trainfleet_simulator.broken_bodies import break_body
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Call
 from trainfleet_simulator.faults import BODY, IDENTITY, PAGING, VALUES, WIRE, Fault
 from trainfleet_simulator.listener import NEED_THE_ANSWER, Breaking
 from trainfleet_simulator.paging import Paging
@@ -58,27 +58,13 @@ class Reply:
     answer: Answer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One request, with its cloud and its operation."""
-
-    cloud: Cloud
-    request: ApiRequest
-    operation: Operation
-    request_id: str
-    now: float
-
-    def true(self) -> Reply:
-        """Return the cloud's own reply."""
-        try:
-            answer = self.cloud.answer(self.request, self.operation, self.now)
-        except ApiError as error:
-            return Reply(self.refused(error))
-        return Reply(self.cloud.respond(answer, self.request_id), answer=answer)
-
-    def refused(self, error: ApiError) -> Response:
-        """Return a rejection in the cloud's own form."""
-        return self.cloud.refuse(error, self.request, self.operation, self.request_id)
+def _true(call: Call) -> Reply:
+    """Return the cloud's own reply."""
+    try:
+        answer = call.answer()
+    except ApiError as error:
+        return Reply(call.rejected(error))
+    return Reply(call.cloud.respond(answer, call), answer=answer)
 
 
 class FaultInjector:
@@ -89,17 +75,17 @@ class FaultInjector:
         self._turn = 0
         self._paging = Paging()
 
-    def reply(self, call: Exchange, fault: Fault | None) -> Reply:
+    def reply(self, call: Call, fault: Fault | None) -> Reply:
         """Return the response of the cloud, or the response that the fault makes of it."""
         if fault is None or not fault.word:
-            return call.true()
+            return _true(call)
         response = self._instead(call, fault)
-        reply = Reply(response, fault.word) if response else self._broken(call, fault.kind, call.true())
+        reply = Reply(response, fault.word) if response else self._broken(call, fault.kind, _true(call))
         if reply.fault and fault.kind not in WIRE:
             reply.response.headers.update(dict(fault.headers))
         return reply
 
-    def _instead(self, call: Exchange, fault: Fault) -> Response | None:
+    def _instead(self, call: Call, fault: Fault) -> Response | None:
         """Return the response of a fault that needs none of the cloud; None if it needs one."""
         kind = fault.kind
         if fault.status is not None:
@@ -112,12 +98,12 @@ class FaultInjector:
             return _INSTEAD[kind]()
         if kind in {"quoted", "quoted_at_length"}:
             return self._quote(call, at_length=kind == "quoted_at_length")
-        if kind == "endless_pages" and (body := self._paging.rest(call.operation)) is not None:
-            self._paging.warp(kind, call.operation, body)
+        if kind == "endless_pages" and (body := self._paging.rest(call)) is not None:
+            self._paging.warp(kind, call, body)
             return Response(dumps(body), media_type="application/json")
         return None
 
-    def _broken(self, call: Exchange, kind: str, true: Reply) -> Reply:
+    def _broken(self, call: Call, kind: str, true: Reply) -> Reply:
         """Break the true response; return it unchanged if there is nothing to break."""
         if kind in WIRE:
             return Reply(Breaking(kind, true.response), kind)
@@ -130,13 +116,11 @@ class FaultInjector:
             body = read(true.response)
         except ValueError:
             return true
-        if (kind in PAGING and self._paging.warp(kind, call.operation, body)) or (
-            kind in VALUES and warp_values(kind, body)
-        ):
+        if (kind in PAGING and self._paging.warp(kind, call, body)) or (kind in VALUES and warp_values(kind, body)):
             return Reply(written(body, true.response), kind)
         return true
 
-    def _quote(self, call: Exchange, *, at_length: bool) -> Response:
+    def _quote(self, call: Call, *, at_length: bool) -> Response:
         """Return a rejection with 400. With `at_length`, it has more than 16 KiB, and status 200 if the API has such
         rejections."""
         self.quoted.append(call.request)
@@ -144,9 +128,9 @@ class FaultInjector:
         first = self._turn % len(parts)  # clients show the start of a text
         self._turn += 1
         text = "; ".join((*parts[first:], *parts[:first]))
-        error = call.cloud.usual(400, call.request, call.operation)
+        error = call.usual(400)
         error.message = f"{_FILLER}: {text}" if at_length else text
-        response = call.refused(error)
+        response = call.rejected(error)
         if isinstance(response, PlainTextResponse) or not at_length:
             return response
         body = {"Details": _DETAILS, **read(response)}
@@ -154,11 +138,11 @@ class FaultInjector:
         return JSONResponse(body, 200 if says_so else response.status_code)
 
 
-def _refusal(kind: str, call: Exchange) -> Response | None:
-    error = call.cloud.refusal(kind, call.request, call.operation)
+def _refusal(kind: str, call: Call) -> Response | None:
+    error = call.refusal(kind)
     if error is None:
         return None
-    response = call.refused(error)
+    response = call.rejected(error)
     if kind == "throttled_hint":
         response.headers.update({"retry-after": str(_HINT), **call.cloud.hint(_HINT)})
     elif kind == "skewed_clock":
@@ -166,9 +150,9 @@ def _refusal(kind: str, call: Exchange) -> Response | None:
     return response
 
 
-def _by_status(call: Exchange, fault: Fault, status: int) -> Response:
+def _by_status(call: Call, fault: Fault, status: int) -> Response:
     """Return the response that the fault defines."""
-    usual = call.refused(call.cloud.usual(status, call.request, call.operation))
+    usual = call.rejected(call.usual(status))
     if fault.body is None:
         return usual
     response = Response(fault.body, status) if isinstance(fault.body, str) else JSONResponse(fault.body, status)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-from trainfleet_simulator.exchange import Operation
+from trainfleet_simulator.exchange import Call
 from trainfleet_simulator.rows import Rows, rows_of
 
 _FAR_OFF = 1_000_000_000
@@ -33,16 +33,16 @@ class Paging:
         self._templates: OrderedDict[Hashable, Any] = OrderedDict()
         self._made = 0
 
-    def warp(self, kind: str, operation: Operation, body: Any) -> bool:
+    def warp(self, kind: str, call: Call, body: Any) -> bool:
         """Change a decoded response as the kind says; return False if it has no such rows or pages."""
         found = rows_of(body)
         if found is None:
             return False
         match kind:
             case "endless_pages":
-                return self._go_on(operation, found)
+                return self._go_on(call, found)
             case "moving_rows":
-                return self._move(operation, found)
+                return self._move(call, found)
             case "no_list":
                 del found.holder[found.key]
                 return True
@@ -57,14 +57,14 @@ class Paging:
                 found.replace(found.all[: len(found.all) // 2])
                 return True
 
-    def rest(self, operation: Operation) -> Any:
+    def rest(self, call: Call) -> Any:
         """Return the true body for a call with a token of ours; None for other calls."""
-        by = operation.paged_by
-        body = self._templates.get(("token", operation.parameters.get(by, ""))) if by in _TOKENS else None
+        by = call.paged_by
+        body = self._templates.get(("token", call.facts.get(by, ""))) if by in _TOKENS else None
         return None if body is None else copy.deepcopy(body)
 
-    def _go_on(self, operation: Operation, found: Rows) -> bool:
-        by, question = operation.paged_by, _question(operation)
+    def _go_on(self, call: Call, found: Rows) -> bool:
+        by, question = call.paged_by, _question(call)
         if not by:
             return False
         if not found.all and question not in self._templates:
@@ -81,7 +81,7 @@ class Paging:
         else:
             rows = found.all or self._templates[question]
             _keep(self._templates, question, rows)
-            size = _size(operation, len(rows))
+            size = _size(call, len(rows))
             found.say_total(_FAR_OFF)
         found.replace([self._another(rows[place % len(rows)]) for place in range(size)])
         return True
@@ -100,11 +100,11 @@ class Paging:
                 break
         return made
 
-    def _move(self, operation: Operation, found: Rows) -> bool:
-        by, question = operation.paged_by, _question(operation)
+    def _move(self, call: Call, found: Rows) -> bool:
+        by, question = call.paged_by, _question(call)
         if not by:
             return False
-        place = operation.parameters.get(by, "")
+        place = call.facts.get(by, "")
         if place in {"", "0"} or (place == "1" and by in {"PageNumber", "page"}):
             place = ""
             _keep(self._readings, question, {})
@@ -119,7 +119,7 @@ class Paging:
                 return False
             found.replace([before[-1][-1], *found.all])
             return True
-        size = _size(operation, len(before[0]) if before else 0)
+        size = _size(call, len(before[0]) if before else 0)
         if not moved or size < 2:  # pages of one row would never get past the first one
             return False
         rows = [row for page in (*before, found.all) for row in page]
@@ -130,13 +130,13 @@ class Paging:
         return True
 
 
-def _question(operation: Operation) -> Hashable:
-    about = {name: value for name, value in operation.parameters.items() if name not in {operation.paged_by, "Offset"}}
-    return operation.api, operation.name, tuple(sorted(about.items()))
+def _question(call: Call) -> Hashable:
+    about = {name: value for name, value in call.facts.items() if name not in {call.paged_by, "Offset"}}
+    return call.api, call.name, tuple(sorted(about.items()))
 
 
-def _size(operation: Operation, default: int) -> int:
-    given = next((operation.parameters[name] for name in _SIZES if operation.parameters.get(name)), "")
+def _size(call: Call, default: int) -> int:
+    given = next((call.facts[name] for name in _SIZES if call.facts.get(name)), "")
     return int(given) if given.isdigit() and int(given) else default
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import ApiError, ApiRequest, Cloud, Operation, Row, Unproven, route
+from trainfleet_simulator.exchange import ApiError, ApiRequest, Call, Cloud, Row, Unproven, route
 from trainfleet_simulator.modelarts import pools
 from trainfleet_simulator.modelarts.agency import Agency
 from trainfleet_simulator.modelarts.aom import Aom, metric_of
@@ -124,33 +123,27 @@ class ModelArts(Cloud):
             return query | facts_of(request.json())
         return query | ({"metric": metric_of(query.get("query", ""))} if name in {_QUERY, _RANGE} else {})
 
-    def body(self, request: ApiRequest) -> Any:
-        found = request.json()
-        if found is None and request.method == "POST":
-            raise ApiError(400, "ModelArts.2764", "The request body is not JSON.")
-        return found
-
-    def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        token = request.headers.get("x-auth-token")
+    def verify(self, call: Call) -> None:
+        token = call.request.headers.get("x-auth-token")
         if token is None:
-            self._verifier.check(request, now)
-        elif not self._tokens.is_valid(token, now):
+            self._verifier.check(call.request, call.now)
+        elif not self._tokens.is_valid(token, call.now):
             raise Unproven("expired_credentials")
-        found = _PROJECT.match(request.path)
-        if {found[1] if found else PROJECT_ID, request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
+        found = _PROJECT.match(call.request.path)
+        if {found[1] if found else PROJECT_ID, call.request.headers.get("x-project-id", PROJECT_ID)} != {PROJECT_ID}:
             raise ApiError(403, "ModelArts.0210", "The project ID in the URL does not match that of the credentials.")
 
-    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        body: dict[str, Any]
+    def reject(self, error: ApiError, call: Call) -> Response:
+        body: dict[str, object]
         if error.code.startswith(("APIGW.", "PAP5.")):
-            body = {"error_code": error.code, "error_msg": error.message, "request_id": request_id}
-        elif operation.api == "iam":
+            body = {"error_code": error.code, "error_msg": error.message, "request_id": call.request_id}
+        elif call.api == "iam":
             body = {"error": {"code": error.status, "message": error.message, "title": "Refused"}}
-        elif operation.api == "aom":
+        elif call.api == "aom":
             kind = _AOM_ERRORS.get(error.status, "internal")
             body = {"status": "error", "errorType": kind, "error": error.message}
-        elif operation.name in _OLD.split():
+        elif call.name in _OLD.split():
             body = {"is_success": False, "error_code": error.code, "error_message": error.message}
         else:
             body = {"error_code": error.code, "error_msg": error.message}
-        return JSONResponse(body, error.status, headers={self.id_header: request_id})
+        return JSONResponse(body, error.status, headers={self.id_header: call.request_id})

@@ -23,6 +23,22 @@ _WORDS = {
 """By the world's state, the phase of v2 jobs and the number of v1 jobs."""
 
 
+READINGS = {
+    "cpuUsage": "CpuCoreUsage",
+    "memUsage": "MemoryUsage",
+    "memUsedRate": "MemoryUsage",
+    "gpuUtil": "GpuCoreUsage",
+    "gpuMemUsage": "GpuMemoryUsage",
+    "npuUtil": "GpuCoreUsage",
+    "npuMemUsage": "GpuMemoryUsage",
+    "diskReadRate": "DiskReadRate",
+    "diskWriteRate": "DiskWriteRate",
+    "recvBytesRate": "NetworkInputRate",
+    "sendBytesRate": "NetworkOutputRate",
+}
+"""The series of tasks, pods and nodes, and the world's names of their readings."""
+
+
 def phase(job: Job) -> str:
     """Return the phase of a v2 job."""
     return "Abnormal" if _lost(job) else _WORDS[job.status][0]

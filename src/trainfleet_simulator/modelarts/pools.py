@@ -18,7 +18,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from trainfleet_simulator.exchange import Answer, Call, utc_text
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
-from trainfleet_simulator.modelarts.job_rows import WORKLOAD_STATUSES, workload_status
+from trainfleet_simulator.modelarts.job_rows import READINGS, WORKLOAD_STATUSES, workload_status
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job, Role
 from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, Amount, Machine
@@ -287,15 +287,7 @@ def _workload_row(pool: Pool, workload: _Workload, positions: Mapping[str, int])
 
 # The utilization of nodes.
 
-_LOADS = {
-    "cpuUsage": "CpuCoreUsage",
-    "memUsedRate": "MemoryUsage",
-    "gpuUtil": "GpuCoreUsage",
-    "gpuMemUsage": "GpuMemoryUsage",
-    "npuUtil": "GpuCoreUsage",
-    "npuMemUsage": "GpuMemoryUsage",
-}
-"""Metrics of nodes, and the world's names for them."""
+_LOADS = ("cpuUsage", "memUsedRate", "gpuUtil", "gpuMemUsage", "npuUtil", "npuMemUsage")
 _IDLE = {"cpuUsage": 1.5, "memUsedRate": 4.0}
 """Use by a node's own system. Cards are idle without a job."""
 _NO_DATA = -1
@@ -331,29 +323,29 @@ class Monitor:
             times = range(0)
         root = pool.spec.parent or pool.spec.pool_id
         nodes = sum(len(one.nodes) for one in world.family(root))
-        capacity = _DISK_OF_A_NODE * nodes
         disks = {
-            "diskUsedRate": ("Percent", _DISK_USED),
-            "diskCapacity": ("Megabytes", capacity),
-            "diskAvailableCapacity": ("Megabytes", capacity * (1 - _DISK_USED / 100)),
+            "diskUsedRate": _DISK_USED,
+            "diskCapacity": _DISK_OF_A_NODE * nodes,
+            "diskAvailableCapacity": _DISK_OF_A_NODE * nodes * (1 - _DISK_USED / 100),
         }
-        metrics = []
-        for name in (*_LOADS, *disks):
-            unit, constant = disks.get(name, ("Percent", _NO_DATA))
-            there = [at for at in times if present - at >= _NOT_THERE_YET]
-            if name in _LOADS:
-                values = [self._known(root, name, at) for at in there]
-                # Without NPUs, the unit is absent, too.
-                unit = "" if name.startswith("npu") and set(values) <= {_NO_DATA} else unit
-            else:
-                values = [constant if nodes else _NO_DATA] * len(there)
-            values += [_NO_DATA] * (len(times) - len(there))
-            points = [
-                {"timestamp": at * 1000, "unit": unit, "statistics": [{"statistic": "average", "value": value}]}
-                for at, value in zip(times, values, strict=True)
+
+        def value(name: str, at: int) -> float:
+            if present - at < _NOT_THERE_YET or not nodes:
+                return _NO_DATA
+            return disks[name] if name in disks else self._known(root, name, at)
+
+        def points(name: str) -> list[dict[str, Any]]:
+            values = [value(name, at) for at in times]
+            unit = "Megabytes" if name.endswith("Capacity") else "Percent"
+            if name.startswith("npu") and set(values) <= {_NO_DATA}:  # without NPUs, the unit is absent, too
+                unit = ""
+            return [
+                {"timestamp": at * 1000, "unit": unit, "statistics": [{"statistic": "average", "value": one}]}
+                for at, one in zip(times, values, strict=True)
             ]
-            metrics.append({"metric": {"metricName": name}, "dataPoints": points})
-        return Answer({"metrics": metrics})
+
+        names = (*_LOADS, *disks)
+        return Answer({"metrics": [{"metric": {"metricName": name}, "dataPoints": points(name)} for name in names]})
 
 
 def _average(world: World, root: str, metric: str, at: int) -> float:
@@ -370,7 +362,7 @@ def _average(world: World, root: str, metric: str, at: int) -> float:
         if job.draft.pool_id in pools and job.running is not None and job.running <= at and not is_over:
             for pod in job.pods:
                 for one in pod.incarnations:
-                    used = reading(_LOADS[metric], job, one, at)
+                    used = reading(READINGS[metric], job, one, at)
                     if used is not None:
                         loads[one.node] += used * _share(one.role, pools[job.draft.pool_id], metric)
     return round(fmean(min(load, 100.0) for load in loads.values()), 3) if loads else _NO_DATA

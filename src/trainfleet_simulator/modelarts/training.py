@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from trainfleet_simulator.exchange import Answer, Body, Call
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
-from trainfleet_simulator.modelarts.job_rows import PHASES, has, job_row, phase, tasks_of
+from trainfleet_simulator.modelarts.job_rows import PHASES, READINGS, has, job_row, phase, tasks_of
 from trainfleet_simulator.modelarts.pools import host_ip
 from trainfleet_simulator.world.fleet import World
 from trainfleet_simulator.world.jobs import Job
@@ -24,15 +24,7 @@ from trainfleet_simulator.world.usage import MOST_MINUTES, TaskSeries
 _NO_SAMPLE = -1
 _QUOTA = 10_000
 _LONGEST_SPAN = timedelta(days=31)
-_METRICS = {
-    "cpuUsage": "CpuCoreUsage",
-    "memUsage": "MemoryUsage",
-    "gpuUtil": "GpuCoreUsage",
-    "gpuMemUsage": "GpuMemoryUsage",
-    "npuUtil": "GpuCoreUsage",
-    "npuMemUsage": "GpuMemoryUsage",
-}
-"""Every series of a response, and the world's name of it."""
+_METRICS = ("cpuUsage", "memUsage", "gpuUtil", "gpuMemUsage", "npuUtil", "npuMemUsage")
 
 
 class _Filter(Body):
@@ -123,7 +115,7 @@ class Training:
         return Answer({"metrics": metrics})
 
     def _values(self, call: Call, job: Job, place: int, metric: str) -> list[float]:
-        found = self._series.values(job, place, _METRICS[metric], call.world.present)
+        found = self._series.values(job, place, READINGS[metric], call.world.present)
         values = [_NO_SAMPLE if value is None else round(value, 3) for value in found]
         # Collection begins late, and the newest minutes may be missing.
         late = 0 if len(values) == MOST_MINUTES else 1 if metric in {"cpuUsage", "memUsage"} else 2

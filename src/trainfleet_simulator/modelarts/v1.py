@@ -16,7 +16,7 @@ from trainfleet_simulator.exchange import Answer, Call
 from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import DEFAULT, WORKSPACES, refused, workspace_of
 from trainfleet_simulator.modelarts.drafts import compose, ordinary_plan, public_roles
-from trainfleet_simulator.modelarts.job_rows import v1_status
+from trainfleet_simulator.modelarts.job_rows import READINGS, v1_status
 from trainfleet_simulator.world.fleet import ENDLESS, Setting, Submissions, World
 from trainfleet_simulator.world.jobs import Draft, Job
 from trainfleet_simulator.world.nouns import DAY, HOUR, PLANTED_SECRETS
@@ -63,16 +63,10 @@ def _version_id(rng: Random) -> str:
 SETTING = Setting(pools=(), population=5, watched=2, draft=_draft, earlier=_earlier, job_id=_version_id, history=0)
 
 
-_METRICS = {
-    "cpuUsage": "CpuCoreUsage",
-    "memUsage": "MemoryUsage",
-    "gpuUtil": "GpuCoreUsage",
-    "gpuMemUsage": "GpuMemoryUsage",
-    "diskReadRate": "DiskReadRate",
-    "diskWriteRate": "DiskWriteRate",
-    "recvBytesRate": "NetworkInputRate",
-    "sendBytesRate": "NetworkOutputRate",
-}
+_METRICS = (
+    *("cpuUsage", "memUsage", "gpuUtil", "gpuMemUsage"),
+    *("diskReadRate", "diskWriteRate", "recvBytesRate", "sendBytesRate"),
+)
 _PER_CARD = ("gpuUtil", "gpuMemUsage")
 
 
@@ -167,7 +161,7 @@ class V1:
     def _values(self, version: Job, place: int, metric: str) -> list[float]:
         # Rates are bytes a second here, except for disks: kilobytes.
         scale = 1e6 if metric.endswith("BytesRate") else 1024 if metric.startswith("disk") else 1
-        found = self._series.values(version, place, _METRICS[metric], self._world.present)
+        found = self._series.values(version, place, READINGS[metric], self._world.present)
         return [round(scale * (value or 0.0), 2) for value in found]
 
     def _row(self, version: Job) -> dict[str, Any]:

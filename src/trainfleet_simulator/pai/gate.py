@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Row, route
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Call, Cloud, Row, route
 from trainfleet_simulator.pai import dlc, paistudio
 from trainfleet_simulator.pai.monitor import Monitor
 from trainfleet_simulator.pai.sts import Sts
@@ -100,22 +100,22 @@ class Pai(Cloud):
         # Without a name, no operation fits.
         return _APIS.get(version or "", "unknown"), request.headers.get("x-acs-action") or "unknown"
 
-    def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        self._verifier.check(request, now)
+    def verify(self, call: Call) -> None:
+        self._verifier.check(call.request, call.now)
 
-    def respond(self, answer: Answer, request_id: str) -> Response:
+    def respond(self, answer: Answer, call: Call) -> Response:
         if answer.body is not None:
-            answer.body["RequestId"] = request_id
-        return super().respond(answer, request_id)
+            answer.body["RequestId"] = call.request_id
+        return super().respond(answer, call)
 
-    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
+    def reject(self, error: ApiError, call: Call) -> Response:
         body = {
             "Code": error.code,
             "Message": error.message,
-            "RequestId": request_id,
-            "HostId": request.headers.get("host", ""),
+            "RequestId": call.request_id,
+            "HostId": call.request.headers.get("host", ""),
         }
-        return JSONResponse(body, error.status, headers={self.id_header: request_id})
+        return JSONResponse(body, error.status, headers={self.id_header: call.request_id})
 
     def hint(self, seconds: int) -> Mapping[str, str]:
         return {"x-acs-retry-after": str(seconds * 1000)}

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import JSONResponse, Response
 
-from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Cloud, Operation, Row, XmlResponse, route
+from trainfleet_simulator.exchange import Answer, ApiError, ApiRequest, Call, Cloud, Row, XmlResponse, route
 from trainfleet_simulator.pages import offset_of
 from trainfleet_simulator.sagemaker import cloudwatch
 from trainfleet_simulator.sagemaker.catalog import REGION
@@ -105,37 +105,27 @@ class Aws(Cloud):
     def facts(self, request: ApiRequest, name: str) -> Mapping[str, str]:
         return super().facts(request, name) or _facts(request.json())
 
-    def body(self, request: ApiRequest) -> Any:
-        api = self.named(request)[0]
-        if api not in _JSON:
-            return None
-        if request.headers.get("content-type") != _JSON[api]:
-            raise ApiError(400, "SerializationException", f"Content-Type is not {_JSON[api]}")
-        body = request.json()
-        if not isinstance(body, dict):
-            raise ApiError(400, "SerializationException", "The body is not a JSON object.")
-        return body
+    def verify(self, call: Call) -> None:
+        self._verifier.check(call.request, call.now, f"{REGION}/{_SIGNING_NAMES.get(call.api, call.api)}")
+        if call.api in _JSON and call.request.headers.get("content-type") != _JSON[call.api]:
+            raise ApiError(400, "SerializationException", f"Content-Type is not {_JSON[call.api]}")
 
-    def verify(self, request: ApiRequest, operation: Operation, now: float) -> None:
-        self._verifier.check(request, now, f"{REGION}/{_SIGNING_NAMES.get(operation.api, operation.api)}")
-
-    def respond(self, answer: Answer, request_id: str) -> Response:
-        response = super().respond(answer, request_id)
-        if answer.body is not None:
-            api = "cloudwatch" if "MetricDataResults" in answer.body else "sagemaker"
-            response.headers["content-type"] = _JSON[api]
+    def respond(self, answer: Answer, call: Call) -> Response:
+        response = super().respond(answer, call)
+        if call.api in _JSON:
+            response.headers["content-type"] = _JSON[call.api]
         return response
 
-    def reject(self, error: ApiError, request: ApiRequest, operation: Operation, request_id: str) -> Response:
-        headers = {self.id_header: request_id}
+    def reject(self, error: ApiError, call: Call) -> Response:
+        headers = {self.id_header: call.request_id}
         in_query = _QUERY_CODES.get(error.code, error.code)
-        match operation.api:
+        match call.api:
             case "sts":
-                if operation.name == _BY_IDENTITY:
+                if call.name == _BY_IDENTITY:
                     in_query = error.code  # it has its own errors and codes
                 return XmlResponse(
                     f'<ErrorResponse xmlns="{XMLNS}"><Error><Type>Sender</Type><Code>{in_query}</Code>'
-                    f"<Message>{escape(error.message)}</Message></Error><RequestId>{request_id}</RequestId>"
+                    f"<Message>{escape(error.message)}</Message></Error><RequestId>{call.request_id}</RequestId>"
                     "</ErrorResponse>",
                     error.status,
                     headers=headers,
@@ -152,7 +142,7 @@ class Aws(Cloud):
                     "Message" if shared or error.code == "ResourceNotFound" else "message": error.message,
                 }
                 status = 400 if shared else error.status
-        headers |= {"content-type": _JSON[operation.api], "x-amzn-errortype": error.code}
+        headers |= {"content-type": _JSON[call.api], "x-amzn-errortype": error.code}
         return JSONResponse(body, status, headers=headers)
 
 

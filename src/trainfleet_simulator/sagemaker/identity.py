@@ -50,7 +50,7 @@ class AwsSts(Issuer):
 
     def assume_role(self, call: Call) -> Answer:
         """AssumeRole, for a signed request."""
-        key, action = self.assumed(call), call.operation.name
+        key, action = self.assumed(call), call.name
         names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
         inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in key.written(*names).items())
         result = f"<{action}Result><Credentials>{inner}</Credentials></{action}Result>"

@@ -38,7 +38,7 @@ class Lists:
 
         `find` creates the list at the request for its first page. The other pages are cut from the same list.
         """
-        page = self._pages.cut(asked.next_token, asked.max_results, find, question=call.operation.name)
+        page = self._pages.cut(asked.next_token, asked.max_results, find, question=call.name)
         if page is None:
             raise call.invalid("NextToken", "a token of this list")
         rows, token, total = page
