@@ -211,11 +211,10 @@ _OF_MODELARTS: tuple[Reader, ...] = (
     _reading(nodes.NodeRow, lambda row: nodes.node("pool", row)),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.queue_places([row, row], {"job"})),
     _reading(modelarts_pools.WorkloadRow, lambda row: modelarts_pools.pool_queue("pool", [row], ["gpu"])),
-    _reading(modelarts.Quotas, modelarts.quota),
     _reading(modelarts.JobRow, lambda row: past.job_life(row, shown_tags=())),
-    _reading(history.JobStatus, lambda state: history.records(state, modelarts.job_status("Running"), _NOW)),
+    _reading(history.JobStatus, lambda state: history.records(state, modelarts.JOB_STATUS["Running"], _NOW)),
     _reading(v1.JobRow, v1.is_live),
-    *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, v1.JobsPage, v1.Versions),
+    *_decoding(modelarts.WorkspacesPage, modelarts.JobsPage, modelarts.Quotas, v1.JobsPage, v1.Versions),
     *_decoding(modelarts_pools.Items[modelarts_pools.PoolRow], modelarts_pools.Items[modelarts_pools.RuntimeRow]),
     *_decoding(modelarts_pools.WorkloadsPage, nodes.NodesPage),
 )
