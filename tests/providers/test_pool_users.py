@@ -12,7 +12,8 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.configs import exporter_of, written
 from trainfleet_exporter.model import PoolUser
-from trainfleet_exporter.providers.alibaba_pai.pools import ResourceAmount, UserResources, UsersPage, WorkloadResource
+from trainfleet_exporter.providers.alibaba_pai.jobs import ResourceConfig
+from trainfleet_exporter.providers.alibaba_pai.pools import UserResources, UsersPage, WorkloadResource
 from trainfleet_exporter.providers.alibaba_pai.pools import UserRow as QuotaUser
 from trainfleet_exporter.providers.alibaba_pai.pools import WorkloadRow as QuotaWorkload
 from trainfleet_exporter.providers.alibaba_pai.pools import users as pai_users
@@ -62,7 +63,7 @@ def test_users_of_pools_add_up_to_what_is_allocated(cloud: str, tmp_path: Path) 
 
 
 def _usage(user_id: str, gpus: object) -> QuotaUser:
-    return QuotaUser(user_id, f"n-{user_id}", UserResources(ResourceAmount(gpu=gpus)))  # type: ignore[arg-type]
+    return QuotaUser(user_id, f"n-{user_id}", UserResources(ResourceConfig(gpu=gpus)))  # type: ignore[arg-type]
 
 
 def _workload(user_id: str, gpus: object) -> QuotaWorkload:

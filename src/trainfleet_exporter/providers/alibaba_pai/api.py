@@ -104,26 +104,22 @@ class KeptList(Generic[T]):
     async def refresh(self, part: Part, read: Callable[[float], Awaitable[Listing[T]]]) -> bool:
         """Return whether it has been read now. An empty answer replaces no rows. `read` takes a deadline."""
         now = asyncio.get_running_loop().time()
-        if now < self._due:
-            part.still_lost(self.lost)
-            return False
-        self._due = now + _AGAIN
         try:
-            with counting_unusable() as lost:
-                listing = await read(min(part.deadline, now + _MAY_TAKE))
+            if now >= self._due:
+                with counting_unusable() as lost:
+                    listing = await read(min(part.deadline, now + _MAY_TAKE))
+                part.dropped("malformed", listing.malformed)
+                self.lost = lost + Counter(malformed=listing.malformed)
+                self._due = now + (self._kept if listing.rows and not self.lost else _AGAIN)
+                self.is_read, self.rows = True, listing.rows or self.rows
+                return True
         except CloudError as error:
             if self._needed and not self.is_read:
-                self._due = float("-inf")
                 raise
+            self._due = now + _AGAIN
             part.lacks(self.what, error)
-            part.still_lost(self.lost)
-            return False
-        part.dropped("malformed", listing.malformed)
-        self.lost = lost + Counter(malformed=listing.malformed)
-        if listing.rows and not self.lost:
-            self._due = now + self._kept
-        self.is_read, self.rows = True, listing.rows or self.rows
-        return True
+        part.still_lost(self.lost)
+        return False
 
 
 class Api:

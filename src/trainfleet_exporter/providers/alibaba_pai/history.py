@@ -73,7 +73,7 @@ CAUSES: Sequence[tuple[re.Pattern[str], Cause]] = (
 
 def records_of(history: Sequence[StatusTransition | None] | None) -> Records | None:
     """The history of a row of ListJobs: StatusHistory, if the row has it."""
-    statuses = _dated(history, "start_time")
+    statuses = dated(history, "start_time")
     return Records(intervals=tuple(_intervals(statuses))) if statuses else None
 
 
@@ -81,7 +81,7 @@ def details_of(
     history: Sequence[StatusTransition | None] | None, restarts: Sequence[RestartRecord | None] | None
 ) -> Records:
     """The history of an answer of GetJob."""
-    statuses, records = _dated(history, "start_time"), _dated(restarts, "occur_time")
+    statuses, records = dated(history, "start_time"), dated(restarts, "occur_time")
     return Records(
         intervals=tuple(_intervals(statuses)) if statuses else None,
         faults=(*(_fault(record, at) for record, at in records), *_unrecorded(statuses, records)),
@@ -102,7 +102,8 @@ def cause(*words: str | None) -> Cause:
     return "other"
 
 
-def _dated(items: Sequence[Any] | None, name: str) -> list[tuple[Any, float]]:
+def dated(items: Sequence[Any] | None, name: str) -> list[tuple[Any, float]]:
+    """Return the readable items that have this time, in its order, each with the time."""
     found = [(item, at) for item in readable(items) if (at := utc_time(getattr(item, name))) is not None]
     return sorted(found, key=lambda pair: pair[1])
 

@@ -49,7 +49,7 @@ from trainfleet_exporter.transport.json_fields import iso_time, unusable
 
 
 class ResourceConfig(Row):
-    """The requested resources of each pod of a role: cores, memory with its suffix, accelerators."""
+    """What each pod of a role requests, or amounts of a quota: cores, memory with its suffix, accelerators."""
 
     cpu: str | float | None = field(name="CPU", default=None)
     memory: str | float | None = None

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -202,12 +201,8 @@ class Feed(SourceMetric):
     statistics: tuple[str, ...]
 
 
-class Unfed(NamedTuple):
-    """A metric that cannot feed a family, and why."""
-
-    family: str
-    metric: str
-    cause: str
+Unfed = tuple[str, str, str]
+"""A family, a metric that cannot feed it, and why."""
 
 
 def feeds(
@@ -222,19 +217,18 @@ def feeds(
         name = next((name for name in names if name in catalogue), "")
         if not name:
             if choice.name:
-                unfed.append(Unfed(family.suffix, choice.name, "the catalogue does not have it"))
+                unfed.append((family.suffix, choice.name, "the catalogue does not have it"))
             continue
         metric, level = catalogue[name], catalogue[name].level
         statistics, given = (choice.statistic,) if choice.statistic else STATISTICS, _listed(metric.statistics)
         # A flag has no unit, even if the catalogue has one.
         factor = 1.0 if family.quantity == "flag" else base_units(choice.unit or metric.unit or "", family.quantity)
         if level is None or not _can_feed(level, family.level):
-            unfed.append(Unfed(family.suffix, name, "its dimensions do not match the family"))
+            unfed.append((family.suffix, name, "its dimensions do not match the family"))
         elif factor is None:
-            cause = f"its unit {printable(metric.unit or '', 40)!r} is not known for it"
-            unfed.append(Unfed(family.suffix, name, cause))
+            unfed.append((family.suffix, name, f"its unit {printable(metric.unit or '', 40)!r} is not known for it"))
         elif given and not set(statistics) & set(given):
-            unfed.append(Unfed(family.suffix, name, f"of {' and '.join(statistics)} it has none"))
+            unfed.append((family.suffix, name, f"of {' and '.join(statistics)} it has none"))
         else:
             key = f"{name} {choice.statistic}" if choice.statistic else name
             found.setdefault(key, Feed(key, level, {}, metric, statistics)).targets[family] = factor

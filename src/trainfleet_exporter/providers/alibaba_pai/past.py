@@ -12,13 +12,14 @@ https://www.alibabacloud.com/help/en/cms/cloudmonitor-1-0/developer-reference/ap
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from msgspec.structs import replace
 
-from trainfleet_exporter.errors import AccessDenied, CloudError, NotFound, RequestRefused
-from trainfleet_exporter.families.family import is_denied
+from trainfleet_exporter.errors import AccessDenied, NotFound, RequestRefused
 from trainfleet_exporter.families.usage import exposed
 from trainfleet_exporter.fleet.history import elapsed
 from trainfleet_exporter.fleet.past import Asked, PastSource, PastUsage, life_of, parts_of
@@ -28,7 +29,7 @@ from trainfleet_exporter.process.logs import fields
 from trainfleet_exporter.providers.alibaba_pai import jobs, usage
 from trainfleet_exporter.providers.alibaba_pai.api import Api
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, details_of
+from trainfleet_exporter.providers.alibaba_pai.history import StatusTransition, dated, details_of
 from trainfleet_exporter.providers.alibaba_pai.metrics import DLC, JOB_FAMILIES, POOL_FAMILIES, QUOTA, Feed, feeds
 from trainfleet_exporter.providers.alibaba_pai.pools import Quota, list_quotas, quota
 from trainfleet_exporter.providers.history import DAY, Life, Past, PastCall, Range, Spell, Track
@@ -49,7 +50,6 @@ CLOUDMONITOR = PastSource(
     answered=usage.POINTS,
 )
 JOB_METRICS = PastSource(name=usage.JOB_METRICS, api="dlc")
-_OF_DETAILS = ("status", "platform_status", "holds_resources", "phase_seconds")
 
 
 class PaiPast(Past):
@@ -84,15 +84,11 @@ class PaiPast(Past):
             workspaces = (await jobs.list_workspaces(self._api, deadline=deadline)).rows
             configured = tuple(key for key, row in workspaces.items() if jobs.workspace(row) is not None)
         self._workspaces = sorted(configured)
-        try:
+        with _lacking("quotas: jobs lack the models of their accelerators, and pools their usage"):
             rows = (await list_quotas(self._api, deadline=deadline)).rows
             self._quotas = {quota_id: quota(row) for quota_id, row in rows.items()}
-        except CloudError as error:
-            _may_lack("quotas: jobs lack the models of their accelerators, and pools their usage", error)
-        try:
+        with _lacking("machine types: some jobs lack what they asked for"):
             self._sizes = (await jobs.list_machines(self._api, deadline=deadline)).rows
-        except CloudError as error:
-            _may_lack("machine types: some jobs lack what they asked for", error)
         has_pools = self._config.collectors.pools.enabled and not self.job_id
         for namespace, families in ((DLC, JOB_FAMILIES), (QUOTA, POOL_FAMILIES if has_pools else ())):
             if self._by_monitor and families:
@@ -137,8 +133,6 @@ class PaiPast(Past):
 
     def details(self, lives: Iterable[Life]) -> Iterator[PastCall[Life]]:
         """Each job whose row does not have its statuses. Only details have restarts, without which phases are wrong."""
-        if all(is_denied(f"trainfleet_job_{name}", self._metrics.deny) for name in _OF_DETAILS):
-            return
         for life in lives:
             if not any(spell.end is not None for spell in life.spells):
                 yield PastCall(f"statuses of job {life.job.job_id}", {"dlc": 1}, partial(self._detail, life))
@@ -210,11 +204,13 @@ class PaiPast(Past):
             yield found
 
 
-def _may_lack(what: str, error: CloudError) -> None:
-    """Log that data is missing without which a backfill still makes sense. Raise all other errors again."""
-    if not isinstance(error, AccessDenied | NotFound | RequestRefused):
-        raise error
-    log.warning("backfill continues without some data", extra=fields(data=what, error=error))
+@contextmanager
+def _lacking(what: str) -> Iterator[None]:
+    """Go on if data is refused without which a backfill still makes sense."""
+    try:
+        yield
+    except (AccessDenied, NotFound, RequestRefused) as error:
+        log.warning("backfill continues without some data", extra=fields(data=what, error=error))
 
 
 def job_life(
@@ -238,33 +234,24 @@ def job_life(
     return with_spells(known, row.status_history)
 
 
-def with_spells(known: Life, history: Iterable[StatusTransition | None] | None) -> Life:
+def with_spells(known: Life, history: Sequence[StatusTransition | None] | None) -> Life:
     """Return the life with its history of statuses, which GetJob has."""
     found = list(spells(history or ()))
-    if not found:
-        return known
-    is_over = found[-1].end is None and found[-1].status in FINISHED and not found[-1].holds_resources
-    if known.until is not None and not is_over:
+    last = found[-1] if found else None
+    if last and known.until is not None and (last.end or last.status not in FINISHED or last.holds_resources):
         # The end that the list proved stays, even if the history does not have it: no other status lasts beyond it.
-        end = next((spell for spell in known.spells if spell.end is None), None)
-        if end is not None:
-            found = [
-                replace(spell, end=end.start if spell.end is None else min(spell.end, end.start))
-                for spell in found
-                if spell.start < end.start
-            ]
-            found.append(end)
-        elif found[-1].end is None:
-            found.pop()  # it did not last, and its length is unknown
-    return replace(known, spells=tuple(found))
+        # Without its time, the last status did not last either, and its length is unknown.
+        until = math.inf if known.ended is None else known.ended
+        cut = [replace(each, end=min(each.end or until, until)) for each in found if each.start < until]
+        found = [each for each in cut if each.end != math.inf] + [each for each in known.spells if each.end is None]
+    return replace(known, spells=tuple(found) or known.spells)
 
 
-def spells(history: Iterable[StatusTransition | None]) -> Iterator[Spell]:
+def spells(history: Sequence[StatusTransition | None]) -> Iterator[Spell]:
     """Yield each status of StatusHistory. One without an end lasts until the next begins, or still."""
-    dated = [(utc_time(item.start_time), item) for item in history if item is not None and item.status]
-    found = sorted(((start, item) for start, item in dated if start is not None), key=lambda each: each[0])
-    following = [*(start for start, _ in found[1:]), None]
-    for (start, item), after in zip(found, following, strict=False):  # of no status, there is no following one
+    found = [(item, start) for item, start in dated(history, "start_time") if item.status]
+    following = [*(start for _, start in found[1:]), None]
+    for (item, start), after in zip(found, following, strict=False):  # of no status, there is no following one
         end = min((at for at in (after, utc_time(item.end_time)) if at is not None), default=None)
         if end is None or end > start:
             yield _spell(item.status or "", start, end)

@@ -33,19 +33,11 @@ from trainfleet_exporter.model import (
 from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.alibaba_pai.api import Api, ListOf, Row, Total, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
-from trainfleet_exporter.providers.alibaba_pai.jobs import gpus
+from trainfleet_exporter.providers.alibaba_pai.jobs import ResourceConfig, gpus
 from trainfleet_exporter.providers.values import POOL_STATUS, gibibytes, quantity, utc_time, whole
 from trainfleet_exporter.transport.json_fields import unusable
 
 # The answers, with the fields that are read.
-
-
-class ResourceAmount(Struct, gc=False):
-    """Amounts of a quota: cores, memory with its suffix, accelerators, all as text."""
-
-    cpu: str | float | None = field(name="CPU", default=None)
-    memory: str | float | None = field(name="Memory", default=None)
-    gpu: str | float | None = field(name="GPU", default=None)
 
 
 class NodeStatistics(Row):
@@ -56,9 +48,9 @@ class NodeStatistics(Row):
 class QuotaDetails(Row):
     """The capacity of a quota, and its use. Only responses with Verbose have it."""
 
-    actual_min_quota: ResourceAmount | None = None
-    allocated_quota: ResourceAmount | None = None
-    used_quota: ResourceAmount | None = None
+    actual_min_quota: ResourceConfig | None = None
+    allocated_quota: ResourceConfig | None = None
+    used_quota: ResourceConfig | None = None
     node_statistics: NodeStatistics | None = None
 
 
@@ -100,7 +92,7 @@ class WorkloadRow(Row):
 
 
 class UserResources(Row):
-    used: ResourceAmount | None = None
+    used: ResourceConfig | None = None
 
 
 class UserRow(Row):
@@ -145,7 +137,7 @@ WORKLOADS = ListOf("paistudio", "ListQuotaWorkloads", WorkloadRow, "Workloads", 
 USERS = ListOf("paistudio", "ListQuotaActiveUserUsages", UserRow, UsersPage, "user_id")
 NODES = ListOf("paistudio", "ListNodes", NodeRow, "Nodes", "node_name")
 NO_DETAILS: Final = QuotaDetails()
-NO_AMOUNT: Final = ResourceAmount()
+NO_AMOUNT: Final = ResourceConfig()
 NO_NODES: Final = NodeStatistics()
 NO_RESOURCE: Final = WorkloadResource()
 
