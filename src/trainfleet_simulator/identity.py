@@ -82,8 +82,6 @@ class Issuer(ABC):
     """Seconds that a key of STS lasts at most."""
     session_headers: tuple[str, str]
     """The headers of the metadata service with the lifetime and the token of a session."""
-    early: float
-    """Seconds before the end of a machine's key at which the next one exists; at most half of its life."""
     machine_lifetime = 21600.0
     """Of a machine's key, in seconds."""
 
@@ -119,9 +117,9 @@ class Issuer(ABC):
         return key
 
     def renewed(self, via: str, now: float) -> Key:
-        """Return the current key of a service near the machine, or a new one if that one ends soon."""
+        """Return the current key of a service near the machine, or a new one in the second half of its life."""
         key = next((key for key in reversed(self.issued) if key.via == via), None)
-        if key is None or now >= key.expires - min(self.early, (key.expires - key.issued) / 2):
+        if key is None or now >= (key.issued + key.expires) / 2:
             key = self.issue(via, now, self.machine_lifetime)
         return key
 

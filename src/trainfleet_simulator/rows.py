@@ -139,13 +139,13 @@ def _folded(value: Any, name: str = "") -> Any:
 
 
 Change = Callable[[dict[str, Any], str, Any], Any]
-"""Returns the new value for: the object around a plain value, the name of its field, and the value."""
+"""Returns the new value for: the object around a value, the name of its field, and the value."""
 
 
 def change_each(
     value: Any, change: Change, *, passing: frozenset[str] = frozenset(), owner: Any = None, name: str = ""
 ) -> int:
-    """Change every plain value, except in fields of the names `passing`; return the number of changed values.
+    """Change every value, the inner ones first, except in fields of the names `passing`; return the number of changes.
 
     A value in a list has the name of the list, `name`, and the object around it, `owner`.
     """
@@ -157,7 +157,6 @@ def change_each(
             continue
         if isinstance(inner, dict | list):
             changed += change_each(inner, change, passing=passing, owner=around, name=field)
-            continue
         new = change(around, field, inner)
         if new is not inner:
             value[key] = new

@@ -68,15 +68,10 @@ HOSTILE = (" ".join(_WORST), *_WORST, "long" * 2560)
 
 def warp_values(kind: str, body: Any) -> bool:
     """Change a decoded response as the kind says; return False if it has no such values."""
-    found = rows_of(body)
-    part, passing = _part(body, found)
-    match kind:
-        case "unknown_words":
-            return bool(change_each(part, _unknown, passing=passing) + _unknown_keys(part))
-        case "hostile_strings" | "lone_surrogates":
-            return bool(change_each(part, _Names(kind), passing=passing) + _tags(part, _Names(kind)))
-        case _:
-            return bool(change_each(part, _numbers(kind), passing=passing | _UNMEASURED_PARTS))
+    part, passing = _part(body, rows_of(body))
+    if kind in _INVALID:
+        return bool(change_each(part, _numbers(kind), passing=passing | _UNMEASURED_PARTS))
+    return bool(change_each(part, _unknown if kind == "unknown_words" else _Names(kind), passing=passing))
 
 
 def _part(body: Any, found: Rows | None) -> tuple[Any, frozenset[str]]:
@@ -87,52 +82,31 @@ def _part(body: Any, found: Rows | None) -> tuple[Any, frozenset[str]]:
 
 
 def _unknown(_: dict[str, Any], name: str, value: Any) -> Any:
-    if name.lower() not in _STATES or not value or isinstance(value, bool):
+    if isinstance(value, dict):  # counts by status: the first status becomes unknown
+        if name != "status" or not value or not all(str(count).isdigit() for count in value.values()):
+            return value
+        first, *others = value
+        return {_WORD: value[first], **{status: value[status] for status in others}}
+    if name.lower() not in _STATES or not value or not isinstance(value, str | int) or isinstance(value, bool):
         return value
-    if isinstance(value, str):
-        return _WORD
-    return _NUMBER if isinstance(value, int) else value
-
-
-def _unknown_keys(value: Any) -> int:
-    """Make the first status unknown if counts by status have the status as name."""
-    changed = 0
-    for inner in list(value.values() if isinstance(value, dict) else value):
-        if isinstance(inner, dict | list):
-            changed += _unknown_keys(inner)
-    counts = value.get("status") if isinstance(value, dict) else None
-    if isinstance(counts, dict) and counts and all(str(count).isdigit() for count in counts.values()):
-        first = next(iter(counts))
-        value["status"] = {_WORD: counts[first], **{name: counts[name] for name in counts if name != first}}
-        changed += 1
-    return changed
+    return _WORD if isinstance(value, str) else _NUMBER
 
 
 class _Names:
-    """Makes each name hostile in another way, or breaks it into halves."""
+    """Makes each name and each tag hostile in another way, or breaks it into halves."""
 
     def __init__(self, kind: str) -> None:
-        self._hostile: Iterator[str] | None = itertools.cycle(HOSTILE) if kind == "hostile_strings" else None
+        self._halves = kind == "lone_surrogates"
+        self._names, self._tags = itertools.cycle(HOSTILE), itertools.cycle(HOSTILE)
 
     def __call__(self, owner: dict[str, Any], name: str, value: Any) -> Any:
+        if name in _TAGS and owner.get(name) is value and isinstance(value, dict):
+            return {key: self._worse(tag, self._tags) if isinstance(tag, str) else tag for key, tag in value.items()}
         free = name in _FREE or not _FREE_BESIDE.get(name, frozenset()).isdisjoint(owner)
-        return self.worse(value) if free and isinstance(value, str) and value else value
+        return self._worse(value, self._names) if free and isinstance(value, str) and value else value
 
-    def worse(self, value: str) -> str:
-        """Return another name in place of this one."""
-        return f"\ud83d{value}\udc00\ud800" if self._hostile is None else next(self._hostile)
-
-
-def _tags(value: Any, names: _Names) -> int:
-    changed = 0
-    pairs: Any = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-    for name, inner in pairs:
-        if name in _TAGS and isinstance(inner, dict):
-            value[name] = {key: names.worse(tag) if isinstance(tag, str) else tag for key, tag in inner.items()}
-            changed += len(inner)
-        elif isinstance(inner, dict | list):
-            changed += _tags(inner, names)
-    return changed
+    def _worse(self, value: str, hostile: Iterator[str]) -> str:
+        return f"\ud83d{value}\udc00\ud800" if self._halves else next(hostile)
 
 
 def _numbers(kind: str) -> Change:
@@ -140,7 +114,7 @@ def _numbers(kind: str) -> Change:
     of_number, of_text = _INVALID[kind]
 
     def change(owner: dict[str, Any], name: str, value: Any) -> Any:
-        if _NOT_MEASURED.search(name) or isinstance(value, bool) or value is None:
+        if _NOT_MEASURED.search(name) or isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
         if isinstance(value, str):
             return of_text(value) if _AMOUNT.fullmatch(value) else value

@@ -112,11 +112,3 @@ def test_list_workspaces(endpoint: str) -> None:
         "12346": "ws_vision",
         "12347": "ws_speech",
     }
-
-
-def test_an_unknown_job_is_reported_as_such(endpoint: str) -> None:
-    client, models = _client(DLC, endpoint)
-    exceptions = sdk("alibabacloud_tea_openapi.exceptions")
-    with pytest.raises(exceptions.ClientException) as missing:
-        client.get_job("dlcnosuch", models.GetJobRequest())
-    assert (missing.value.status_code, missing.value.code) == (404, "NotFound")

@@ -119,9 +119,3 @@ def test_a_wrong_secret_is_refused(url: str, service: str, call: str, arguments:
     with pytest.raises(ClientError) as refused:
         getattr(other, call)(**arguments)
     assert refused.value.response["Error"]["Code"] == code
-
-
-def test_a_job_that_there_is_not(url: str) -> None:
-    sagemaker = client(url, "sagemaker")
-    with pytest.raises(sagemaker.exceptions.ResourceNotFound):
-        sagemaker.describe_training_job(TrainingJobName="nobody")

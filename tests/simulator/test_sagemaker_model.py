@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -10,11 +9,10 @@ import pytest
 
 from tests.simulator.client import SageMaker, model
 from tests.simulator.shapes import breaches
-from trainfleet_simulator.sagemaker.catalog import CLUSTER, INSTANCE_TYPES, JOBS_PLAN
+from trainfleet_simulator.sagemaker.catalog import INSTANCE_TYPES
 from trainfleet_simulator.sagemaker.cloudwatch import NAMESPACE
-from trainfleet_simulator.sagemaker.training import description, job_name, record, transitions
+from trainfleet_simulator.sagemaker.training import description, job_name, record
 from trainfleet_simulator.world.jobs import Job
-from trainfleet_simulator.world.nouns import PLANTED_SECRETS
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +27,6 @@ def _job(aws: SageMaker, name: str) -> Job:
 
 def _host(aws: SageMaker, name: str, number: int = 1) -> str:
     return f"{job_name(_job(aws, name))}/algo-{number}"
-
-
-def _every(aws: SageMaker, operation: str, rows: str, **members: Any) -> list[dict[str, Any]]:
-    """Return the rows of all pages."""
-    answer = aws.ask(operation, **members)
-    found = list(answer[rows])
-    while "NextToken" in answer:
-        answer = aws.ask(operation, **members, NextToken=answer["NextToken"])
-        found += answer[rows]
-    return found
 
 
 def test_every_job_in_every_state_is_as_the_model_has_it() -> None:
@@ -63,38 +51,6 @@ def test_every_job_in_every_state_is_as_the_model_has_it() -> None:
         ("Failed", "Failed"),
         *(("Stopped", word) for word in ("Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded")),
     }
-
-
-def test_transitions_lead_to_the_present_status(aws: SageMaker) -> None:
-    for job in aws.world.jobs.values():
-        steps = transitions(job, aws.world.now)
-        assert (steps[0].status, steps[0].start) == ("Starting", job.created)
-        assert all(before.end == after.start for before, after in pairwise(steps))
-        assert (steps[-1].end is None) == job.live
-
-
-def test_spot_interruptions_load_the_data_again(aws: SageMaker) -> None:
-    job = aws.ask("DescribeTrainingJob", TrainingJobName=job_name(_job(aws, "was-interrupted")))
-    words = [step["Status"] for step in job["SecondaryStatusTransitions"]]
-    assert words[:7] == ["Starting", "Pending", "Downloading", "Training", "Interrupted", "Restarting", "Downloading"]
-
-
-def test_a_failed_job_has_a_reason_and_a_planted_secret(aws: SageMaker) -> None:
-    job = aws.ask("DescribeTrainingJob", TrainingJobName=job_name(_job(aws, "has-failed")))
-    assert job["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError")
-    assert PLANTED_SECRETS[1] in job["FailureReason"]
-
-
-def test_groups_and_plans_count_their_instances(aws: SageMaker) -> None:
-    groups = aws.ask("DescribeCluster", ClusterName=CLUSTER)["InstanceGroups"]
-    nodes = _every(aws, "ListClusterNodes", "ClusterNodeSummaries", ClusterName=CLUSTER, MaxResults=3)
-    for group in groups:
-        own = [node for node in nodes if node["InstanceGroupName"] == group["InstanceGroupName"]]
-        assert len(own) == group["CurrentCount"] <= group["TargetCount"]
-    plans = _every(aws, "ListTrainingPlans", "TrainingPlanSummaries", MaxResults=1)
-    (plan,) = (plan for plan in plans if plan["TrainingPlanName"] == JOBS_PLAN)
-    assert plan["InUseInstanceCount"] == aws.world.pools[JOBS_PLAN].nodes_in_use > 0
-    assert plan["InUseInstanceCount"] + plan["AvailableInstanceCount"] == plan["TotalInstanceCount"]
 
 
 def _metrics(aws: SageMaker, *asked: tuple[str, str], **members: Any) -> dict[str, Any]:

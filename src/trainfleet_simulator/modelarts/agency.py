@@ -36,7 +36,7 @@ class Agency(Issuer):
 
     prefixes = "HSTA", "hQpjb"
     session_headers = ("x-metadata-token-ttl-seconds", "x-metadata-token")
-    machine_lifetime = early = 86400.0
+    machine_lifetime = 86400.0
     oidc_token = OIDC_TOKEN
 
     def __init__(self, permanent: Key) -> None:

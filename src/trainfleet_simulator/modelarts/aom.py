@@ -134,20 +134,30 @@ class Query(NamedTuple):
     by: tuple[str, ...]
 
 
-def read_query(text: str) -> Query | None:
-    """Parse a whole query; None if it is not supported."""
+def read_query(text: str) -> Query:
+    """Parse a whole query. Raises ValueError if it is not supported."""
     found = _QUERY.fullmatch(text)
     if found is None:
-        return None
-    try:
-        matchers = tuple(
-            (label, re.compile(json.loads(value) if comparison == "=~" else re.escape(json.loads(value)), re.ASCII))
-            for label, comparison, value in re.findall(_MATCHER, found["matchers"])
-        )
-    except (ValueError, re.error):
-        return None
+        raise ValueError("an average by labels is wanted")
+    matchers = tuple(
+        (label, re.compile(json.loads(value) if comparison == "=~" else re.escape(json.loads(value)), re.ASCII))
+        for label, comparison, value in re.findall(_MATCHER, found["matchers"])
+    )
     by = tuple(sorted(set(re.findall(r"\w+", found["by"]))))
     return Query(found["metric"], matchers, int(found["window"]) * _UNITS[found["unit"]], by)
+
+
+def _read(call: Call) -> Query:
+    try:
+        return read_query(call.text("query"))
+    except (ValueError, re.error) as error:
+        raise ApiError(400, "bad_data", f'invalid parameter "query": parse error: {error}') from None
+
+
+def metric_of(text: str) -> str:
+    """Return the metric of a query; empty if it cannot be read."""
+    found = _QUERY.fullmatch(text)
+    return found["metric"] if found else ""
 
 
 class Aom:
@@ -159,10 +169,9 @@ class Aom:
         self.renamed: dict[str, str] = {}
         """Other names of labels. Tests change them."""
         self._world = world
-        self._series = lru_cache(3 * 20)(self._computed)
-        self._labels: dict[tuple[str, int], dict[str, str]] = {}
-        """By pod and card. All metrics share these labels, because there are many thousands of them."""
-        self._minute = 0
+        self._series = lru_cache(3 * 20)(lambda until, since, name: list(self._points(until, since, name)))
+        # All metrics share the labels of a container or card, because there are many thousands of them.
+        self._labels = lru_cache(100_000)(_labels)
 
     def query(self, call: Call) -> Answer:
         """POST or GET …/aom/api/v1/query: the newest sample of each group. Parameters are in the URL."""
@@ -219,12 +228,9 @@ class Aom:
         # Samples are of whole minutes.
         return self._series(int(until // 60) * 60, int(after // 60) * 60 + 60, metric)
 
-    def _computed(self, until: int, since: int, name: str) -> list[Point]:
-        if self._minute != until:
-            self._minute, self._labels = until, {}
-        return list(self._points(until, since, name)) if name in METRICS and since <= until else []
-
     def _points(self, until: int, since: int, name: str) -> Iterator[Point]:
+        if name not in METRICS or since > until:
+            return
         (metric, value), device = METRICS[name], name.split("_")[2]
         for job in _reporting(self._world, until, since):
             memory = _CARD_MEMORY[job.draft.pool_id]
@@ -234,37 +240,20 @@ class Aom:
                 if found is None:
                     continue
                 reading, pod = found
+                where = job.job_id, job.draft.pool_id, task, pod.node
                 if device not in _CARD_LABELS:
-                    yield self._labels_of(job, task, pod), value(reading, role, memory)
+                    yield self._labels(*where, None), value(reading, role, memory)
                     continue
                 for card, share in enumerate(_by_card(reading, role.cards)):
-                    yield self._labels_of(job, task, pod, card, _CARD_LABELS[device]), value(share, role, memory)
+                    yield self._labels(*where, (_CARD_LABELS[device], card)), value(share, role, memory)
         yield from _of_others(self._world, name)
 
-    def _labels_of(self, job: Job, task: str, pod: Pod, card: int = -1, card_label: str = "") -> dict[str, str]:
-        if (pod.uid, card) not in self._labels:
-            self._labels[pod.uid, card] = {
-                "container_name": "modelarts-training",
-                "node_name": pod.node,
-                **({card_label: str(card)} if card_label else {}),
-                "pod_name": task,
-                "pool_id": job.draft.pool_id,
-                "service_id": job.job_id,
-            }
-        return self._labels[pod.uid, card]
 
-
-def _read(call: Call) -> Query:
-    query = read_query(call.text("query"))
-    if query is None:
-        raise ApiError(400, "bad_data", 'invalid parameter "query": parse error: an average by labels is wanted')
-    return query
-
-
-def metric_of(text: str) -> str:
-    """Return the metric of a query; empty if it cannot be read."""
-    query = read_query(text)
-    return "" if query is None else query.metric
+def _labels(job_id: str, pool_id: str, task: str, node: str, card: tuple[str, int] | None) -> dict[str, str]:
+    labels = {"container_name": "modelarts-training", "node_name": node}
+    if card:
+        labels[card[0]] = str(card[1])
+    return labels | {"pod_name": task, "pool_id": pool_id, "service_id": job_id}
 
 
 def _answer(kind: str, rows: list[dict[str, Any]]) -> Answer:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_DNS, uuid5
 
 from trainfleet_simulator.exchange import Answer, Call, utc_text
@@ -20,7 +18,7 @@ from trainfleet_simulator.modelarts import catalog
 from trainfleet_simulator.modelarts.catalog import refused, workspace_of
 from trainfleet_simulator.modelarts.job_rows import READINGS, WORKLOAD_STATUSES, workload_status
 from trainfleet_simulator.world.fleet import World
-from trainfleet_simulator.world.jobs import Job, Role
+from trainfleet_simulator.world.jobs import Role
 from trainfleet_simulator.world.nouns import DAY, GIB, HOUR, Amount, Machine
 from trainfleet_simulator.world.pools import Pool
 from trainfleet_simulator.world.usage import reading
@@ -133,8 +131,7 @@ def host_ip(pool: Pool, node: str) -> str:
     return f"{pool.nodes[node].ip_prefix}.1"
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """Maintenance of one node of a pool, by its place. Times are in seconds after the world's start; negative ones are
     before it.
 
@@ -149,6 +146,14 @@ class Announcement:
     begins: int | None
     lasts: int | None
     end: str = "completed"
+
+    def state(self, elapsed: int) -> str:
+        """Return the state, so many seconds after the world's start."""
+        if self.begins is None or self.lasts is None:
+            return "inquiring"
+        if elapsed < self.begins:
+            return "scheduled"
+        return "executing" if elapsed < self.begins + self.lasts else self.end
 
 
 ANNOUNCED = (
@@ -174,7 +179,7 @@ def _event(world: World, one: Announcement) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": one.event_id,
         "type": one.type,
-        "state": _event_state(one, world.now - start),
+        "state": one.state(world.now - start),
         "nodeName": list(pool.nodes)[one.place % len(pool.nodes)],
         "poolName": one.pool_id,
         "publishTime": utc_text(start + one.published),
@@ -187,42 +192,49 @@ def _event(world: World, one: Announcement) -> dict[str, Any]:
     return row
 
 
-def _event_state(one: Announcement, elapsed: int) -> str:
-    if one.begins is None or one.lasts is None:
-        return "inquiring"
-    if elapsed < one.begins:
-        return "scheduled"
-    return "executing" if elapsed < one.begins + one.lasts else one.end
-
-
 _KEPT = 3600  # seconds that a finished workload stays in the pool's list
 _COUNTS_AS_TEXT = {catalog.ASCEND_TEAM}
 _OTHER_KEY = {catalog.GPU: "statics"}
 """Pools whose responses follow the table in the documentation, which its example contradicts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Workload:
-    kind: str
-    name: str
-    status: str
-    created: int
-    job: Job | None = None
-
-
-def _workloads(world: World, pool: Pool) -> list[_Workload]:
+def _workloads(world: World, pool: Pool) -> list[dict[str, Any]]:
     """Return the workloads, oldest first."""
-    other = [
-        _Workload(kind, name, status, world.started - 3 * DAY)
-        for kind, name, status in catalog.OTHER_WORKLOADS.get(pool.spec.pool_id, ())
-    ]
-    jobs = (job for job in world.jobs.values() if job.draft.pool_id == pool.spec.pool_id and world.shows(job))
-    train = [
-        _Workload("train", job.draft.name, workload_status(job), job.created, job)
-        for job in jobs
-        if job.finished is None or world.now - job.finished < _KEPT
-    ]
-    return sorted([*other, *train], key=lambda workload: workload.created)
+    spec, found = pool.spec, []
+    for kind, name, status in catalog.OTHER_WORKLOADS.get(spec.pool_id, ()):
+        row: dict[str, Any] = {"userName": "li.na", "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"}}
+        found.append((world.started - 3 * DAY, _workload(pool, kind, name, status, world.started - 3 * DAY) | row))
+    positions = {job.job_id: place for place, job in enumerate(pool.queue, 1)}
+    for job in world.jobs.values():
+        if job.draft.pool_id != spec.pool_id or not world.shows(job):
+            continue
+        if job.finished is not None and world.now - job.finished >= _KEPT:
+            continue
+        amount = job.draft.amount
+        requirement = {"cpu": f"{amount.cpu} Cores", "memory": f"{amount.memory / GIB:.2f} GiB"}
+        if amount.cards:
+            requirement[catalog.DEVICE_KEYS[spec.node_type.card_type]] = str(amount.cards)
+        row = {
+            "name": f"modelarts-job-{job.job_id}",
+            "jobUUID": job.job_id,
+            "userName": job.draft.user.name,
+            "resourceRequirement": requirement,
+            "pendingPosition": positions.get(job.job_id, -1),
+            "hostIps": ",".join(sorted({host_ip(pool, pod.node) for pod in job.pods})),
+        }
+        found.append((job.created, _workload(pool, "train", job.draft.name, workload_status(job), job.created) | row))
+    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def _workload(pool: Pool, kind: str, name: str, status: str, created: int) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "name": name,
+        "jobName": name,
+        "uid": str(uuid5(NAMESPACE_DNS, f"{pool.spec.pool_id}/{name}/{created}")),
+        "status": status,
+        "pendingPosition": -1,
+    }
 
 
 def show_workload_statistics(call: Call) -> Answer:
@@ -230,7 +242,7 @@ def show_workload_statistics(call: Call) -> Answer:
     pool = pool_of(call)
     counts: dict[str, Counter[str]] = {}
     for workload in _workloads(call.world, pool):
-        counts.setdefault(workload.kind, Counter())[workload.status] += 1
+        counts.setdefault(workload["type"], Counter())[workload["status"]] += 1
     as_text = pool.spec.pool_id in _COUNTS_AS_TEXT
     items = [
         {
@@ -250,39 +262,10 @@ def list_workloads(call: Call) -> Answer:
     status = call.choice("status", WORKLOAD_STATUSES)
     ascending = call.choice("ascend", ("true", "false"), "false") == "true"
     offset, limit = call.whole("offset", 0, 0, 2**31 - 1), call.whole("limit", 0, 0, 500) or 500
-    found = [workload for workload in _workloads(call.world, pool) if status in {"", workload.status}]
+    found = [workload for workload in _workloads(call.world, pool) if status in {"", workload["status"]}]
     if not ascending:
         found.reverse()
-    page = found[offset : offset + limit]
-    positions = {job.job_id: place for place, job in enumerate(pool.queue, 1)}
-    items = [_workload_row(pool, workload, positions) for workload in page]
-    return Answer({"total": len(found), "items": items})
-
-
-def _workload_row(pool: Pool, workload: _Workload, positions: Mapping[str, int]) -> dict[str, Any]:
-    job = workload.job
-    row: dict[str, Any] = {
-        "type": workload.kind,
-        "name": workload.name,
-        "jobName": workload.name,
-        "uid": str(uuid5(NAMESPACE_DNS, f"{pool.spec.pool_id}/{workload.name}/{workload.created}")),
-        "status": workload.status,
-        "pendingPosition": -1,
-    }
-    if job is None:
-        return row | {"userName": "li.na", "resourceRequirement": {"cpu": "1 Cores", "memory": "6.52 GiB"}}
-    amount = job.draft.amount
-    requirement = {"cpu": f"{amount.cpu} Cores", "memory": f"{amount.memory / GIB:.2f} GiB"}
-    if amount.cards:
-        requirement[catalog.DEVICE_KEYS[pool.spec.node_type.card_type]] = str(amount.cards)
-    return row | {
-        "name": f"modelarts-job-{job.job_id}",
-        "jobUUID": job.job_id,
-        "userName": job.draft.user.name,
-        "resourceRequirement": requirement,
-        "pendingPosition": positions.get(job.job_id, -1),
-        "hostIps": ",".join(sorted({host_ip(pool, pod.node) for pod in job.pods})),
-    }
+    return Answer({"total": len(found), "items": found[offset : offset + limit]})
 
 
 # The utilization of nodes.

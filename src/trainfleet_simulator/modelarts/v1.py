@@ -112,16 +112,12 @@ class V1:
         return Answer({"is_success": True, "job_total_count": len(newest), "jobs": rows})
 
     def _versions(self, call: Call) -> list[Job]:
+        """Return the versions of the job in the path, or only the version in the path."""
         self._world.advance(call.now)
-        found = _versions_of(self._world).get(int(call.ids[0])) if call.ids[0].isdigit() else None
-        if found is None:
-            raise refused("0105", "The training job does not exist.", 404)
-        return found
-
-    def _version(self, call: Call) -> Job:
-        found = next((version for version in self._versions(call) if version.job_id == call.ids[1]), None)
-        if found is None:
-            raise refused("0105", "The version of the training job does not exist.", 404)
+        found = _versions_of(self._world).get(int(call.ids[0]) if call.ids[0].isdigit() else 0, [])
+        found = [one for one in found if one.job_id in call.ids[1:2]] if call.ids[1:] else found
+        if not found:
+            raise refused("0105", "The training job or its version does not exist.", 404)
         return found
 
     def list_versions(self, call: Call) -> Answer:
@@ -133,11 +129,11 @@ class V1:
     def list_log_file_names(self, call: Call) -> Answer:
         """GET …/versions/{version_id}/log/file-names: one for each pod, with its name; none before the version
         runs."""
-        return Answer({"is_success": True, "log_file_list": _pod_names(self._version(call))})
+        return Answer({"is_success": True, "log_file_list": _pod_names(self._versions(call)[0])})
 
     def show_statistic(self, call: Call) -> Answer:
         """GET …/versions/{version_id}/pod/{pod_name}/metric-statistic: a pod's readings; `each` is per card."""
-        version = self._version(call)
+        version = self._versions(call)[0]
         each = call.choice("statistic_type", ("all", "each"), "all") == "each"
         names = _pod_names(version)
         if call.ids[2] not in names:

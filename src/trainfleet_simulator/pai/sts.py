@@ -24,7 +24,6 @@ class Sts(Issuer):
     prefixes = "STS.", "CAIS"
     longest = 3600
     session_headers = (f"{_HEADER}-ttl-seconds", _HEADER)
-    early = 1800.0
     oidc_token = OIDC_TOKEN
 
     def routes(self) -> list[Route]:

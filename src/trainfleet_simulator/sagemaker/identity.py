@@ -32,7 +32,6 @@ class AwsSts(Issuer):
     prefixes = "ASIA", "IQoJb3JpZ2luX2Vj"
     longest = 43200
     session_headers = (TTL_HEADER, "x-aws-ec2-metadata-token")
-    early = 900.0
 
     def routes(self) -> list[Route]:
         """Return the operations."""
