@@ -145,7 +145,7 @@ def _reading(into: type[T], translate: Callable[[T], object]) -> Reader:
 _MACHINE = pai.Size(cpu_cores=8.0, memory_bytes=2.0**36, gpus=1.0, gpu_model="T4")
 _OF_PAI: tuple[Reader, ...] = (
     _reading(pai.JobRow, pai.job),
-    _reading(pai.JobRow, lambda row: pai.pods(row)[0]),
+    _reading(pai.JobRow, pai.pods),
     _reading(pai.JobRow, lambda row: details_of(row.status_history, row.restart_record)),
     _reading(pai_pools.QuotaRow, pai_pools.pool),
     _reading(pai_pools.QuotaRow, pai_pools.quota),

@@ -55,7 +55,7 @@ _OTHER_POOLS = {
 def _evicting() -> list[str]:
     words = ("Normal", "Evicted", "Preempted", "Failed", "Other")
     pods = [{"PodId": word, "SubStatus": word} for word in words]
-    found, _ = pai.pods(payload({"JobId": "j", "Pods": pods}, pai.JobRow))
+    found = pai.pods(payload({"JobId": "j", "Pods": pods}, pai.JobRow))
     return [pod.pod_id for pod in found if isinstance(pod, Pod) and pod.evicted]
 
 

@@ -199,10 +199,6 @@ def segment(any_id: str) -> str:
 ALGORITHM = "ACS3-HMAC-SHA256"
 
 
-def string_to_sign(request_hash: str) -> str:
-    return f"{ALGORITHM}\n{request_hash}"
-
-
 def sign(keys: Keys, call: Call, host: str, *, version: str, now: float, nonce: str) -> SignedRequest:
     """Sign one attempt. `host` is as in the Host header, `now` in Unix seconds. The service rejects an old nonce."""
     # Send the canonical query itself, so that the request has the signed query.
@@ -220,7 +216,7 @@ def sign(keys: Keys, call: Call, host: str, *, version: str, now: float, nonce: 
     request_hash = sha256(
         canonical_request(method=call.method, path=call.path, query=query, headers=headers, body_sha256=body_sha256)
     )
-    signature = hmac_sha256(keys.access_key_secret, string_to_sign(request_hash))
+    signature = hmac_sha256(keys.access_key_secret, f"{ALGORITHM}\n{request_hash}")
     names = ";".join(sorted(headers))
     headers["Authorization"] = (
         f"{ALGORITHM} Credential={keys.access_key_id},SignedHeaders={names},Signature={signature}"
@@ -277,7 +273,8 @@ def judge(answer: HttpAnswer) -> CloudError | None:
     if 200 <= status < 300:
         if flag(payload, "Success") is not False and code in _GOOD_CODES:
             return None
-        status = _status_of(code)
+        # The HTTP status that an answer ought to have had which says by its Code alone that it is an error.
+        status = int(code) if re.fullmatch("[45][0-9]{2}", code) else 500 if code.startswith(_SERVICE_CODES) else 400
     message = printable(text(payload, "Message") or text(payload, "message"), 300)
     facts: dict[str, Any] = {
         "status": answer.status,
@@ -310,10 +307,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         hints += re.findall(r"\bTimeLeft:([^,]*)", headers.get(name, ""))
     found = (whole({"hint": hint.strip()}, "hint") for hint in hints)
     return next((milliseconds / 1000 for milliseconds in found if milliseconds), None)
-
-
-def _status_of(code: str) -> int:
-    """The HTTP status that an answer ought to have had which says by its Code alone that it is an error."""
-    if len(code) == 3 and code.isascii() and code.isdigit() and code[0] in "45":
-        return int(code)
-    return 500 if code.startswith(_SERVICE_CODES) else 400

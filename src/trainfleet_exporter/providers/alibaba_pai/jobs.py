@@ -336,28 +336,29 @@ def _model(roles: Sequence[Size], of_pool: str) -> str:
     return models.pop() if len(models) == 1 else "" if models else of_pool
 
 
-def pods(row: JobRow) -> tuple[list[object], Counter[str]]:
-    """The pods of a job, counted by role, and one by one; and what of it had to be dropped, by reason.
+def pods(row: JobRow) -> list[object]:
+    """The pods of a job, counted by role, and one by one.
 
     HistoryPods are earlier incarnations: they are counted as replaced, never as pods.
     """
-    dropped, requested, found = Counter[str](), Counter[str](), dict[str, Pod]()
+    requested, found = Counter[str](), dict[str, Pod]()
     for spec in row.job_specs or ():
         if spec is None:  # it may be of any role
-            dropped["malformed"] += 1
+            unusable({}, "malformed")
             requested.clear()
             break
         if (wanted := whole(spec.pod_count)) is not None:
             requested[spec.type or ""] += wanted
     is_listed = not isinstance(row.pods, UnsetType)
-    dropped["no_data"] += not is_listed
+    if not is_listed:
+        unusable({}, "no_data")
     replaced = Counter(dict.fromkeys(requested if is_listed else (), 0))
     present = Counter(dict.fromkeys(replaced, 0))
     for item in () if isinstance(row.pods, UnsetType) else row.pods or ():
         if item is None or not item.pod_id:
-            dropped["malformed"] += 1
+            unusable({}, "malformed")
         elif item.pod_id in found:
-            dropped["duplicate"] += 1
+            unusable({}, "duplicate")
         else:
             pod = found[item.pod_id] = _pod(row.job_id or "", item.pod_id, item)
             present[pod.role] += 1
@@ -375,7 +376,7 @@ def pods(row: JobRow) -> tuple[list[object], Counter[str]]:
             for status in (*POD_STATUS.values(), Status.UNKNOWN)
         ),
     )
-    return [detail, *found.values()], dropped
+    return [detail, *found.values()]
 
 
 def _pod(job_id: str, pod_id: str, item: PodRow) -> Pod:
@@ -570,8 +571,5 @@ class Jobs:
         except NotFound as error:
             await part.not_found(error)  # the next poll of jobs finds out how it ended
             return
-        shown, dropped = pods(answer)
         self._note_detail(answer)
-        for reason, count in dropped.items():
-            part.dropped(reason, count)
-        await part.publish(shown)
+        await part.publish(pods(answer))
