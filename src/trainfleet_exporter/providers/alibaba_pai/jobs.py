@@ -441,7 +441,7 @@ class Jobs:
 
     def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, models: Callable[[], Mapping[str, str]]):
         self._api, self._config, self._fleet, self._models = api, config, fleet, models
-        self._count_turns = FairQueue()
+        self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
         self._machines = KeptList[Size]("machine types", 6 * 3600.0, needed=False)
         self._reading_sizes = asyncio.Lock()
 
@@ -453,9 +453,6 @@ class Jobs:
     async def jobs(self, poll: Poll) -> None:
         """Live jobs by their statuses; then those that ended since the last poll, and those that are in neither."""
         await self._fleet.poll_jobs(poll, self._read_live, self._read_ends)
-
-    def jobs_expired(self, key: str) -> None:
-        self._fleet.expired(key)
 
     async def _read_live(self, read: WorkspaceRead) -> None:
         for word in LIVE:

@@ -155,8 +155,7 @@ class MetricMeta(Struct, rename="pascal", gc=False):
     @property
     def period(self) -> int | None:
         """The period to ask for, None for the default: minutes, since what is finer costs as much and goes sooner."""
-        coarser = min((each for each in self.all_periods if each > 60), default=max(self.all_periods, default=None))
-        return 60 if 60 in self.all_periods else coarser
+        return min((each for each in self.all_periods if each >= 60), default=max(self.all_periods, default=None))
 
     @property
     def all_periods(self) -> list[int]:

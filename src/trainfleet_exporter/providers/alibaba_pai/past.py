@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -153,29 +153,25 @@ class PaiPast(Past):
         shown = {family.suffix for family in exposed(JOB_FAMILIES, self._metrics.deny) if self._usage.enabled}
         types = usage.metric_types(self._usage)
         metrics = [each for each in types if any(family.suffix in shown for family in each.targets)]
-        by_job, by_monitor = (self._owners(source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
+        by_job, by_monitor = (partial(self._owners, source, day, lives) for source in (JOB_METRICS, CLOUDMONITOR))
         yield from PastUsage(self, JOB_METRICS, metrics, by_job, self._job_metrics).calls(day)
         for is_of_pools in (False, True):
             asked = [each for each in self._feeds if (each.level == "pool") is is_of_pools]
             yield from PastUsage(self, CLOUDMONITOR, asked, by_monitor, self._points).calls(day)
 
     def _owners(
-        self, source: PastSource, day: Range, lives: Sequence[Life]
-    ) -> Callable[[SourceMetric], Iterator[tuple[str, int, Range]]]:
-        """What a source serves, for each metric: pools, or some of the jobs."""
-
-        def owners(metric: SourceMetric) -> Iterator[tuple[str, int, Range]]:
-            if metric.level == "pool":
-                lives_of = [(key, day.clip(each.created, day.end)) for key, each in self._quotas.items()]
-                yield from ((quota_id, 1, runs) for quota_id, runs in lives_of if not runs.empty)
-                return
-            for life in lives:
-                runs = life.runs(day)
-                is_served = self._usage.source_of(life.job) == source.name and not runs.empty
-                if is_served and not (metric.of_accelerators and usage.is_without_gpus(life.job)):
-                    yield life.job.job_id, parts_of(life, metric.level), runs
-
-        return owners
+        self, source: PastSource, day: Range, lives: Sequence[Life], metric: SourceMetric
+    ) -> Iterator[tuple[str, int, Range]]:
+        """What a source serves of a metric: pools, or some of the jobs."""
+        if metric.level == "pool":
+            lives_of = [(key, day.clip(each.created, day.end)) for key, each in self._quotas.items()]
+            yield from ((quota_id, 1, runs) for quota_id, runs in lives_of if not runs.empty)
+            return
+        for life in lives:
+            runs = life.runs(day)
+            is_served = self._usage.source_of(life.job) == source.name and not runs.empty
+            if is_served and not (metric.of_accelerators and usage.is_without_gpus(life.job)):
+                yield life.job.job_id, parts_of(life, metric.level), runs
 
     async def _points(self, feed: Feed, asked: Asked, deadline: float) -> AsyncIterator[Iterable[Reading]]:
         times = {

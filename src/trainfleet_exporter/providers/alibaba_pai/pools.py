@@ -322,10 +322,10 @@ class Pools:
     @collector("pool_workloads")
     async def pool_workloads(self, poll: Poll) -> None:
         """A part for each quota. A parent's figures include its children's, but the place of a job is shown once."""
-        waits_for_jobs = self._config.collectors.jobs.enabled
+        if self._config.collectors.jobs.enabled:
+            await self._fleet.wait_briefly(poll.deadline)  # otherwise their places come an interval after them
 
         async def read(part: Part, quota: Quota) -> None:
-            nonlocal waits_for_jobs
             listing = await self._workloads(part, {"Status": ENQUEUED})
             found = queue(listing.rows.values(), part.key, unreadable=listing.malformed)
             shown: list[object] = [
@@ -339,9 +339,6 @@ class Pools:
                 shown.append(PoolWorkloads(part.key, kind, Status.RUNNING, RUNNING, count))
             if found.accelerators is not None:
                 shown.append(PoolQueue(part.key, (Accelerators("gpu", "", found.accelerators),)))
-            if waits_for_jobs and found.places:
-                await self._fleet.wait_briefly(part.deadline)  # otherwise their places come an interval after them
-                waits_for_jobs = False
             places = [place for place in found.places if place.job_id in self._fleet.live]
             unknown = [place for place in found.places if not self._fleet.is_known(place.job_id)]
             part.dropped("unlisted", len(unknown) if self._fleet.listed.is_known else 0)
