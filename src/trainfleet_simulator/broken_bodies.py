@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, Response
 
-from trainfleet_simulator.rows import TEXTS, read, rows_of, with_content, written
+from trainfleet_simulator.rows import TEXTS, dumps, read, rows_of, with_content
 
 LOGIN = (
     "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>\n"
@@ -74,24 +74,37 @@ def _bomb() -> bytes:
     return b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff" + block * _BOMB_BLOCKS + end + struct.pack("<II", crc, size)
 
 
-_GZIPPED: Mapping[str, Callable[[bytes], bytes]] = {
-    "gzip_bomb": lambda true: _bomb(),
-    "many_lists": lambda true: _many(b"[],", b"[]"),
-    "many_objects": lambda true: _many(b'{"a":1},', b"{}"),
-    "many_nans": lambda true: _many(b"NaN,", b"NaN"),
-    "many_surrogates": lambda true: _many(b"[],", _HALF),
-    "gzip_broken": lambda true: (whole := gzip.compress(true, mtime=0))[: len(whole) // 2],
-    "gzip_false": lambda true: true or b"{}",
-    "padded": lambda true: gzip.compress(_PADDING + true[1:], 1, mtime=0),
-}
-"""Contents that are declared as gzip."""
-_PLAIN: Mapping[str, Callable[[bytes], bytes]] = {
-    "bad_utf8": _with_bad_bytes,
-    "null": lambda true: b"null",
-    "deep": lambda true: b"[" * _DEPTH + b"]" * _DEPTH,
-    "truncated": lambda true: true.decode()[: len(true.decode()) // 2].encode(),
-}
+def _with_bad_row(body: Any) -> bytes | None:
+    found = rows_of(body)
+    if found is None or not found.all:
+        return None
+    found.replace([other_types(found.all[0]), *found.all[1:]])
+    return dumps(body).encode()
+
+
 _NEEDS_JSON = {"padded", "null", "deep", "truncated", "wrong_top", "wrong_types", "one_bad_row"}
+_GZIPPED: Mapping[str, Callable[[bytes, Any], bytes | None]] = {
+    "gzip_bomb": lambda true, _: _bomb(),
+    "many_lists": lambda true, _: _many(b"[],", b"[]"),
+    "many_objects": lambda true, _: _many(b'{"a":1},', b"{}"),
+    "many_nans": lambda true, _: _many(b"NaN,", b"NaN"),
+    "many_surrogates": lambda true, _: _many(b"[],", _HALF),
+    "gzip_broken": lambda true, _: (whole := gzip.compress(true, mtime=0))[: len(whole) // 2],
+    "gzip_false": lambda true, _: true or b"{}",
+    "padded": lambda true, body: (
+        gzip.compress(_PADDING + true[1:], 1, mtime=0) if isinstance(body, dict) and body else None
+    ),
+}
+"""Contents that are declared as gzip, made of the true one and its JSON."""
+_PLAIN: Mapping[str, Callable[[bytes, Any], bytes | None]] = {
+    "bad_utf8": lambda true, _: _with_bad_bytes(true),
+    "null": lambda true, _: b"null",
+    "deep": lambda true, _: b"[" * _DEPTH + b"]" * _DEPTH,
+    "truncated": lambda true, _: true.decode()[: len(true.decode()) // 2].encode(),
+    "wrong_top": lambda _, body: dumps([body] if isinstance(body, dict) else {"items": body}).encode(),
+    "wrong_types": lambda _, body: dumps(other_types(body)).encode(),
+    "one_bad_row": lambda _, body: _with_bad_row(body),
+}
 
 
 def break_body(kind: str, answer: Response) -> Response | None:
@@ -102,25 +115,15 @@ def break_body(kind: str, answer: Response) -> Response | None:
         filling = b"x" * (_OVERSIZED - len(b'{"padding":""}'))
         return Response(b'{"padding":"%b"}' % filling, media_type="application/json")
     body: Any = None
-    if kind in _NEEDS_JSON:
-        try:
-            body = read(answer)
-        except ValueError:  # a text or nothing: there is no JSON to break
+    try:
+        body = read(answer)
+    except ValueError:  # a text or nothing
+        if kind in _NEEDS_JSON:
             return None
-    if kind in _PLAIN:
-        return with_content(_PLAIN[kind](bytes(answer.body)), answer)
-    if kind in _GZIPPED:
-        if kind == "padded" and not (isinstance(body, dict) and body):
-            return None
-        made = with_content(_GZIPPED[kind](bytes(answer.body)), answer)
-        made.headers["content-encoding"] = "gzip"
-        return made
-    if kind == "wrong_top":
-        return written([body] if isinstance(body, dict) else {"items": body}, answer)
-    if kind == "wrong_types":
-        return written(other_types(body), answer)
-    found = rows_of(body)
-    if found is None or not found.all:
+    content = {**_PLAIN, **_GZIPPED}[kind](bytes(answer.body), body)
+    if content is None:
         return None
-    found.replace([other_types(found.all[0]), *found.all[1:]])
-    return written(body, answer)
+    made = with_content(content, answer)
+    if kind in _GZIPPED:
+        made.headers["content-encoding"] = "gzip"
+    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,27 +55,20 @@ class Rows:
     @property
     def total(self) -> int | None:
         """Return the total number of rows in the response; None if it has none."""
-        for holder, name in self._totals():
-            if str(holder[name]).isdigit():
-                return int(holder[name])
-        return None
+        place = self._total()
+        text = "" if place is None else str(place[0][place[1]])
+        return int(text) if text.isdigit() else None
 
     def say_total(self, total: int) -> None:
         """Replace the total in the response, if there is one (as text if it was a text)."""
-        for holder, name in self._totals():
+        if place := self._total():
+            holder, name = place
             holder[name] = type(holder[name])(total)
 
-    def _totals(self) -> Iterator[tuple[dict[str, Any], str]]:
-        for name in (_COUNT,) if self.key == _COUNTED else _TOTALS:
-            if name in self.holder:
-                yield self.holder, name
-                return
-        for name in _TOTALS:
-            if name in self.body:
-                yield self.body, name
-                return
-        if _HITS[0] in self.body:
-            yield self.body[_HITS[0]], _HITS[1]
+    def _total(self) -> tuple[dict[str, Any], str] | None:
+        places = [(self.holder, name) for name in ((_COUNT,) if self.key == _COUNTED else _TOTALS)]
+        places += [*((self.body, name) for name in _TOTALS), (self.body.get(_HITS[0], {}), _HITS[1])]
+        return next(((holder, name) for holder, name in places if name in holder), None)
 
 
 def rows_of(body: Any) -> Rows | None:

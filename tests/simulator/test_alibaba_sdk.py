@@ -37,11 +37,7 @@ def _client(package: str, endpoint: str) -> tuple[Any, Any]:
     return client.Client(config), models
 
 
-DLC, PAISTUDIO, AIWORKSPACE = (
-    "alibabacloud_pai_dlc20201203",
-    "alibabacloud_paistudio20220112",
-    "alibabacloud_aiworkspace20210204",
-)
+DLC, PAISTUDIO = "alibabacloud_pai_dlc20201203", "alibabacloud_paistudio20220112"
 
 
 def _jobs(endpoint: str, **query: Any) -> list[dict[str, Any]]:
@@ -102,13 +98,3 @@ def test_list_quotas(endpoint: str) -> None:
     assert train.actual_min_quota.gpu == "48"
     assert train.node_statistics.allocated_node_num + train.node_statistics.empty_node_num == 6
     assert quotas["pool-train"].parent_quota_id == quotas["lingjun-root"].quota_id
-
-
-def test_list_workspaces(endpoint: str) -> None:
-    client, models = _client(AIWORKSPACE, endpoint)
-    body = client.list_workspaces(models.ListWorkspacesRequest(page_size=100)).body
-    assert {row.workspace_id: row.workspace_name for row in body.workspaces} == {
-        "12345": "ws_train",
-        "12346": "ws_vision",
-        "12347": "ws_speech",
-    }

@@ -9,10 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.simulator.client import JOBS, SEARCHES, Clock, ModelArts, Pai, SageMaker
+from tests.simulator.client import JOBS, SEARCHES, V2, Clock, ModelArts, Pai, SageMaker
 from tests.support.clock import run_stepped
 from trainfleet_simulator import KINDS, Fault, Simulator
 from trainfleet_simulator.faults import WIRE
+from trainfleet_simulator.modelarts.catalog import ASCEND
 from trainfleet_simulator.rows import rows_of
 from trainfleet_simulator.signatures import string_to_sign
 
@@ -55,6 +56,13 @@ def test_every_kind_changes_a_list_of_jobs(cloud: str) -> None:
         else:
             assert page.status_code != 200 or page.content != first.content or "encoded" in page.headers, kind
         assert caller.truth()["answers"][-1]["fault"] == kind
+
+
+def test_unknown_words_replace_the_names_of_counts() -> None:
+    caller = ModelArts(population=5)
+    caller.simulator.faults.add(Fault({}, kind="unknown_words"))
+    (item, *_) = caller.get(f"{V2}/statistics/pools/{ASCEND}/workloads").json()["statistics"]["items"]
+    assert "Sublimating" in item["status"]
 
 
 @pytest.mark.parametrize("kind", WIRE)

@@ -133,13 +133,6 @@ def test_list_scheduled_events(endpoint: str) -> None:
     assert event.not_before > event.publish_time
 
 
-def test_show_training_quotas(endpoint: str) -> None:
-    client, sdk = _client(endpoint)
-    (quota,) = client.show_training_quotas(sdk.ShowTrainingQuotasRequest(resource="job-num")).quotas
-    assert (quota.resource, quota.quota) == ("job-num", 10_000)
-    assert quota.used > 10
-
-
 def test_the_sdks_own_keys_of_a_machine_open_the_api(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     accessor = imported(f"{CORE}.auth.internal").MetadataAccessor
     monkeypatch.setattr(accessor, "_METADATA_ENDPOINT", endpoint)

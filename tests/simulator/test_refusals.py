@@ -22,6 +22,7 @@ from trainfleet_simulator.server import ACCESS_KEY_ID as PAI_KEY_ID
 ASSUMED = {"RoleArn": AwsSts.role_arn(), "RoleSessionName": "exporter"}
 INVALID, SEARCH = (400, "InvalidParameter"), (400, "ModelArts.2764")
 MEMBER = (400, "ValidationException")
+MEMBER_OF = {"12345", "12346", "12347"}
 OTHERWISE, WRONG = (400, "SignatureDoesNotMatch"), (401, "APIGW.0301")
 TOKEN = (400, "InvalidSecurityToken.MismatchWithAccessKey")
 _NOT_OURS, _MISMATCH = (400, "UnrecognizedClientException"), (400, "InvalidSignatureException")
@@ -237,6 +238,14 @@ def test_a_list_without_a_start_has_seven_days(pai: Pai) -> None:
     ever = {"StartTime": "2000-01-01T00:00:00Z"}
     listed, every = (pai.jobs(JobIds=job, **more)["TotalCount"] for more in ({}, ever))
     assert (listed, every) == (0, 1)
+
+
+def test_a_list_by_finish_has_the_jobs_that_finished(pai: Pai) -> None:
+    wanted = {"TimeRangeField": "GmtFinishTime", "StartTime": "2026-01-02T02:59:05Z", "PageSize": "100"}
+    listed = {job["JobId"] for job in pai.jobs(**wanted)["Jobs"]}
+    finished = {job.job_id for job in pai.world.jobs.values() if (job.finished or 0) >= START - 300}
+    assert listed
+    assert listed == {job_id for job_id in finished if pai.world.jobs[job_id].draft.workspace_id in MEMBER_OF}
 
 
 def test_a_search_without_a_workspace_has_the_default_one(modelarts: ModelArts) -> None:

@@ -144,14 +144,9 @@ def _resources(job: Job) -> dict[str, Any]:
 def _times(job: Job) -> dict[str, Any]:
     """Return the times on instances. Their seconds are known at the end."""
     begun, ended = started(job), job.finished
-    found: dict[str, Any] = {}
-    if begun is not None:
-        found["TrainingStartTime"] = float(begun)
-    if ended is not None:
-        found["TrainingEndTime"] = float(ended)
-    if begun is not None and ended is not None:
-        found["TrainingTimeInSeconds"] = ended - begun
-    return found
+    found = {} if begun is None else {"TrainingStartTime": float(begun)}
+    found |= {} if ended is None else {"TrainingEndTime": float(ended)}
+    return found | ({} if begun is None or ended is None else {"TrainingTimeInSeconds": ended - begun})
 
 
 def _transition(step: Transition) -> dict[str, Any]:
