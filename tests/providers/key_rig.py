@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,8 +80,6 @@ class Chain:
     """The section of the machine's role."""
     bad_answers: Mapping[str, tuple[Answer, str]]
     """Of its metadata service, and words of the refusal."""
-    without_sessions: Sequence[int]
-    """The statuses of metadata services that have none."""
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def use(

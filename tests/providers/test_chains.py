@@ -75,7 +75,7 @@ def test_machine_that_gives_no_keys_says_why(cloud: str, name: str, tmp_path: Pa
 @CLOUDS
 def test_old_metadata_service_is_asked_without_a_session(cloud: str, tmp_path: Path) -> None:
     chain = CHAINS[cloud]
-    for status in chain.without_sessions:
+    for status in (403, 404, 405, 503):
         old = httpx.Response(status)
         found = chain.use(Env(), tmp_path, None, lambda r, old=old: old if r.method == "PUT" else chain.answer(r))  # type: ignore[misc]
         assert found.calls == chain.environments["nothing"].calls

@@ -22,12 +22,13 @@ import pytest
 from tests.support.clock import run_stepped
 from tests.support.planted import Planted, authorizations, hits, make_secret
 from tests.transport.rig import TopJitter
+from trainfleet_exporter.config import Secret
 from trainfleet_exporter.errors import CloudError, Throttled
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect
 from trainfleet_exporter.providers.canonical import canonical_request
 from trainfleet_exporter.providers.huawei_modelarts.api import AomDialect, HuaweiDialect, Identity, canonical_path
 from trainfleet_exporter.providers.judging import ServerClock
-from trainfleet_exporter.providers.keys import GivenKeys, Keys
+from trainfleet_exporter.providers.keys import GivenKeys
 from trainfleet_exporter.transport import (
     Account,
     ApiClient,
@@ -70,13 +71,16 @@ class Sent:
         return PLANTED.secrets | proofs | authorizations([self.headers])
 
 
+def _given_keys() -> GivenKeys:
+    return GivenKeys(Secret(KEY_ID), Secret(KEY_SECRET), Secret(TOKEN))
+
+
 def _pai(api: str = "dlc") -> Dialect:
-    return PaiDialect(api, "2020-12-03", GivenKeys.of(Keys(KEY_ID, KEY_SECRET, TOKEN)), ServerClock())
+    return PaiDialect(api, "2020-12-03", _given_keys(), ServerClock())
 
 
 def _identity() -> Identity:
-    keys = GivenKeys.of(Keys(KEY_ID, KEY_SECRET, TOKEN))
-    return Identity(keys, region="cn-north-4", project_id="p")
+    return Identity(_given_keys(), region="cn-north-4", project_id="p")
 
 
 def _pai_string(request: httpx.Request) -> str:

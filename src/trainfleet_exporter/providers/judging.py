@@ -26,13 +26,6 @@ _SKEW = 60.0
 _ACCEPTED = 900.0
 """Beyond these seconds, the date of an accepted request is not that of its service."""
 _STATUSES: Mapping[int, type[CloudError]] = {401: AccessDenied, 403: AccessDenied, 404: NotFound, 429: Throttled}
-_USUAL_WORDS: Mapping[type[CloudError], str] = {
-    AccessDenied: "access denied",
-    NotFound: "not found",
-    RequestRefused: "the request was refused",
-    ServerTrouble: "the service failed",
-    Throttled: "too many requests",
-}
 
 
 def kind_of(status: int) -> type[CloudError] | None:
@@ -43,8 +36,8 @@ def kind_of(status: int) -> type[CloudError] | None:
 
 
 def error_of(kind: type[CloudError], message: str, **facts: Any) -> CloudError:
-    """The error, in usual words if the service gave none."""
-    return kind(message or _USUAL_WORDS[kind], **facts)
+    """The error of a response that may have no message."""
+    return kind(message or "the service gave no reason", **facts)
 
 
 def _ahead_of(date: str) -> float | None:

@@ -6,42 +6,41 @@ that says something and cannot be used ends the chain with an error. Only what s
 
 from __future__ import annotations
 
-import asyncio
 import configparser
 import os
 import re
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import quote, urlencode
 
 from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidator, model_serializer
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Surroundings
-from trainfleet_exporter.config.secrets import is_plain, unusable_secret
+from trainfleet_exporter.config.secrets import is_plain, show, unusable_secret
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, RequestTimedOut, Unreachable
 from trainfleet_exporter.process.files import read_regular_file
 from trainfleet_exporter.providers.judging import ServerClock, error_of, kind_of
-from trainfleet_exporter.providers.keys import REFRESH_MARGIN, Credential, FetchedKeys, GivenKeys, Keys
-from trainfleet_exporter.providers.registry import BuildContext, open_direct_transport
-from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, SignedRequest, TextForm, Transport
-from trainfleet_exporter.transport.json_fields import number, utc_time
+from trainfleet_exporter.providers.keys import Credential, FetchedKeys, GivenKeys, Keys
+from trainfleet_exporter.providers.registry import BuildContext
+from trainfleet_exporter.transport import Call, Dialect, HttpAnswer, HttpSettings, SignedRequest, TextForm, Transport
+from trainfleet_exporter.transport.json_fields import mapping, text, utc_time
 
 T = TypeVar("T")
 METADATA = "metadata"
 """The label `api` of metadata services."""
 HOP_LIMIT = " (in a container, the hop limit of the metadata service must be 2 or more)"
-_INSTEAD = "allowed: credentials here, or sources without that fault"
-_NEAR_SECONDS = 5.0
-"""Metadata services are near, or they are not there at all."""
+_WITHOUT_SESSIONS = (403, 404, 405, 503)
+"""The HTTP statuses by which old metadata services refuse a session. They are asked without one."""
 A_TOKEN = TextForm("a token", re.compile(r"[!-~]{1,4096}"))
 _MOST_BYTES = 1048576
 """A longer file is not a file of profiles."""
 _NO_SECTION = "\n"
 """A name for the section of defaults that no file can have."""
+
+# How `load` makes calls.
 
 
 class _CallNeeded(BaseException):
@@ -78,7 +77,8 @@ class KeyHttp(NoHttp):
         self.clock = context.clock
         self.deadline = 0.0
         """Of the fetch (loop time). There is one at a time."""
-        self._near = open_direct_transport(context)
+        near = HttpSettings(connect_timeout=1.0, request_timeout=3.0, trust_env=False)
+        self._near = Transport(account=context.account, http=near, observe=context.observe)
 
     def asks(self, origin: str) -> None:
         """Nothing to do: the keys say their origin."""
@@ -87,16 +87,90 @@ class KeyHttp(NoHttp):
         """The answer."""
         base_url = url or self._endpoint(dialect.api)
         self._endpoints.setdefault(dialect.api, base_url)
-        transport, deadline = self._transport, self.deadline
-        if isinstance(dialect, OpenDialect) and dialect.is_near:
-            near_deadline = asyncio.get_running_loop().time() + _NEAR_SECONDS
-            transport, deadline = self._near, min(deadline, near_deadline)
-        return await transport.client(base_url, dialect).call(call, into, deadline=deadline)
+        is_near = isinstance(dialect, OpenDialect) and dialect.is_near
+        client = (self._near if is_near else self._transport).client(base_url, dialect)
+        return await client.call(call, into, deadline=self.deadline)
 
     async def aclose(self) -> None:
         """Close the direct connections. The transport is the provider's to close."""
         await self._near.aclose()
 
+
+@dataclass(frozen=True, slots=True)
+class OpenDialect:
+    """An API that is asked without a credential (transport.Dialect). `headers` and `target` may be secrets."""
+
+    api: str
+    judge: Callable[[HttpAnswer], CloudError | None]
+    headers: Callable[[Call], Mapping[str, str]] = lambda call: {}
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Parts of the headers and of the target to redact."""
+    target: str = field(default="", repr=False)
+    """Path and query in place of the call's path."""
+    is_near: bool = False
+    """Whether the service is on this machine or next to it, so that no proxy may answer in its place."""
+
+    async def prepare(self, call: Call, deadline: float) -> object:
+        """Nothing to prepare."""
+        return None
+
+    def refused(self, error: AccessDenied, mark: object) -> bool:
+        """There is no credential to replace."""
+        return False
+
+    def sign(self, call: Call, host: str) -> SignedRequest:
+        """The request as it is."""
+        headers = {"host": host, **self.headers(call)}
+        return SignedRequest(call.method, self.target or call.path, headers, call.body, self.secrets)
+
+
+async def open_session(http: NoHttp, operation: str, path: str, ttl: Mapping[str, str], carrier: str) -> OpenDialect:
+    """The metadata service with a token of a session in the header `carrier`; without one if it has no sessions."""
+    call = Call(operation=operation, path=path, method="PUT", text=A_TOKEN)
+    try:
+        token = str(await http.call(call, dict, OpenDialect(METADATA, judge_metadata, lambda call: ttl, is_near=True)))
+    except CloudError as error:
+        if isinstance(error, RequestTimedOut | Unreachable):
+            error.message += HOP_LIMIT
+        if error.status not in _WITHOUT_SESSIONS:
+            raise
+        return OpenDialect(METADATA, judge_metadata, is_near=True)
+    return OpenDialect(METADATA, judge_metadata, lambda call: {carrier: token}, (token,), is_near=True)
+
+
+def judge_metadata(answer: HttpAnswer) -> CloudError | None:
+    """None for a good answer; else what went wrong, by its HTTP status alone: the bodies of errors are pages."""
+    kind = kind_of(answer.status)
+    return None if kind is None else error_of(kind, "", status=answer.status)
+
+
+async def issued_keys(
+    http: NoHttp,
+    call: Call,
+    dialect: Dialect,
+    origin: str,
+    names: Sequence[str],
+    *,
+    inside: str = "",
+    url: str = "",
+    project_id: str = "",
+) -> Keys:
+    """Ask for temporary keys. `names` are those of key id, secret, token and end (ISO 8601) in the answer.
+
+    `inside` is the field of the answer with them. Raises BadAnswer if one is missing, AccessDenied if one is unusable.
+    """
+    http.asks(origin)
+    answer = await http.call(call, dict, dialect, url)
+    found = mapping(answer, inside) if inside else answer
+    key_id, secret, token = (text(found, name) for name in names[:3])
+    expires = utc_time(found, names[3])
+    if expires is None or not (key_id and secret and token):
+        code = f" (code {show(answer['Code'])})" if "Code" in answer else ""
+        raise BadAnswer(f"the answer lacks keys, or does not say when they expire{code}", operation=call.operation)
+    return Keys(key_id, secret, token, expires, origin, project_id)
+
+
+# What is known without a call.
 
 Load: TypeAlias = Callable[[Any, Mapping[str, str], NoHttp], Coroutine[Any, Any, Keys]]
 """Finds the keys of a config section, or of the vendor's chain without one. Raises CloudError."""
@@ -111,87 +185,7 @@ def without_calls(found: Coroutine[Any, Any, Keys]) -> Keys | str:
         return keys
     except _CallNeeded as needed:
         return needed.origin
-    finally:
-        found.close()
     raise AssertionError("a search without calls never waits")
-
-
-def known_origin(section: object, load: Load, environ: Mapping[str, str]) -> str:
-    """Where the keys come from, in words, as far as it is known without a call."""
-    try:
-        known = without_calls(load(section, environ, NoHttp()))
-    except CloudError:  # it was good when the config was checked; the first fetch reports what is wrong now
-        return "the default chain" if section is None else "the config file"
-    return known if isinstance(known, str) else known.origin
-
-
-def open_credential(
-    provider: str,
-    section: CredentialsSection | None,
-    load: Load,
-    http: KeyHttp,
-    environ: Mapping[str, str],
-    *,
-    margin: float = REFRESH_MARGIN,
-) -> Credential:
-    """The credential of a section, or of the vendor's chain without one. Makes no call. `margin` in seconds."""
-    if section is not None and (parts := section.given_keys()):
-        return GivenKeys(*parts)
-
-    async def fetch(deadline: float) -> Keys:
-        http.deadline = deadline
-        return await load(section, environ, http)
-
-    return FetchedKeys(provider, known_origin(section, load, environ), fetch, clock=http.clock.now, margin=margin)
-
-
-def in_words(source: str) -> str:
-    """A source within a sentence."""
-    return f"the {source}" if source in ("config file", "environment") else source
-
-
-async def open_session(
-    http: NoHttp, operation: str, path: str, ttl: Mapping[str, str], carrier: str, *, without: Collection[int]
-) -> OpenDialect:
-    """The metadata service with a token of a session in the header `carrier`.
-
-    An old service has no sessions: it answers with one of the HTTP statuses `without`, and is asked without a token.
-    """
-    headers: dict[str, str] = {}
-    try:
-        call = Call(operation=operation, path=path, method="PUT", text=A_TOKEN)
-        dialect = OpenDialect(METADATA, judge_metadata, lambda call: ttl, is_near=True)
-        headers[carrier] = str(await http.call(call, dict, dialect))
-    except CloudError as error:
-        if isinstance(error, RequestTimedOut | Unreachable):
-            error.message += HOP_LIMIT
-        if error.status not in without:
-            raise
-    return OpenDialect(METADATA, judge_metadata, lambda call: headers, tuple(headers.values()), is_near=True)
-
-
-def judge_metadata(answer: HttpAnswer) -> CloudError | None:
-    """None for a good answer; else what went wrong, by its HTTP status alone: the bodies of errors are pages."""
-    kind = kind_of(answer.status)
-    wait = number({"s": answer.headers.get("retry-after", "")}, "s")
-    return None if kind is None else error_of(kind, "", status=answer.status, retry_after=wait)
-
-
-def issued_keys(answer: Any, operation: str, origin: str, project_id: str = "") -> Keys:
-    """The temporary keys of the struct of an answer, whose expiration is an ISO 8601 time.
-
-    Raises BadAnswer if a part is missing, and AccessDenied if one cannot be used.
-    """
-    names = ("access_key_id", "access_key_secret", "security_token", "expiration")
-    *parts, end = [getattr(answer, name, None) or "" for name in names]
-    expires = utc_time({"at": end}, "at")
-    if expires is None or not all(parts):
-        raise BadAnswer("the answer lacks keys, or does not say when they expire", operation=operation)
-    try:
-        return Keys(parts[0], parts[1], parts[2], expires, origin, project_id)
-    except CloudError as error:
-        error.operation = operation
-        raise
 
 
 def checked(load: Load) -> WrapValidator:
@@ -202,41 +196,38 @@ def checked(load: Load) -> WrapValidator:
         try:
             without_calls(load(section, Surroundings.of(info).environ, NoHttp()))
         except CloudError as error:
-            none_here = "no credentials here, and those of the environment are not usable"
-            found = none_here if section is None else "credentials that cannot be used"
-            raise ValueError(f"found {found} ({error.message}); {_INSTEAD}") from None
+            found = "no credentials here, and unusable ones elsewhere" if section is None else "unusable credentials"
+            raise ValueError(f"found {found} ({error.message}); allowed: credentials without that fault") from None
         return section
 
     return WrapValidator(validate)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenDialect:
-    """An API that is asked without a credential (transport.Dialect). `headers` and `target` may be secrets."""
+def open_credential(
+    provider: str, section: CredentialsSection | None, load: Load, http: KeyHttp, environ: Mapping[str, str]
+) -> Credential:
+    """The credential of a section, or of the vendor's chain without one. Makes no call."""
+    if section is not None and (parts := section.given_keys()):
+        return GivenKeys(*parts)
+    try:
+        known = without_calls(load(section, environ, NoHttp()))
+    except CloudError:  # it was good when the config was checked; the first fetch reports what is wrong now
+        known = "the default chain" if section is None else "the config file"
 
-    api: str
-    judge: Callable[[HttpAnswer], CloudError | None]
-    headers: Callable[[Call], Mapping[str, str]] = lambda call: {}
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Parts of the headers and of the target to redact."""
-    target: str = field(default="", repr=False)
-    """Path and query in place of the call's."""
-    is_near: bool = False
-    """Whether the service is on this machine or next to it, so that no proxy may answer in its place."""
+    async def fetch(deadline: float) -> Keys:
+        http.deadline = deadline
+        return await load(section, environ, http)
 
-    async def prepare(self, call: Call, deadline: float) -> object:
-        """Nothing to prepare."""
-        return None
+    origin = known if isinstance(known, str) else known.origin
+    return FetchedKeys(provider, origin, fetch, clock=http.clock.now)
 
-    def refused(self, error: AccessDenied, mark: object) -> bool:
-        """There is no credential to replace."""
-        return False
 
-    def sign(self, call: Call, host: str) -> SignedRequest:
-        """The request as it is."""
-        query = urlencode(call.query, quote_via=quote)
-        target = self.target or (f"{call.path}?{query}" if query else call.path)
-        return SignedRequest(call.method, target, {"host": host, **self.headers(call)}, call.body, self.secrets)
+# Sources: the environment, files, and the section of the config.
+
+
+def in_words(source: str) -> str:
+    """A source within a sentence."""
+    return f"the {source}" if source in ("config file", "environment") else source
 
 
 class Environment:
@@ -253,48 +244,33 @@ class Environment:
         """Return whether a variable is `true`."""
         return self.get(name).strip().lower() == "true"
 
-    def all_or_none(self, *names: str) -> bool:
+    def all_or_none(self, *names: str, optional: str = "") -> bool:
         """Return whether all of the variables are set. Some of them without the others are an error."""
-        missing = [name for name in names if not self.get(name)]
-        if missing and len(missing) < len(names):
-            there = " and ".join(name for name in names if name not in missing)
-            raise AccessDenied(f"the environment sets {there} without {' and '.join(missing)}")
-        return not missing
+        there = [name for name in (*names, optional) if self.get(name)]
+        if there and (missing := [name for name in names if not self.get(name)]):
+            raise AccessDenied(f"the environment sets {' and '.join(there)} without {' and '.join(missing)}")
+        return bool(there)
 
     def keys(self, key_id: str, secret: str, token: str, project_id: str = "") -> Keys | None:
         """The keys of three variables, of which the token is optional; None if none of them is set."""
-        if self.all_or_none(key_id, secret):
-            parts = [self.secret(name) for name in (key_id, secret, token)]
-            return Keys(parts[0], parts[1], parts[2] or None, origin="environment", project_id=project_id)
-        if self.get(token):
-            raise AccessDenied(f"the environment sets {token} without {key_id} and {secret}")
-        return None
-
-    def secret(self, name: str) -> str:
-        """The value of a variable; empty if it is not set."""
-        value = self.get(name)
-        return usable(value, name) if value else ""
-
-    def secret_file(self, name: str) -> Secret:
-        """The secret in the file that a variable names."""
-        return secret_of(Path(self.get(name)), f"the file of {name}")
+        if not self.all_or_none(key_id, secret, optional=token):
+            return None
+        parts = [usable(self.get(name), name) for name in (key_id, secret, token) if self.get(name)]
+        return Keys(parts[0], parts[1], parts[2] if parts[2:] else None, origin="environment", project_id=project_id)
 
     def file(self, variable: str, *default: str) -> ProfileFile:
         """The file that a variable names, or `default` in the home directory."""
         if path := self.get(variable):
             shown = path if is_plain(path) else f"the file of {variable}"
-            try:
-                return ProfileFile(Path(os.path.expandvars(path)).expanduser(), shown, is_named=True)
-            except RuntimeError:
-                raise AccessDenied(f"{variable} cannot be used: there is no such home directory") from None
-        home = self.get("HOME")
-        return ProfileFile(Path(home, *default) if home else None, "/".join(("~", *default)), is_named=False)
+            return ProfileFile(Path(os.path.expanduser(os.path.expandvars(path))), shown, is_named=True)  # noqa: PTH111
+        home = self.get("HOME") or "/nonexistent"
+        return ProfileFile(Path(home, *default), "/".join(("~", *default)), is_named=False)
 
 
 class ProfileFile(NamedTuple):
-    """A file of profiles, its name in texts, and whether a variable names it. `path` is None without a home."""
+    """A file of profiles, its name in texts, and whether a variable names it."""
 
-    path: Path | None
+    path: Path
     shown: str
     is_named: bool
 
@@ -303,21 +279,17 @@ class ProfileFile(NamedTuple):
 
         AccessDenied names the file. It never quotes the file, because that holds secrets.
         """
-        if self.path is None:
-            return None
         try:
             return parse(read_regular_file(self.path, _MOST_BYTES)[1].decode("utf-8-sig"))
-        except configparser.Error as error:
-            line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
-            reason = f"it is not {kind}" + (f" (line {line})" if line else "")
         except OSError as error:
             # In a home directory of another user, no file is there for this process. Containers often have such a HOME.
             is_away = isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError)
             if is_away and not self.is_named and not os.path.exists(self.path):  # noqa: PTH110 - Path's raises
                 return None
             reason = error.strerror or "it cannot be read"
-        except ValueError:
-            reason = f"it is not {kind}"
+        except (configparser.Error, ValueError) as error:
+            line = getattr(error, "lineno", None) or next(iter(getattr(error, "errors", ())), (None,))[0]
+            reason = f"it is not {kind}" + (f" (line {line})" if line else "")
         raise AccessDenied(f"{self.shown} cannot be used: {reason}")
 
 
@@ -334,8 +306,6 @@ def secret_of(path: Path, shown: str) -> Secret:
         return Secret.from_file(path)
     except AccessDenied as error:
         raise AccessDenied(f"{shown} cannot be used: {error.message.rpartition(' cannot be used: ')[2]}") from None
-    except ValueError:
-        raise AccessDenied(f"{shown} cannot be used: it is not a path") from None
 
 
 def parse_ini(text: str, *, comments: tuple[str, ...] = ()) -> dict[str, dict[str, str]]:

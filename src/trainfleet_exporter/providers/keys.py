@@ -83,11 +83,6 @@ class GivenKeys:
         self._parts = [key_id, secret, *([] if token is None else [token])]
         self.origin, self.expires = key_id.source, None
 
-    @classmethod
-    def of(cls, keys: Keys) -> GivenKeys:
-        """Return keys that never change, such as those that a role is assumed with."""
-        return cls(*map(Secret, keys.parts()))
-
     async def keys(self, deadline: float) -> Keys:
         """The keys as they are now, by `deadline` (loop time). Raises CloudError."""
         return self.current()
@@ -110,20 +105,14 @@ class FetchedKeys:
     """
 
     def __init__(
-        self,
-        provider: str,
-        origin: str,
-        fetch: Callable[[float], Awaitable[Keys]],
-        *,
-        clock: Callable[[], float],
-        margin: float = REFRESH_MARGIN,
+        self, provider: str, origin: str, fetch: Callable[[float], Awaitable[Keys]], *, clock: Callable[[], float]
     ) -> None:
         """`fetch` takes a deadline (loop time) and raises CloudError. `clock` is the cloud's in Unix seconds."""
         self.origin = origin
         """The source in words: of the keys in use, or the one that is going to be asked."""
         self.expires: float | None = None
         """When the latest keys expire or expired."""
-        self._provider, self._fetch, self._clock, self._margin = provider, fetch, clock, margin
+        self._provider, self._fetch, self._clock = provider, fetch, clock
         self._held: Keys | None = None
         self._due = self._ends = 0.0
         """By the clock. Keys that were refused have ended."""
@@ -172,7 +161,7 @@ class FetchedKeys:
         now, before = self._clock(), self._held
         self._held, self.origin, self.expires = keys, keys.origin or self.origin, keys.expires
         self._ends = math.inf if keys.expires is None else keys.expires
-        self._due = now + RECHECK if keys.expires is None else max(self._ends - self._margin, (now + self._ends) / 2)
+        self._due = now + RECHECK if keys.expires is None else max(self._ends - REFRESH_MARGIN, (now + self._ends) / 2)
         if keys != before:
             log.info("credential received" if before is None else "credential refreshed", extra=self._facts())
 

@@ -99,12 +99,6 @@ def open_transport(config: ProviderConfig, context: BuildContext) -> Transport:
     )
 
 
-def open_direct_transport(context: BuildContext) -> Transport:
-    """A way to what is near (a metadata service), which no proxy could reach."""
-    http = HttpSettings(connect_timeout=1.0, request_timeout=3.0, trust_env=False)
-    return Transport(account=context.account, http=http, observe=context.observe)
-
-
 def installed_platforms() -> dict[str, Platform]:
     """Every platform that is installed, by the word that `platform:` takes."""
     platforms = (entry.load() for entry in entry_points(group=GROUP))

@@ -55,12 +55,6 @@ ENVIRONMENTS = {
         {},
         cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE)),
     ),
-    "CLI, RamRoleArn for the longest time": Env(
-        f"STS role {ROLE}",
-        ["AssumeRole"],
-        {},
-        cli(profile("RamRoleArn", **KEYS, ram_role_arn=ROLE, expired_seconds=43200)),
-    ),
     "CLI, chained role": Env(
         f"STS role {ROLE}",
         ["AssumeRole"],
@@ -136,7 +130,9 @@ BROKEN = {
     "chosen profile is misspelt": Env(
         env={"ALIBABA_CLOUD_PROFILE": "bse"}, files=cli(BASE), refusal=('no profile "bse"', "ALIBABA_CLOUD_PROFILE")
     ),
-    "no profile is current": Env(files=cli(BASE, current=""), refusal=("~/.aliyun/config.json", "none is current")),
+    "no profile is current": Env(
+        files=cli(BASE, current=""), refusal=("~/.aliyun/config.json", "no profile is current")
+    ),
     "source is misspelt": Env(
         files=cli(profile("ChainableRamRoleArn", source_profile="bse", ram_role_arn=ROLE)),
         refusal=('no profile "bse"',),
@@ -191,10 +187,10 @@ SECTIONS: dict[str, tuple[Credentials, str, list[str]]] = {
 
 BAD_ANSWERS: dict[str, tuple[Answer, str]] = {
     "no role": (lambda request: httpx.Response(404), "this machine has no RAM role"),
-    "refused": (lambda request: httpx.Response(401), "HTTP 401 access denied"),
-    "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "no keys, but"),
+    "refused": (lambda request: httpx.Response(401), "HTTP 401 the service gave no reason"),
+    "a code": (lambda request: httpx.Response(200, json={"Code": "Planted key here"}), "the answer lacks keys"),
     "incomplete": (lambda request: httpx.Response(200, json={"Code": "Success"}), "the answer lacks keys"),
-    "broken": (lambda request: httpx.Response(500), "the service failed"),
+    "broken": (lambda request: httpx.Response(500), "HTTP 500"),
 }
 
 
@@ -207,5 +203,4 @@ CHAIN = Chain(
     SECTIONS,
     Credentials(ecs_ram_role="n"),
     BAD_ANSWERS,
-    without_sessions=[403, 404],
 )

@@ -57,9 +57,6 @@ ENVIRONMENTS = {
     ),
     "federated": Env(env={"HUAWEICLOUD_SDK_IDP_ID": "x"}, refusal=("HUAWEICLOUD_SDK_IDP_ID",)),
     "wrong project": Env(env={"HUAWEICLOUD_SDK_PROJECT_ID": "a b"}, refusal=("HUAWEICLOUD_SDK_PROJECT_ID",)),
-    "wrong duration": Env(
-        env=OIDC | {"HUAWEICLOUD_OIDC_DURATION_SECONDS": "1h"}, refusal=("HUAWEICLOUD_OIDC_DURATION_SECONDS",)
-    ),
     "file that is missing": Env(
         env={"HUAWEICLOUD_SDK_CREDENTIALS_FILE": "{home}/none"}, refusal=("none cannot be used: No such file",)
     ),
@@ -125,6 +122,5 @@ CHAIN = Chain(
     SECTIONS,
     Credentials(ecs_agency=True),
     BAD_ANSWERS,
-    without_sessions=[404, 405, 503],
     more={"scope": {"name": "cn-north-4"}},
 )

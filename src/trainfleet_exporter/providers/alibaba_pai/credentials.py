@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, Literal, NamedTuple, Self, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -30,7 +31,6 @@ from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, pars
 from trainfleet_exporter.config.secrets import show
 from trainfleet_exporter.errors import AccessDenied, NotFound, RequestTimedOut, Unreachable
 from trainfleet_exporter.providers.alibaba_pai.api import PaiDialect, judge
-from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.key_search import (
     METADATA,
     CredentialsSection,
@@ -171,7 +171,7 @@ _KEYS = (_PREFIX + "ACCESS_KEY_ID", _PREFIX + "ACCESS_KEY_SECRET", _PREFIX + "SE
 _OIDC = (_PREFIX + "OIDC_PROVIDER_ARN", _PREFIX + "OIDC_TOKEN_FILE", _PREFIX + "ROLE_ARN")
 _SDK_FILE = (_PREFIX + "CREDENTIALS_FILE", ".alibabacloud", "credentials")
 _STS_VERSION = "2015-04-01"
-_SESSION = {"RoleSessionName": "trainfleet-exporter", "DurationSeconds": "3600"}
+_ISSUED = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
 _A_ROLE_NAME = TextForm("the name of a role", re.compile(r"[A-Za-z0-9._+=,@-]{1,64}"))
 
 
@@ -181,7 +181,7 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: No
     if section is None:
         return await _chain(env, http)
     if section.oidc is not None:
-        return await _assume_with_oidc(http, section.oidc.provider_arn, section.oidc.role_arn, section.oidc.token)
+        return await _assume_with_oidc(http, section.oidc.provider_arn, section.oidc.token, section.oidc.role_arn)
     if section.ecs_ram_role is not None:
         return await _machine(env, http, "" if section.ecs_ram_role is True else section.ecs_ram_role)
     if section.profile is not None:
@@ -193,23 +193,21 @@ async def load(section: Credentials | None, environ: Mapping[str, str], http: No
     if section.role_arn is None:
         return keys
     external_id = "" if section.external_id is None else section.external_id.reveal()
-    return await _assume(http, keys, section.role_arn, _SESSION, external_id)
+    return await _assume(http, keys, _session(section.role_arn), external_id)
 
 
 async def _chain(env: Environment, http: NoHttp) -> Keys:
     if (keys := env.keys(*_KEYS)) is not None:
         return keys
     if any(env.get(name) for name in _OIDC[:2]) and env.all_or_none(*_OIDC):  # a role alone says nothing
-        name = env.get(_PREFIX + "ROLE_SESSION_NAME") or _SESSION["RoleSessionName"]
-        provider, token, role = env.get(_OIDC[0]), env.secret_file(_OIDC[1]), env.get(_OIDC[2])
-        return await _assume_with_oidc(http, provider, role, token, {**_SESSION, "RoleSessionName": name})
+        provider, path, role = map(env.get, _OIDC)
+        token, name = secret_of(Path(path), f"the file of {_OIDC[1]}"), env.get(_PREFIX + "ROLE_SESSION_NAME")
+        return await _assume_with_oidc(http, provider, token, role, name)
     if chosen := env.get(_PREFIX + "PROFILE"):
         return await _chosen_profile(env, http, chosen, f", which {_PREFIX}PROFILE names,")
-    for profiles in _profiles(env):
-        if profiles.current:
-            return await _use(env, http, profiles, profiles.current)
-        if profiles.by_name and not profiles.is_ini:
-            raise AccessDenied(f"{profiles.file.shown} cannot be used: it has profiles, and none is current")
+    for file, profiles, current in _profiles(env):
+        if current is not None:
+            return await _use(env, http, file, profiles, current)
     passed = f"no credentials found: the environment sets no keys; {_shown_files(env)} have no profile; ECS metadata"
     instead = f"set {_KEYS[0]} or give the machine a RAM role"
     uri = env.get(_PREFIX + "CREDENTIALS_URI")
@@ -226,44 +224,47 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
     raise AccessDenied(f"{passed} is disabled; {instead}")
 
 
-async def _assume(http: NoHttp, keys: Keys, role: str, session: Mapping[str, str], external_id: str = "") -> Keys:
-    origin = f"STS role {role}, with keys of {in_words(keys.origin)}"
-    http.asks(origin)
+def _session(role: str, name: str = "", policy: str = "") -> Mapping[str, str]:
+    """The parameters of an assumed role, which lasts an hour: no role allows less, and chained ones no more."""
+    asked = {"RoleArn": role, "RoleSessionName": name or "trainfleet-exporter", "DurationSeconds": "3600"}
+    return asked | ({"Policy": policy} if policy else {})
+
+
+async def _assume(http: NoHttp, keys: Keys, session: Mapping[str, str], external_id: str = "") -> Keys:
     secret = {"ExternalId": external_id} if external_id else {}
-    query = {"RoleArn": role, **session, **secret}
-    call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=tuple(secret.values()))
-    answer = await http.call(call, _StsAnswer, PaiDialect("sts", _STS_VERSION, GivenKeys.of(keys), http.clock))
-    return issued_keys(answer.credentials, call.operation, origin)
+    query, secrets = {**session, **secret}, tuple(secret.values())
+    call = Call(operation="AssumeRole", path="/", method="POST", query=query, secrets=secrets)
+    origin = f"STS role {session['RoleArn']}, with keys of {in_words(keys.origin)}"
+    dialect = PaiDialect("sts", _STS_VERSION, GivenKeys(*map(Secret, keys.parts())), http.clock)
+    return await issued_keys(http, call, dialect, origin, _ISSUED, inside="Credentials")
 
 
-async def _assume_with_oidc(
-    http: NoHttp, provider: str, role: str, token: Secret, session: Mapping[str, str] = _SESSION
-) -> Keys:
-    origin, id_token = f"OIDC role {role}, with the token of {in_words(token.source)}", token.reveal()
-    http.asks(origin)
+async def _assume_with_oidc(http: NoHttp, provider: str, token: Secret, role: str, *session: str) -> Keys:
+    """`session` is its name, and its policy."""
+    id_token = token.reveal()
     # In the body, because proxies log addresses.
-    body = urlencode({"OIDCProviderArn": provider, "RoleArn": role, "OIDCToken": id_token, **session}).encode()
+    body = urlencode({"OIDCProviderArn": provider, "OIDCToken": id_token, **_session(role, *session)}).encode()
     call = Call(operation="AssumeRoleWithOIDC", path="/", method="POST", body=body, secrets=(id_token,))
-    answer = await http.call(call, _StsAnswer, OpenDialect("sts", judge, partial(_open_headers, http.clock)))
-    return issued_keys(answer.credentials, call.operation, origin)
+    origin = f"OIDC role {role}, with the token of {in_words(token.source)}"
 
+    def headers(call: Call) -> Mapping[str, str]:
+        """What STS requires of a caller without keys."""
+        return {
+            "content-type": "application/x-www-form-urlencoded",
+            "x-acs-action": call.operation,
+            "x-acs-date": iso_time(http.clock.now()),
+            "x-acs-signature-nonce": uuid.uuid4().hex,
+            "x-acs-version": _STS_VERSION,
+        }
 
-def _open_headers(clock: ServerClock, call: Call) -> Mapping[str, str]:
-    """The headers that STS requires of a caller without keys."""
-    return {
-        "content-type": "application/x-www-form-urlencoded",
-        "x-acs-action": call.operation,
-        "x-acs-date": iso_time(clock.now()),
-        "x-acs-signature-nonce": uuid.uuid4().hex,
-        "x-acs-version": _STS_VERSION,
-    }
+    return await issued_keys(http, call, OpenDialect("sts", judge, headers), origin, _ISSUED, inside="Credentials")
 
 
 async def _machine(env: Environment, http: NoHttp, wanted: str) -> Keys:
-    """The keys of the machine's RAM role. An old service has no sessions."""
+    """The keys of the machine's RAM role."""
     http.asks(f"ECS metadata, role {wanted}" if wanted else "ECS metadata")
     ttl, carrier = {"X-aliyun-ecs-metadata-token-ttl-seconds": "21600"}, "X-aliyun-ecs-metadata-token"
-    session = await open_session(http, "PutToken", "/latest/api/token", ttl, carrier, without=(403, 404))
+    session = await open_session(http, "PutToken", "/latest/api/token", ttl, carrier)
     if not session.secrets and env.is_true(_PREFIX + "IMDSV1_DISABLED"):
         raise AccessDenied("the metadata service gives no tokens, and asking without one is disabled")
     path, role = "/latest/meta-data/ram/security-credentials/", wanted
@@ -271,11 +272,10 @@ async def _machine(env: Environment, http: NoHttp, wanted: str) -> Keys:
         if not role:
             role = str(await http.call(Call(operation="ListRamRoles", path=path, text=_A_ROLE_NAME), dict, session))
         call = Call(operation="GetRamRoleCredentials", path=path + quote(role, safe=""))
-        answer = await http.call(call, _IssuedKeys, session)
+        return await issued_keys(http, call, session, f"ECS metadata, role {role}", _ISSUED)
     except NotFound as error:
         error.message = f"this machine has no RAM role {wanted}".rstrip()
         raise
-    return _machine_keys(answer, call.operation, f"ECS metadata, role {role}")
 
 
 async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
@@ -286,71 +286,58 @@ async def _credentials_uri(http: NoHttp, uri: str) -> Keys:
         base_url, target = parse_endpoint(f"{url.scheme}://{url.raw_authority}"), url.raw_path_qs
     except ValueError:
         raise AccessDenied(f"{name} is not an http or https address") from None
-    if url.scheme == "http" and not is_loopback(base_url):
+    is_near = is_loopback(base_url)
+    if url.scheme == "http" and not is_near:
         raise AccessDenied(f"{name} uses plain http to another machine")
-    origin, call = f"the credentials URI at {base_url}", Call(operation="GetCredentialsUri", path="/")
-    http.asks(origin)
-    dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target, is_near=is_loopback(base_url))
-    return _machine_keys(await http.call(call, _IssuedKeys, dialect, base_url), call.operation, origin)
-
-
-def _machine_keys(answer: _IssuedKeys, operation: str, origin: str) -> Keys:
-    if answer.code != "Success":
-        raise AccessDenied(f"no keys, but the code {show(answer.code)}", operation=operation)
-    return issued_keys(answer, operation, origin)
+    dialect = OpenDialect(METADATA, judge_metadata, secrets=(target,), target=target, is_near=is_near)
+    call = Call(operation="GetCredentialsUri", path="/")
+    return await issued_keys(http, call, dialect, f"the credentials URI at {base_url}", _ISSUED, url=base_url)
 
 
 # Profiles of the vendor's files: `~/.aliyun/config.json` of its CLI, and `~/.alibabacloud/credentials` of its SDKs. The
 # first is JSON with a list of profiles and the name of the current one. The second is INI, with other names.
 
-_MODES = {
-    "AK": "access_key",
-    "StsToken": "sts",
-    "RamRoleArn": "ram_role_arn",
-    "EcsRamRole": "ecs_ram_role",
-    "OIDC": "oidc_role_arn",
-    "ChainableRamRoleArn": "",
+_TYPES = {
+    "access_key": "AK",
+    "sts": "StsToken",
+    "ram_role_arn": "RamRoleArn",
+    "ecs_ram_role": "EcsRamRole",
+    "oidc_role_arn": "OIDC",
 }
-"""Modes of the CLI, and types of the INI file for them."""
+"""Types of the INI file, and modes of the CLI for them."""
 _INI_KEYS = {
     "mode": "type",
     "ram_role_arn": "role_arn",
     "ram_session_name": "role_session_name",
-    "expired_seconds": "duration_seconds",
     "sts_token": "security_token",
     "ram_role_name": "role_name",
     "oidc_token_file": "oidc_token_file_path",
 }
 """Keys of the CLI, and keys of the INI file for them."""
+_Profiles: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
-class _Profiles(NamedTuple):
-    """The profiles of a file by name, and the name of the one that is used without a choice."""
+def _profiles(env: Environment) -> Iterator[tuple[ProfileFile, _Profiles, str | None]]:
+    """The files that exist in their order, their profiles by name, and the profile that is used without a choice.
 
-    file: ProfileFile
-    by_name: Mapping[str, Mapping[str, object]]
-    current: str
-    is_ini: bool
-
-
-def _profiles(env: Environment) -> list[_Profiles]:
-    """The files that exist, in their order. AccessDenied for one of no use."""
-    found = []
+    AccessDenied for a file of no use.
+    """
     cli = env.file("", ".aliyun", "config.json")
     if not env.is_true(_PREFIX + "CLI_PROFILE_DISABLED") and (read := cli.read(_parse_cli, "a JSON file of the CLI")):
-        found.append(_Profiles(cli, *read, is_ini=False))
+        yield cli, *read
     for name in ("credentials", "credentials.ini"):  # of the vendor's documentation, and of its Python client
         sdk = env.file(*_SDK_FILE[:2], name)
         if (sections := sdk.read(partial(parse_ini, comments=("#",)), "an INI file")) is not None:
-            found.append(_Profiles(sdk, sections, "default" if "default" in sections else "", is_ini=True))
-            break
-    return found
+            yield sdk, sections, "default" if "default" in sections else None
+            return
 
 
-def _parse_cli(raw: str) -> tuple[dict[str, dict[str, object]], str]:
-    config = msgspec.json.decode(raw, type=_CliConfig)
-    # Of several with one name, the vendor's tools use the first.
-    return {str(profile.get("name")): profile for profile in reversed(config.profiles or ())}, config.current or ""
+def _parse_cli(raw: str) -> tuple[_Profiles, str | None]:
+    config = msgspec.json.decode(raw, type=dict[str, Any])
+    listed = msgspec.convert(config.get("profiles") or [], list[dict[str, Any]])
+    # Of several with one name, the vendor's tools use the first. Profiles of which none is current are a fault.
+    current = str(config.get("current") or "")
+    return {str(profile.get("name")): profile for profile in reversed(listed)}, current if current or listed else None
 
 
 def _shown_files(env: Environment) -> str:
@@ -359,53 +346,49 @@ def _shown_files(env: Environment) -> str:
 
 async def _chosen_profile(env: Environment, http: NoHttp, name: str, by: str = "") -> Keys:
     """The keys of the first profile of that name."""
-    for profiles in _profiles(env):
-        if name in profiles.by_name:
-            return await _use(env, http, profiles, name)
+    for file, profiles, _ in _profiles(env):
+        if name in profiles:
+            return await _use(env, http, file, profiles, name)
     raise AccessDenied(f"no profile {show(name)}{by} in {_shown_files(env)}")
 
 
-async def _use(env: Environment, http: NoHttp, profiles: _Profiles, name: str, seen: tuple[str, ...] = ()) -> Keys:
+async def _use(env: Environment, http: NoHttp, file: ProfileFile, profiles: _Profiles, name: str, *seen: str) -> Keys:
     """The keys of a profile. What cannot be used is an AccessDenied that names file, profile and key, but no value."""
-    file, values = profiles.file, profiles.by_name.get(name)
-    if values is None:
-        raise AccessDenied(f"{file.shown} cannot be used: no profile {show(name)}")
     shown = f"profile {show(name)} of {file.shown}"
+    if name in seen:
+        raise AccessDenied(f"{shown} cannot be used: source_profile leads back to it")
+    if name not in profiles:
+        raise AccessDenied(f"{file.shown} cannot be used: no profile {show(name) if name else 'is current'}")
+    values = profiles[name]
 
-    def get(key: str, default: str | None = None) -> str:
-        """A value by the CLI's key. Without a default, the profile must have it."""
-        written = _INI_KEYS.get(key, key) if profiles.is_ini else key
+    def get(key: str, *, optional: bool = False) -> str:
+        """A value by the CLI's key. The CLI writes empty ones where its user chose nothing."""
+        written = key if "mode" in values else _INI_KEYS.get(key, key)
         given = values.get(written)
-        if default is not None and given in (None, "", "0", 0):  # the CLI writes these where its user chose nothing
-            return default
-        value = str(given) if isinstance(given, str | int) else ""
-        return usable(value, f"{written} of {shown}") if default is None else value
+        text = str(given) if isinstance(given, str | int) else ""
+        return text if optional and not text else usable(text, f"{written} of {shown}")
 
-    def session() -> dict[str, str]:
-        name = get("ram_session_name", "") or get("role_session_name", _SESSION["RoleSessionName"])
-        found = {"RoleSessionName": name, "DurationSeconds": get("expired_seconds", _SESSION["DurationSeconds"])}
-        policy = get("policy", "")
-        return found | ({"Policy": policy} if policy else {})
+    def role() -> tuple[str, str, str]:
+        chosen = get("ram_session_name", optional=True) or get("role_session_name", optional=True)
+        return get("ram_role_arn"), chosen, get("policy", optional=True)
 
-    mode = get("mode", "")
-    mode = {ini: cli for cli, ini in _MODES.items()}.get(mode, mode) if profiles.is_ini else mode
-    if mode in ("AK", "StsToken", "RamRoleArn"):
-        # Permanent keys may be next to the token of earlier keys, which does not belong to them.
-        token = get("sts_token") if mode == "StsToken" else None
-        keys = Keys(get("access_key_id"), get("access_key_secret"), token, origin=shown)
-        if mode != "RamRoleArn":
-            return keys
-    elif mode == "ChainableRamRoleArn":
-        source = get("source_profile")
-        if source in (*seen, name):
-            raise AccessDenied(f"{shown} cannot be used: source_profile leads back to it")
-        keys = await _use(env, http, profiles, source, (*seen, name))
-    elif mode == "EcsRamRole":
-        return await _machine(env, http, get("ram_role_name", ""))
-    elif mode == "OIDC":
-        assert file.path is not None  # it was read
-        id_token = secret_of(file.path.parent / get("oidc_token_file"), f"oidc_token_file of {shown}")
-        return await _assume_with_oidc(http, get("oidc_provider_arn"), get("ram_role_arn"), id_token, session())
-    else:
-        raise AccessDenied(f"{shown} cannot be used: mode {show(mode)} is not supported; allowed: {', '.join(_MODES)}")
-    return await _assume(http, keys, get("ram_role_arn"), session(), get("external_id", ""))
+    mode = get("mode", optional=True)
+    match _TYPES.get(mode, mode):
+        case "AK":
+            # There may be the token of earlier keys, which does not belong to these.
+            return Keys(get("access_key_id"), get("access_key_secret"), origin=shown)
+        case "StsToken":
+            return Keys(get("access_key_id"), get("access_key_secret"), get("sts_token"), origin=shown)
+        case "EcsRamRole":
+            return await _machine(env, http, get("ram_role_name", optional=True))
+        case "OIDC":
+            token = secret_of(file.path.parent / get("oidc_token_file"), f"oidc_token_file of {shown}")
+            return await _assume_with_oidc(http, get("oidc_provider_arn"), token, *role())
+        case "RamRoleArn":
+            keys = Keys(get("access_key_id"), get("access_key_secret"), origin=shown)
+        case "ChainableRamRoleArn":
+            keys = await _use(env, http, file, profiles, get("source_profile"), *seen, name)
+        case _:
+            allowed = f"allowed: {', '.join(_TYPES.values())}, ChainableRamRoleArn"
+            raise AccessDenied(f"{shown} cannot be used: mode {show(mode)} is not supported; {allowed}")
+    return await _assume(http, keys, _session(*role()), get("external_id", optional=True))

@@ -17,16 +17,16 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Self
 
-from msgspec import Struct, field
 from pydantic import model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
 from trainfleet_exporter.config.secrets import is_plain, show
 from trainfleet_exporter.errors import AccessDenied, BadAnswer, CloudError, NotFound
-from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Project, Token, judge
+from trainfleet_exporter.providers.huawei_modelarts.api import Identity, Token, judge
 from trainfleet_exporter.providers.key_search import (
     CredentialsSection,
     Environment,
@@ -38,12 +38,13 @@ from trainfleet_exporter.providers.key_search import (
     open_credential,
     open_session,
     parse_ini,
+    secret_of,
     usable,
     without_calls,
 )
 from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import Call
-from trainfleet_exporter.transport.json_fields import utc_time
+from trainfleet_exporter.transport.json_fields import mapping, text, utc_time
 
 _ALLOWED = (
     "allowed: access_key and secret_key, perhaps with security_token; or username, password and "
@@ -110,69 +111,19 @@ class Credentials(CredentialsSection):
         return self
 
 
-# Answers about credentials. Times are ISO 8601 texts. Every field may be missing or null.
-
-
-class AgencyKeys(Struct, gc=False):
-    """Temporary keys of an agency."""
-
-    access_key_id: str | None = None
-    access_key_secret: str | None = field(name="secret_access_key", default=None)
-    security_token: str | None = None
-    expiration: str | None = None
-
-
-class AgencyAnswer(Struct, gc=False):
-    """AssumeAgencyWithOIDC."""
-
-    credentials: AgencyKeys | None = None
-
-
-class ServerKeys(Struct, gc=False):
-    """Temporary keys of the agency that a server has."""
-
-    access_key_id: str | None = field(name="access", default=None)
-    access_key_secret: str | None = field(name="secret", default=None)
-    security_token: str | None = field(name="securitytoken", default=None)
-    expiration: str | None = field(name="expires_at", default=None)
-
-
-class ServerAnswer(Struct, gc=False):
-    """The security key of the metadata service."""
-
-    credential: ServerKeys | None = None
-
-
-class IssuedToken(Struct, gc=False):
-    """IAM's description of a token. The token itself is in a header."""
-
-    expires_at: str | None = None
-    project: Project | None = None
-
-
-class TokenAnswer(Struct, gc=False):
-    """KeystoneCreateUserTokenByPassword."""
-
-    token: IssuedToken | None = None
-
-
-# How keys are found.
-
 KEPT: Mapping[str, float] = {
-    "KeystoneCreateUserTokenByPassword": 23.5 * 3600,
-    "AssumeAgencyWithOIDC": 1800.0,
-    "GetMetadataToken": 23 * 3600.0,
-    "GetSecurityKey": 23 * 3600.0,
+    **dict.fromkeys(("KeystoneCreateUserTokenByPassword", "GetMetadataToken", "GetSecurityKey"), 24 * 3600 - 900.0),
+    "AssumeAgencyWithOIDC": 2700.0,
     "KeystoneListProjects": float("inf"),
 }
 """Seconds for which the answer of an operation is used, as a rule."""
-_KEYS_MARGIN, _TOKEN_MARGIN = 2400.0, 1800.0
-"""Seconds before their end at which keys are refreshed, as in the vendor's own clients, and tokens, which may also end
-up to half an hour early, when rights change."""
 _SDK, _BY_OIDC = "HUAWEICLOUD_SDK_", "HUAWEICLOUD_OIDC_"
 _KEYS, _PROJECT = (_SDK + "AK", _SDK + "SK", _SDK + "SECURITY_TOKEN"), _SDK + "PROJECT_ID"
 _FILE = (_SDK + "CREDENTIALS_FILE", ".huaweicloud", "credentials")
 _POD_IDENTITY = "HC_CONTAINER_CREDENTIALS_FULL_URI"
+_OF_STS = ("access_key_id", "secret_access_key", "security_token", "expiration")
+_OF_METADATA = ("access", "secret", "securitytoken", "expires_at")
+"""Names of the parts of keys, and of their end, in answers."""
 
 
 async def load(
@@ -183,8 +134,8 @@ async def load(
     if section is None:
         return await _chain(env, http)
     if section.oidc is not None:
-        urns, token = (section.oidc.provider_urn, section.oidc.agency_urn), section.oidc.token
-        return await _assume_with_oidc(http, urns, token.reveal(), token.source)
+        asked = {"provider_urn": section.oidc.provider_urn, "agency_urn": section.oidc.agency_urn}
+        return await _assume_with_oidc(http, asked, section.oidc.token)
     if section.ecs_agency:
         return await _machine(http)
     if section.profile is not None:
@@ -199,19 +150,22 @@ async def load(
 async def _chain(env: Environment, http: NoHttp) -> Keys:
     project_id = _checked_project(env.get(_PROJECT), _PROJECT)
     given = _BY_OIDC + "ID_TOKEN"
-    token = given if env.get(given) else _BY_OIDC + "TOKEN_FILE"
-    names = (_BY_OIDC + "PROVIDER_URN", _BY_OIDC + "AGENCY_URN", token)
-    if env.all_or_none(*names):
-        id_token = env.secret(given) or env.secret_file(token).reveal()
-        source = "environment" if token == given else f"the file of {token}"
-        urns, session = (env.get(names[0]), env.get(names[1])), _session(env)
-        return await _assume_with_oidc(http, urns, id_token, source, session=session, project_id=project_id)
+    source = given if env.get(given) else _BY_OIDC + "TOKEN_FILE"
+    names = (_BY_OIDC + "PROVIDER_URN", _BY_OIDC + "AGENCY_URN")
+    if env.all_or_none(*names, source):
+        if source == given:
+            token = Secret(usable(env.get(given), given), source="environment")
+        else:
+            token = secret_of(Path(env.get(source)), f"the file of {source}")
+        asked: dict[str, object] = {"provider_urn": env.get(names[0]), "agency_urn": env.get(names[1])}
+        policies = [part.strip() for part in env.get(_BY_OIDC + "POLICY_IDS").split(",")]
+        more = {"agency_session_name": env.get(_BY_OIDC + "SESSION_NAME"), "policy": env.get(_BY_OIDC + "POLICY")}
+        asked |= {"policy_ids": [part for part in policies if part], **more}
+        return await _assume_with_oidc(http, asked, token, project_id)
     if env.get(_SDK + "IDP_ID"):
         # The vendor's clients would use this way and no other: its author means another identity.
         raise AccessDenied(f"the environment sets {_SDK}IDP_ID, which is not supported")
-    if (keys := env.keys(*_KEYS, project_id)) is not None:
-        return keys
-    if (keys := _profile(env, "basic")) is not None:
+    if (keys := env.keys(*_KEYS, project_id) or _profile(env, "basic")) is not None:
         return keys
     if env.get(_POD_IDENTITY):
         # The agency of the server belongs to all of its pods: the author of this variable means another one.
@@ -220,58 +174,31 @@ async def _chain(env: Environment, http: NoHttp) -> Keys:
         return await _machine(http, project_id)
     except CloudError as error:
         passed = f"the environment sets no keys, {env.file(*_FILE).shown} has no section [basic]"
-        message = f"no credentials found: {passed}, ECS metadata: {error.message}"
-        kind = type(error) if error.transient else AccessDenied
-        raise kind(message, operation=error.operation, status=error.status) from None
+        error.message = f"no credentials found: {passed}, ECS metadata: {error.message}"
+        raise
 
 
-def _session(env: Environment) -> dict[str, object]:
-    seconds = env.get(_BY_OIDC + "DURATION_SECONDS")
-    if seconds and not re.fullmatch("[0-9]{1,6}", seconds):
-        raise AccessDenied(f"{_BY_OIDC}DURATION_SECONDS is not a whole number of seconds")
-    ids = [part.strip() for part in env.get(_BY_OIDC + "POLICY_IDS").split(",")]
-    given = {
-        "agency_session_name": env.get(_BY_OIDC + "SESSION_NAME"),
-        "duration_seconds": int(seconds or 0),
-        "policy": env.get(_BY_OIDC + "POLICY"),
-        "policy_ids": [part for part in ids if part],
-    }
-    return {key: value for key, value in given.items() if value}
-
-
-async def _assume_with_oidc(
-    http: NoHttp,
-    urns: tuple[str, str],
-    token: str,
-    source: str,
-    *,
-    session: Mapping[str, object] | None = None,
-    project_id: str = "",
-) -> Keys:
+async def _assume_with_oidc(http: NoHttp, asked: Mapping[str, object], token: Secret, project_id: str = "") -> Keys:
     """Keys of an agency. Not signed: the ID token proves the identity."""
-    provider, agency = urns
-    origin = f"OIDC agency {agency}, with the token of {in_words(source)}"
-    http.asks(origin)
-    asked = {"provider_urn": provider, "agency_urn": agency, "id_token": token, "duration_seconds": 3600}
-    asked |= {"agency_session_name": "trainfleet-exporter", **(session or {})}
-    path, body = "/v5/agencies/assume-with-oidc", json.dumps(asked).encode()
-    call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(token,))
-    answer = await http.call(call, AgencyAnswer, _open("sts"))
-    return issued_keys(answer.credentials, call.operation, origin, project_id)
+    id_token, chosen = token.reveal(), {name: value for name, value in asked.items() if value}
+    usual = {"agency_session_name": "trainfleet-exporter", "duration_seconds": 3600}
+    path, body = "/v5/agencies/assume-with-oidc", json.dumps({"id_token": id_token} | usual | chosen).encode()
+    call = Call(operation="AssumeAgencyWithOIDC", path=path, method="POST", body=body, secrets=(id_token,))
+    origin = f"OIDC agency {asked['agency_urn']}, with the token of {in_words(token.source)}"
+    return await issued_keys(http, call, _open("sts"), origin, _OF_STS, inside="credentials", project_id=project_id)
 
 
 async def _machine(http: NoHttp, project_id: str = "") -> Keys:
-    """The keys of the server's agency. An old service has no sessions."""
-    http.asks("ECS metadata")
+    """The keys of the server's agency."""
+    origin = "ECS metadata"
+    http.asks(origin)
     ttl, path = {"X-Metadata-Token-Ttl-Seconds": "21600"}, "/meta-data/latest/api/token"
-    without = (404, 405, 503)
-    session = await open_session(http, "GetMetadataToken", path, ttl, "X-Metadata-Token", without=without)
+    session = await open_session(http, "GetMetadataToken", path, ttl, "X-Metadata-Token")
     call = Call(operation="GetSecurityKey", path="/openstack/latest/securitykey")
     try:
-        answer = await http.call(call, ServerAnswer, session)
+        return await issued_keys(http, call, session, origin, _OF_METADATA, inside="credential", project_id=project_id)
     except NotFound as error:
         raise AccessDenied("this server has no agency", operation=call.operation, status=error.status) from None
-    return issued_keys(answer.credential, call.operation, "ECS metadata", project_id)
 
 
 async def _token_of(http: NoHttp, section: Credentials, secret: Secret, scope: Mapping[str, str]) -> Token:
@@ -284,19 +211,18 @@ async def _token_of(http: NoHttp, section: Credentials, secret: Secret, scope: M
     headers: dict[str, str] = {}
     call = Call(
         operation="KeystoneCreateUserTokenByPassword",
-        path="/v3/auth/tokens",
+        path="/v3/auth/tokens?nocatalog=true",
         method="POST",
-        query={"nocatalog": "true"},
         body=json.dumps({"auth": {"identity": identity, "scope": {"project": scope}}}).encode(),
         secrets=(password,),
         receive_headers=headers.update,
     )
-    answer = (await http.call(call, TokenAnswer, _open("iam"))).token or IssuedToken()
-    token, expires = headers.get("x-subject-token", ""), utc_time({"at": answer.expires_at}, "at")
+    answer = mapping(await http.call(call, dict, _open("iam")), "token")
+    token, expires = headers.get("x-subject-token", ""), utc_time(answer, "expires_at")
     if not token or expires is None:
         message = "IAM's answer has no token, or does not say when it expires"
         raise BadAnswer(message, operation=call.operation)
-    return Token("", "", token, expires, origin, (answer.project or Project()).id or "")
+    return Token("", "", token, expires, origin, text(mapping(answer, "project"), "id"))
 
 
 def _open(api: str) -> OpenDialect:
@@ -306,17 +232,15 @@ def _open(api: str) -> OpenDialect:
 def _profile(env: Environment, name: str) -> Keys | None:
     """The keys of a section as they are now; None without the section. AccessDenied names what cannot be used."""
     file = env.file(*_FILE)
-    sections, shown = file.read(parse_ini, "an INI file"), file.shown
+    sections = file.read(parse_ini, "an INI file")
     if not sections or name not in sections:
         return None
     section, plain = sections[name], name if is_plain(name) else "…"
-    token = section.get("security_token", "")
-    parts = [
-        usable(section.get(key, ""), f"{key} of section [{plain}] of {shown}")
-        for key in ("ak", "sk", *(["security_token"] if token else []))
-    ]
-    project_id = _checked_project(section.get("project_id", ""), f"project_id of section [{plain}] of {shown}")
-    return Keys(parts[0], parts[1], token or None, origin=f"profile {plain} of {shown}", project_id=project_id)
+    where = f"section [{plain}] of {file.shown}"
+    key_id, secret = (usable(section.get(key, ""), f"{key} of {where}") for key in ("ak", "sk"))
+    token = section.get("security_token") or None
+    project_id = _checked_project(section.get("project_id", ""), f"project_id of {where}")
+    return Keys(key_id, secret, token, origin=f"profile {plain} of {file.shown}", project_id=project_id)
 
 
 def _checked_project(text: str, name: str) -> str:
@@ -336,9 +260,7 @@ def open_identity(
 ) -> Identity:
     """The identity of a provider. An empty `project_id` is found out. Makes no call."""
     find = partial(load, scope={"id": project_id} if project_id else {"name": region})
-    is_user = section is not None and section.password is not None
-    margin = _TOKEN_MARGIN if is_user else _KEYS_MARGIN
-    credential = open_credential(provider, section, find, http, environ, margin=margin)
+    credential = open_credential(provider, section, find, http, environ)
     with suppress(CloudError):  # the first poll reports it
         known = without_calls(find(section, environ, NoHttp()))
         project_id = project_id or ("" if isinstance(known, str) else known.project_id)
