@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
-from pydantic import SerializerFunctionWrapHandler, ValidationInfo, WrapValidator, model_serializer
+from pydantic import ValidationInfo, WrapValidator, model_validator
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
 from trainfleet_exporter.config import Secret, Section
@@ -318,27 +318,24 @@ def parse_ini(text: str, *, comments: tuple[str, ...] = ()) -> dict[str, dict[st
 class CredentialsSection(Section):
     """The credentials in one of several forms; without the section, the vendor's default chain."""
 
-    key_names: ClassVar[tuple[str, ...]] = ()
-    """The keys of the section for the key id, its secret and its token."""
+    forms: ClassVar[Sequence[tuple[tuple[str, ...], tuple[str, ...]]]]
+    """The keys that each form needs, and those that it may have. The first form is an access key and its token."""
 
     def given_keys(self) -> tuple[Secret, ...]:
         """The key id, its secret and its token, if the section has keys that sign calls as they are; else nothing."""
         if getattr(self, "role_arn", None) is not None:
             return ()
-        return tuple(part for name in self.key_names if (part := getattr(self, name)) is not None)
+        needed, perhaps = self.forms[0]
+        return tuple(part for name in (*needed, *perhaps) if (part := getattr(self, name)) is not None)
 
-    def check_form(self, allowed: str, *forms: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
-        """Return the given keys. ValueError if they are not one form: its keys, and then those that it may have."""
+    @model_validator(mode="after")
+    def _check_form(self) -> Self:
         given = [name for name in type(self).model_fields if getattr(self, name)]
-        touched = [form for form in forms if set(given) & {*form[0], *form[1]}]
-        whole = [form for form in touched if set(given) <= {*form[0], *form[1]}]
-        if not whole:
-            found = f"{', '.join(given)}, which are parts of several forms" if given else "no credentials in it"
-            raise ValueError(f"found {found}; {allowed}")
-        if missing := min(([key for key in form[0] if key not in given] for form in whole), key=len):
-            raise ValueError(f"found {' and '.join(given)} without {' and '.join(missing)}; {allowed}")
-        return given
-
-    @model_serializer(mode="wrap")
-    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in handler(self).items() if value is not None}
+        if not any(set(needed) <= set(given) <= {*needed, *perhaps} for needed, perhaps in self.forms):
+            shown = [
+                ", ".join(needed) + (f" (perhaps {', '.join(perhaps)})" if perhaps else "")
+                for needed, perhaps in self.forms
+            ]
+            allowed = f"allowed: {'; or '.join(shown)}; or no credentials for those of the vendor's own chain"
+            raise ValueError(f"found {', '.join(given) or 'no credentials in it'}; {allowed}")
+        return self

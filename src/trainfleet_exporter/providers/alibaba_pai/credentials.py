@@ -19,12 +19,12 @@ import uuid
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
 import yarl
-from pydantic import AfterValidator, PlainValidator, model_validator
+from pydantic import AfterValidator, PlainValidator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text, is_loopback, parse_endpoint
@@ -49,34 +49,6 @@ from trainfleet_exporter.providers.key_search import (
 from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import Call, TextForm
 from trainfleet_exporter.transport.json_fields import iso_time
-
-_ALLOWED = (
-    "allowed: access_key_id and access_key_secret, perhaps with security_token; role_arn, perhaps "
-    "with external_id, with them or alone; or oidc; or ecs_ram_role; or profile; "
-    "or no credentials for those of the vendor's own chain"
-)
-_ROLE = ("role_arn", "external_id")
-
-
-class _IssuedKeys(msgspec.Struct, rename="pascal", gc=False):
-    """Keys for a while, whose expiration is an ISO 8601 text. Those of STS have no code."""
-
-    code: str | None = None
-    access_key_id: str | None = None
-    access_key_secret: str | None = None
-    security_token: str | None = None
-    expiration: str | None = None
-
-
-class _StsAnswer(msgspec.Struct, rename="pascal", gc=False):
-    credentials: _IssuedKeys | None = None
-
-
-class _CliConfig(msgspec.Struct, gc=False):
-    """`~/.aliyun/config.json`."""
-
-    current: str | None = None
-    profiles: list[dict[str, object]] | None = None
 
 
 def _arn(kind: str, what: str) -> AfterValidator:
@@ -127,7 +99,12 @@ class Credentials(CredentialsSection):
         "session_token": "security_token",
         "ecs_agency": "ecs_ram_role",
     }
-    key_names = ("access_key_id", "access_key_secret", "security_token")
+    forms = (
+        (("access_key_id", "access_key_secret"), ("security_token",)),
+        (("access_key_id", "access_key_secret", "role_arn"), ("security_token", "external_id")),
+        (("role_arn",), ("external_id",)),
+        *(((key,), ()) for key in ("oidc", "ecs_ram_role", "profile")),
+    )
 
     access_key_id: SecretText | None = None
     """Access key id of a RAM user."""
@@ -145,20 +122,6 @@ class Credentials(CredentialsSection):
     """RAM role of the ECS instance: its name, or true for the role that the instance has."""
     profile: Text | None = None
     """Profile in `~/.aliyun/config.json` or `~/.alibabacloud/credentials`."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.check_form(
-            _ALLOWED,
-            (("access_key_id", "access_key_secret"), ("security_token", *_ROLE)),
-            (("role_arn",), ("external_id",)),
-            (("oidc",), ()),
-            (("ecs_ram_role",), ()),
-            (("profile",), ()),
-        )
-        if self.external_id is not None and self.role_arn is None:
-            raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
-        return self
 
 
 KEPT: Mapping[str, float] = {

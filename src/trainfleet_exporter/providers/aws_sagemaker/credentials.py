@@ -22,11 +22,11 @@ from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode
 
 import yarl
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import SecretText, Text
@@ -56,12 +56,6 @@ from trainfleet_exporter.transport.json_fields import printable, text
 
 # The config section.
 
-_ALLOWED = (
-    "allowed: access_key_id and secret_access_key, perhaps with session_token; role_arn, perhaps "
-    "with external_id, with them or a profile or alone; or web_identity; or profile; "
-    "or no credentials for those of the vendor's own chain"
-)
-_ROLE = ("role_arn", "external_id")
 _ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[!-~]{1,512}", re.ASCII)
 
 
@@ -86,7 +80,12 @@ class WebIdentity(Section):
 class Credentials(CredentialsSection):
     """Credentials of one form."""
 
-    key_names = ("access_key_id", "secret_access_key", "session_token")
+    forms = (
+        (("access_key_id", "secret_access_key"), ("session_token",)),
+        (("access_key_id", "secret_access_key", "role_arn"), ("session_token", "external_id")),
+        (("role_arn",), ("profile", "external_id")),
+        *(((key,), ()) for key in ("profile", "web_identity")),
+    )
     other_names = {  # noqa: RUF012 - a class variable of the base
         "access_key": "access_key_id",
         "ak": "access_key_id",
@@ -111,19 +110,6 @@ class Credentials(CredentialsSection):
     """Role that trusts tokens of an identity provider, such as a Kubernetes cluster (IRSA)."""
     profile: Text | None = None
     """Profile in `~/.aws/credentials` or `~/.aws/config`."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.check_form(
-            _ALLOWED,
-            (("access_key_id", "secret_access_key"), ("session_token", *_ROLE)),
-            (("profile",), _ROLE),
-            (("role_arn",), ("external_id",)),
-            (("web_identity",), ()),
-        )
-        if self.external_id is not None and self.role_arn is None:
-            raise ValueError(f"found external_id without role_arn; {_ALLOWED}")
-        return self
 
 
 # The keys.

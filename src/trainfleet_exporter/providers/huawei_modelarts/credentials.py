@@ -18,9 +18,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Self
-
-from pydantic import model_validator
 
 from trainfleet_exporter.config import Secret, Section
 from trainfleet_exporter.config.kinds import Flag, SecretText, Text
@@ -45,11 +42,6 @@ from trainfleet_exporter.providers.key_search import (
 from trainfleet_exporter.providers.keys import GivenKeys, Keys
 from trainfleet_exporter.transport import Call
 from trainfleet_exporter.transport.json_fields import mapping, text, utc_time
-
-_ALLOWED = (
-    "allowed: access_key and secret_key, perhaps with security_token; or username, password and "
-    "domain_name; or oidc; or ecs_agency: true; or profile; or no credentials for those of the vendor's own chain"
-)
 
 
 class Oidc(Section):
@@ -77,7 +69,11 @@ class Credentials(CredentialsSection):
         "session_token": "security_token",
         "ecs_ram_role": "ecs_agency",
     }
-    key_names = ("access_key", "secret_key", "security_token")
+    forms = (
+        (("access_key", "secret_key"), ("security_token",)),
+        (("username", "password", "domain_name"), ()),
+        *(((key,), ()) for key in ("oidc", "ecs_agency", "profile")),
+    )
 
     access_key: SecretText | None = None
     """Access key (AK) of an IAM user."""
@@ -97,18 +93,6 @@ class Credentials(CredentialsSection):
     """Uses the agency of the cloud server."""
     profile: Text | None = None
     """Profile in `~/.huaweicloud/credentials`."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.check_form(
-            _ALLOWED,
-            (("access_key", "secret_key"), ("security_token",)),
-            (("username", "password", "domain_name"), ()),
-            (("oidc",), ()),
-            (("ecs_agency",), ()),
-            (("profile",), ()),
-        )
-        return self
 
 
 KEPT: Mapping[str, float] = {
