@@ -15,6 +15,7 @@ import pytest
 from tests.transport.rig import JSON_OK, raw_server
 from trainfleet_exporter.config import Global, Secret
 from trainfleet_exporter.errors import AccessDenied, CloudError, LeaseLost, RequestTimedOut, Throttled, Unreachable
+from trainfleet_exporter.process.redaction import redact, remember
 from trainfleet_exporter.providers.aws_sagemaker.api import AwsDialect
 from trainfleet_exporter.providers.judging import ServerClock
 from trainfleet_exporter.providers.key_search import KeyHttp, OpenDialect
@@ -171,6 +172,14 @@ def test_unusable_part_is_refused_by_name(part: int, text: str) -> None:
     with pytest.raises(AccessDenied) as caught:
         Keys(parts[0], parts[1], parts[2], origin="profile x")
     assert f"the {('key id', 'secret', 'security token')[part]} of profile x cannot be used" in str(caught.value)
+
+
+async def test_keys_stay_redacted_while_they_are_used() -> None:
+    credential = Source().credential()
+    await credential.keys(_soon())
+    remember(*(f"newer-secret-{number}" for number in range(1000)))
+    credential.current()
+    assert redact("rejected secret-1") == "rejected <secret>"
 
 
 async def test_keys_that_have_ended_blame_the_clock() -> None:

@@ -44,10 +44,7 @@ _NO_SECTION = "\n"
 
 
 class _CallNeeded(BaseException):
-    """Not an error: no handler of CloudError or Exception must catch it."""
-
-    def __init__(self, origin: str) -> None:
-        self.origin = origin
+    """Says the source in words. Not an error: no handler of CloudError or Exception must catch it."""
 
 
 class NoHttp:
@@ -184,7 +181,7 @@ def without_calls(found: Coroutine[Any, Any, Keys]) -> Keys | str:
         keys: Keys = done.value
         return keys
     except _CallNeeded as needed:
-        return needed.origin
+        return str(needed)
     raise AssertionError("a search without calls never waits")
 
 
