@@ -170,6 +170,9 @@ def test_password_becomes_a_token_of_the_project(tmp_path: Path) -> None:
     assert asked["scope"] == {"project": {"name": "cn-north-4"}}
     user = {"name": "u", "password": "planted-password", "domain": {"name": "d"}}
     assert asked["identity"] == {"methods": ["password"], "password": {"user": user}}
-    huawei.CHAIN.use(Env(), tmp_path, huawei.BY_OIDC, note)
-    assert json.loads(requests[1].content)["id_token"] == "planted-token"
+    session = {"HUAWEICLOUD_OIDC_SESSION_NAME": "mine", "HUAWEICLOUD_OIDC_POLICY_IDS": "a, b"}
+    huawei.CHAIN.use(Env(env=huawei.OIDC | session), tmp_path, None, note)
+    asked = json.loads(requests[1].content)
+    assert (asked["id_token"], asked["agency_session_name"]) == ("planted-id-token", "mine")
+    assert (asked["policy_ids"], asked["duration_seconds"]) == (["a", "b"], 3600)
     assert not {"authorization", "x-auth-token"} & set(requests[1].headers)

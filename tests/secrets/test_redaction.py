@@ -71,16 +71,15 @@ class Sent:
         return PLANTED.secrets | proofs | authorizations([self.headers])
 
 
-def _given_keys() -> GivenKeys:
-    return GivenKeys(Secret(KEY_ID), Secret(KEY_SECRET), Secret(TOKEN))
+_KEYS = GivenKeys(Secret(KEY_ID), Secret(KEY_SECRET), Secret(TOKEN))
 
 
 def _pai(api: str = "dlc") -> Dialect:
-    return PaiDialect(api, "2020-12-03", _given_keys(), ServerClock())
+    return PaiDialect(api, "2020-12-03", _KEYS, ServerClock())
 
 
 def _identity() -> Identity:
-    return Identity(_given_keys(), region="cn-north-4", project_id="p")
+    return Identity(_KEYS, region="cn-north-4", project_id="p")
 
 
 def _pai_string(request: httpx.Request) -> str:

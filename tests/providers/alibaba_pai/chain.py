@@ -145,10 +145,6 @@ BROKEN = {
         files={SDK: "[default]\ntype = access_key\naccess_key_id = id\n"},
         refusal=(f"access_key_secret of {SHOWN_INI.format('default')}",),
     ),
-    "swapped keys": Env(
-        files=cli(profile("AK", access_key_id="planted" * 5, access_key_secret="LTAI1234567890123456")),
-        refusal=("swapped",),
-    ),
 }
 
 
