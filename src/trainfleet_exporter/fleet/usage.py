@@ -9,12 +9,13 @@ A reading is (key, time, value). Its key is the job (or pool), the pod, the devi
 from __future__ import annotations
 
 import math
+import sys
 import time as wall_clock
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, compress, repeat
+from dataclasses import dataclass, field
+from itertools import chain, compress, filterfalse, repeat
 from operator import itemgetter, le
 from typing import Any, TypeAlias
 
@@ -69,11 +70,11 @@ class Column:
     values: array[float]
     oldest: array[float]
     newest: array[float]
+    first: float = field(init=False)
+    """The time of the oldest reading of all; infinite without any."""
 
-    @property
-    def first(self) -> float:
-        """The time of the oldest reading of all; infinite without any."""
-        return min(self.oldest, default=math.inf)
+    def __post_init__(self) -> None:
+        self.first = min(self.oldest, default=math.inf)
 
     def since(self, since: float, begun: Mapping[str, float]) -> Column:
         """Return what is not older, and of the jobs (or pools) of `begun` since they began."""
@@ -84,11 +85,8 @@ class Column:
         is_kept = [since <= at >= begun.get(each.keys[0], math.nan) for each, at in dated]
         numbers = [array("d", compress(each, is_kept)) for each in (self.values, self.oldest, self.newest)]
         subjects = list(compress(self.subjects, is_kept))
-        return Column(self.family, self.accelerator, _owners(subjects), subjects, *numbers)
-
-
-def _owners(subjects: Iterable[Subject]) -> Collection[str]:
-    return dict.fromkeys([subject.keys[0] for subject in subjects])
+        owners = dict.fromkeys([subject.keys[0] for subject in subjects])
+        return Column(self.family, self.accelerator, owners, subjects, *numbers)
 
 
 class Subjects:
@@ -97,12 +95,19 @@ class Subjects:
     def __init__(self) -> None:
         self.known: defaultdict[Level, dict[Key, Subject]] = defaultdict(dict)
 
+    def of(self, level: Level, keys: Sequence[Key]) -> list[Subject]:
+        """Return the subjects of some keys. Those of one job (or pool) share its id."""
+        known = self.known[level]
+        for key in filterfalse(known.__contains__, keys):
+            own = sys.intern(key[0]), *key[1:]
+            known[own] = Subject(own)
+        return list(map(known.__getitem__, keys))
+
     def column(self, family: Family, rows: Mapping[Key, Row], accelerator: Accelerator = "gpu") -> Column:
         """Return readings as they are kept."""
-        known = self.known[family.level]
-        subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in rows]
         numbers = [array("d", map(itemgetter(at), rows.values())) for at in range(3)]
-        return Column(family, accelerator, _owners(subjects), subjects, *numbers)
+        owners = dict.fromkeys(map(itemgetter(0), rows))
+        return Column(family, accelerator, owners, self.of(family.level, list(rows)), *numbers)
 
     def keep_only(self, used: Iterable[Column]) -> None:
         """Forget what these columns are not of."""
@@ -150,15 +155,14 @@ class NewestReadings:
 
     def take(self, keys: Sequence[Key], times: Sequence[float], values: Sequence[float | None]) -> None:
         """Take over the readings that may be shown."""
-        known = self._subjects.known[self.level]
         self.points += len(keys)
-        subjects: list[Any] = list(map(known.get, keys))
+        subjects: list[Any] = list(map(self._subjects.known[self.level].get, keys))
         starts = map(self._since.get, map(itemgetter(0), keys), repeat(math.inf))
         if not all(subjects) or not all(map(le, starts, times)) or max(times, default=0.0) > self._until:
             may_be_shown = list(map(self._may_be_shown, keys, times))
             keys, times = list(compress(keys, may_be_shown)), list(compress(times, may_be_shown))
             values = list(compress(values, may_be_shown))
-            subjects = [known.get(key) or known.setdefault(key, Subject(key)) for key in keys]
+            subjects = self._subjects.of(self.level, keys)
         self.dropped["malformed"] += values.count(None)
         self.taken += subjects
         self.times.extend(times)
@@ -199,8 +203,14 @@ class NewestReadings:
         since = max(self.times, default=0.0) - SILENCE
         return set(compress(self.taken, map(since.__le__, self.times)))
 
-    def _keep_newest(self) -> None:
-        """Leave the newest reading of each thing; of several of one time, the first."""
+    def of_families(self, targets: Mapping[Family, float], *, period: float) -> list[Column]:
+        """Return the readings of each family. `targets` has how many base units a value counts. `period` is the time
+        between two points in seconds.
+
+        A thing has its newest reading; of several of one time, the first. A whole has the mean of the ratios of its
+        parts, and the sum of other values. A sum needs the values of all parts. Parts without a reading for three
+        minutes, or three periods, do not count.
+        """
         if len(set(self.taken)) < len(self.taken):
             usable = len(self.values) - self.values.count(None)
             readings = reversed([*zip(self.taken, self.times, self.values, strict=True)])
@@ -208,26 +218,20 @@ class NewestReadings:
             self.taken, times, self.values = map(list, zip(*newest.values(), strict=True))
             self.times = array("d", times)
             self.dropped["duplicate"] += self._once * (usable - len(self.values) + self.values.count(None))
-
-    def of_families(self, targets: Mapping[Family, float], *, period: float) -> list[Column]:
-        """Return the readings of each family. `targets` has how many base units a value counts. `period` is the time
-        between two points in seconds.
-
-        A whole has the mean of the ratios of its parts, and the sum of other values. A sum needs the values of all
-        parts. Parts without a reading for three minutes, or three periods, do not count.
-        """
-        self._keep_newest()
         result: list[Column] = []
-        owners, keys = _owners(self.taken), [subject.keys for subject in self.taken]
+        keys = [subject.keys for subject in self.taken]
+        owners = dict.fromkeys(map(itemgetter(0), keys))
         by_unit: dict[tuple[float, Quantity], list[float | None]] = {}
         for family, factor in targets.items():
             unit = factor, family.quantity
             values = by_unit[unit] = by_unit[unit] if unit in by_unit else convert_each(self.values, *unit)
             if family.level == self.level:
-                is_usable = [value is not None for value in values]
-                subjects, times = list(compress(self.taken, is_usable)), array("d", compress(self.times, is_usable))
+                subjects, dates = self.taken, self.times
+                if None in values:
+                    is_usable = [value is not None for value in values]
+                    subjects, dates = list(compress(subjects, is_usable)), array("d", compress(dates, is_usable))
                 numbers = array("d", [value for value in values if value is not None])
-                result.append(Column(family, self.accelerator, owners, subjects, numbers, times, times))
+                result.append(Column(family, self.accelerator, owners, subjects, numbers, dates, dates))
             else:
                 rows = wholes((keys, self.times, values), family, max(SILENCE, 3 * period), self.spoiled)
                 result.append(self._subjects.column(family, rows, self.accelerator))

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 from trainfleet_exporter.families import FAMILIES, KEYS, MetricFamily
@@ -40,11 +41,11 @@ class Rendered:
     too_long: int = 0
     """How many label values were cut, and how many objects dropped because their ids are too long."""
 
-    def add(self, family: str, lines: list[str]) -> None:
-        """Append lines of a family as one text, or as several where they are long."""
+    def add(self, family: str, pieces: Sequence[str], lines: int) -> None:
+        """Append so many lines of a family as one text, or as several where they are long."""
         if lines:
-            self.series += len(lines)
-            self.lines.setdefault(family, []).extend(_texts("".join(lines).encode()))
+            self.series += lines
+            self.lines.setdefault(family, []).extend(_texts("".join(pieces).encode()))
 
 
 class Renderer:
@@ -56,10 +57,6 @@ class Renderer:
         for family in FAMILIES:
             if not is_denied(family.name, settings.deny):
                 self._families[family.of].append(family)
-
-    def family(self, of: type, field: str) -> MetricFamily | None:
-        """Return the family that shows `Readings` of a class and field, or None if the config denies it."""
-        return next((family for family in self._families[of] if family.field == field), None)
 
     def render(self, provider: str, objects: Sequence[object]) -> Rendered:
         """Render objects of classes of `KEYS`, and `Readings`, in their order.
@@ -81,17 +78,19 @@ class Renderer:
                 samples = [(labels, *sample) for labels, found in kept for sample in shown.read(found)]
                 self._write(shown, samples, rendered)
         for column in columns:
-            if family := self.family(column.of, column.field):
+            for family in [each for each in self._families[column.of] if each.field == column.field]:
                 naming, kind = _Naming(provider, KEYS[column.of][0]), (column.accelerator,) if family.labels else ()
-                head, end = f"{family.name}{{", _Further(family.labels, self._job_labels).labels(kind)
+                head, end = f"{family.name}{{", f"{_Further(family.labels, self._job_labels).labels(kind)}}} "
                 labels = [subject.labels or naming.write(subject) for subject in column.subjects]
                 rendered.too_long += labels.count("")
                 # The lines of all readings together would take much memory: those of one text at a time.
                 step = CHUNK_BYTES // (len(head + end) + max(map(len, labels), default=0) + _NUMBER_BYTES) or 1
                 for start in range(0, len(labels), step):
-                    numbers = format_values(list(column.values[start : start + step]))
-                    numbered = zip(labels[start : start + step], numbers, strict=True)
-                    rendered.add(family.name, [f"{head}{of}{end}}} {number}\n" for of, number in numbered if of])
+                    within = labels[start : start + step]
+                    numbers = format_values(list(compress(column.values[start : start + step], within)))
+                    pieces = [head, "", end, "", "\n"] * len(numbers)
+                    pieces[1::5], pieces[3::5] = filter(None, within), numbers
+                    rendered.add(family.name, pieces, len(numbers))
         return rendered
 
     def _write(
@@ -113,7 +112,7 @@ class Renderer:
                 for (of, further, _), number in numbered
                 if texts[further] or not is_open
             ]
-        rendered.add(family.name, lines)
+        rendered.add(family.name, lines, len(lines))
 
 
 class _Naming:
