@@ -52,13 +52,13 @@ _REST = ("__init__", "model", "errors", "registry", "testing", "py.typed", "clou
 EXPORTER_GOAL = 24_000
 # fmt: off
 ROWS = (
-    Row("Alibaba PAI", 5_125, 1.652, 3_108, 2_900, _cloud("alibaba_pai")),
+    Row("Alibaba PAI", 5_125, 1.652, 3_103, 2_900, _cloud("alibaba_pai")),
     Row("Huawei ModelArts", 5_411, 1.587, 3_894, 2_700, _cloud("huawei_modelarts")),
     Row("AWS SageMaker", 2_531, 1.644, 2_083, 1_250, _cloud("aws_sagemaker")),
-    Row("engines of clouds", 5_903, 1.465, 3_213, 2_900,
+    Row("engines of clouds", 5_903, 1.465, 3_212, 2_900,
         _in(_EXPORTER, "fleet", *(f"providers/{name}" for name in ("__init__", *_ENGINES)))),
     Row("transport", 2_505, 1.576, 1_918, 1_950, _in(_EXPORTER, "transport")),
-    Row("polling, page, families, telemetry", 3_661, 1.803, 2_894, 2_900,
+    Row("polling, page, families, telemetry", 3_661, 1.803, 2_893, 2_900,
         _in(_EXPORTER, "polling", "page", "families", "telemetry")),
     Row("config", 2_267, 1.471, 1_147, 1_150, _in(_EXPORTER, "config")),
     Row("web", 2_830, 1.449, 1_887, 1_900, _in(_EXPORTER, "web")),
