@@ -4,16 +4,18 @@ ODD have the faults of single responses."""
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from trainfleet_conformance.gateway import Arrival, Spoil, payload_of
-from trainfleet_simulator.broken_bodies import LOGIN, other_types
-from trainfleet_simulator.listener import Breaking
-from trainfleet_simulator.rows import ENDLESS_NUMBER, dumps, with_content
+from trainfleet_simulator.broken_bodies import break_body, other_types
+from trainfleet_simulator.listener import NEED_THE_ANSWER, Breaking
+from trainfleet_simulator.rows import dumps, with_content
+from trainfleet_simulator.values import HOSTILE, INVALID
 
 Leaf = Callable[[str, Any], Any]
 """Makes another value for a field of that name; REMOVED removes the field."""
@@ -21,12 +23,25 @@ REMOVED = object()
 _TOTAL = re.compile(r"total|count$", re.IGNORECASE)
 _KEY = re.compile(r"^(id|uid|uuid)$|_id$|Id$|ID$")
 _NAME = re.compile(r"^(key|name)$|_name$|Name$")
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([KMGT]i?)?")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?( ?[KMGT]i?B?)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d.*")
+_TEN_YEARS = 315_360_000.0
 
 
-def is_identity(name: str) -> bool:
-    """Return whether a field of that name identifies or describes its object, instead of counting something."""
-    return any(form.search(name) for form in (_KEY, _NAME))
+def _is_number(name: str, value: Any) -> bool:
+    """Return whether a field is a number or its text, and does not identify or describe its object."""
+    if isinstance(value, bool) or _KEY.search(name) or _NAME.search(name):
+        return False
+    return isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
+
+
+def _is_time(name: str, value: Any) -> bool:
+    """Return whether a field is a time: a text, or a number of seconds or milliseconds close to the present."""
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        return True
+    if not _is_number(name, value) or not str(value).replace(".", "", 1).isdigit():
+        return False
+    return any(abs(float(value) / scale - time.time()) < _TEN_YEARS for scale in (1, 1000))
 
 
 def change_leaves(value: Any, change: Leaf, name: str = "") -> Any:
@@ -116,92 +131,105 @@ def _quoting(arrival: Arrival, answer: Response) -> Response:
     return JSONResponse({**said, "error": said}, 400, {"x-request-id": quoted[:200].replace("\n", " ")})
 
 
-def _body(make: Callable[[bytes], bytes]) -> Spoil:
-    return lambda arrival, answer: with_content(make(bytes(answer.body)), answer)
+def _body(content: bytes) -> Spoil:
+    return lambda arrival, answer: with_content(content, answer)
 
 
-def _numbers(make: Callable[[float], Any], text: Callable[[str], str]) -> Spoil:
+def _broken(kind: str) -> Spoil:
+    return lambda arrival, answer: break_body(kind, answer)
+
+
+def _wire(kind: str) -> Spoil:
+    return lambda arrival, answer: Breaking(kind, answer if kind in NEED_THE_ANSWER else None)
+
+
+def _invalid(kind: str) -> Spoil:
     """Change numbers, and numbers as text. Keep names."""
+    of_number, of_text = INVALID[kind]
 
     def change(name: str, value: Any) -> Any:
-        if is_identity(name) or isinstance(value, bool):
+        if not _is_number(name, value):
             return value
-        if isinstance(value, int | float):
-            return make(value)
-        return text(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+        return of_text(value) if isinstance(value, str) else of_number(value)
 
     return spoiling_leaves(change)
 
 
-_HOSTILE = (
-    'a"b\\c\nd\re\tf\x00g',
-    'x"} 1\n# TYPE trainfleet_injected gauge\ntrainfleet_injected 1\n',
-    "\u202e\u2028</script><script>alert(1)</script>",
-    "{} %s ${HOME} {{7*7}}",
-    "long" * 2560,
-)
+def _unset(written: str, counted: int) -> Spoil:
+    """Replace every time, as text and as a number."""
+
+    def change(name: str, value: Any) -> Any:
+        if not _is_time(name, value):
+            return value
+        return written if isinstance(value, str) and _TIME.fullmatch(value) else type(value)(counted)
+
+    return spoiling_leaves(change)
+
+
+def _odd_detail(name: str, value: Any) -> Any:
+    return value if _KEY.search(name) else other_types(value)
+
+
+def _without_number(name: str, value: Any) -> Any:
+    return REMOVED if _is_number(name, value) or _is_time(name, value) else value
 
 
 def _hostile(name: str, value: Any) -> Any:
-    return _HOSTILE[len(name) % len(_HOSTILE)] if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
+    return HOSTILE[len(name) % len(HOSTILE)] if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
 
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """One fault. A `refusal` rejects the credentials; a provider may then pause them."""
+    """One fault, and how to make it."""
 
     name: str
     meaning: str
     make: Spoil
-    refusal: bool = False
     pauses: bool = False
     """Whether the exporter pauses the whole host, because the response asks for it."""
     renames: bool = False
     """Whether ids change, so that the page shows other objects."""
+    keeps_jobs: bool = False
+    """Whether what identifies a job and its state stays, so that each job is shown."""
 
     def __str__(self) -> str:
         return self.name
 
 
-WAIT = {"retry-after": "7"}
-DENIED = FaultKind("denied", "403", refusing(403), refusal=True)
-HANG = FaultKind("hang", "nothing ever comes", lambda arrival, answer: Breaking("hang"))
-QUOTING = FaultKind("quoting", "400, in which all that was asked is quoted, secrets too", _quoting, refusal=True)
+_WAIT = {"retry-after": "7"}
+DENIED = FaultKind("denied", "403", refusing(403))
+HANG = FaultKind("hang", "nothing ever comes", _wire("hang"))
+QUOTING = FaultKind("quoting", "400, in which all that was asked is quoted, secrets too", _quoting)
 WHOLE = (
     FaultKind("server error", "500", refusing(500)),
-    FaultKind("unavailable", "503, with Retry-After", refusing(503, **WAIT), pauses=True),
-    FaultKind("throttled", "429, with Retry-After", refusing(429, **WAIT), pauses=True),
-    FaultKind("unauthorized", "401", refusing(401), refusal=True),
+    FaultKind("unavailable", "503, with Retry-After", refusing(503, **_WAIT), pauses=True),
+    FaultKind("throttled", "429, with Retry-After", refusing(429, **_WAIT), pauses=True),
+    FaultKind("unauthorized", "401", refusing(401)),
     DENIED,
     FaultKind("not found", "404", refusing(404)),
     QUOTING,
     HANG,
-    FaultKind("reset", "the connection is reset before an answer", lambda arrival, answer: Breaking("reset")),
-    FaultKind("cut off", "the answer ends in the middle", lambda arrival, answer: Breaking("cut_off", answer)),
-    FaultKind("truncated", "JSON that ends in the middle", _body(lambda body: body[: len(body) // 2])),
-    FaultKind("login page", "200 with a page of HTML", lambda arrival, answer: HTMLResponse(LOGIN)),
-    FaultKind("empty", "200 without a body", _body(lambda body: b"")),
-    FaultKind("null", "JSON null", _body(lambda body: b"null")),
-    FaultKind("list", "a JSON list in place of an object", _body(lambda body: b"[" + (body or b"{}") + b"]")),
-    FaultKind("no object", "an empty JSON object: no list, no total, nothing", _body(lambda body: b"{}")),
+    FaultKind("reset", "the connection is reset before an answer", _wire("reset")),
+    FaultKind("cut off", "the answer ends in the middle", _wire("cut_off")),
+    FaultKind("truncated", "JSON that ends in the middle", _broken("truncated")),
+    FaultKind("login page", "200 with a page of HTML", _broken("html")),
+    FaultKind("empty", "200 without a body", _body(b"")),
+    FaultKind("null", "JSON null", _body(b"null")),
+    FaultKind("list", "a JSON list in place of an object", _broken("wrong_top")),
+    FaultKind("no object", "an empty JSON object: no list, no total, nothing", _body(b"{}")),
 )
 """These make the whole response invalid: no part of it may be shown."""
 
 ODD = (
     FaultKind("wrong types", "every value is of another type", spoiling_leaves(lambda name, value: other_types(value))),
-    FaultKind(
-        "odd details",
-        "values of rows are of other types, but for their ids",
-        spoiling_rows(lambda name, value: value if _KEY.search(name) else other_types(value)),
-    ),
+    FaultKind("odd details", "values of rows are of other types, but for their ids", spoiling_rows(_odd_detail)),
     FaultKind("nulls", "every value is null", spoiling_leaves(lambda name, value: None)),
-    FaultKind("huge numbers", "1e400 for numbers", _numbers(lambda value: ENDLESS_NUMBER, lambda text: "1e400")),
-    FaultKind("NaN", "NaN for numbers", _numbers(lambda value: float("nan"), lambda text: "NaN")),
-    FaultKind(
-        "negative numbers",
-        "numbers below 0",
-        _numbers(lambda value: -(abs(value) or 1), lambda text: "-" + text.lstrip("-")),
-    ),
+    FaultKind("missing numbers", "rows without numbers and times", spoiling_rows(_without_number), keeps_jobs=True),
+    FaultKind("year 1", "times that are not set", _unset("0001-01-01T00:00:00Z", 0), keeps_jobs=True),
+    FaultKind("year 1970", "the same", _unset("1970-01-01T08:00:00.000+08:00", -62_135_596_800), keeps_jobs=True),
+    FaultKind("huge numbers", "1e400 for numbers", _invalid("infinite")),
+    FaultKind("NaN", "NaN for numbers", _invalid("nan")),
+    FaultKind("negative numbers", "numbers below 0", _invalid("negative")),
     FaultKind("hostile texts", "quotes, control characters, 10 kB for texts", spoiling_leaves(_hostile), renames=True),
 )
 """These keep the form of a response. Invalid values must not be shown, and nothing may break."""

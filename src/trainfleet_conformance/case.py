@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 
-from trainfleet_conformance.clock import T, run_stepped
-from trainfleet_conformance.gateway import Arrival, Gateway, PretendCloud, marking
+from trainfleet_conformance.gateway import Arrival, PretendCloud
 from trainfleet_conformance.page import Page
 from trainfleet_conformance.planted import Planted
-from trainfleet_conformance.stage import INTERVAL, Logs, Stage, quickened, write_config
-from trainfleet_exporter.app.daemon import Daemon, WebSettings
+from trainfleet_conformance.stage import INTERVAL, Stage, staged
 from trainfleet_exporter.model import Status
 from trainfleet_exporter.polling import BulkCollector
 from trainfleet_exporter.providers.registry import Platform
-from trainfleet_simulator.listener import Listener
 
 _LISTED_AT_MOST = 6
-_WEB = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +29,9 @@ class GoodRun:
     page: Page
     truth: Mapping[str, str]
     """The live jobs of the cloud, and their states in the cloud's words."""
-    arrivals: tuple[Arrival, ...]
-    steady: tuple[Arrival, ...]
+    arrivals: list[Arrival]
+    steady: list[Arrival]
     """The requests of the last two polls."""
-    payloads: Mapping[str, list[Any]]
-    """By operation, the responses."""
     bulk: frozenset[str]
     """The collectors whose calls do not grow with the jobs."""
 
@@ -79,12 +71,7 @@ class ProviderCase:
     faulted: ClassVar[frozenset[str] | None] = None
     """Operations into which the kit injects faults; None means all that every poll calls."""
     recovery_polls: ClassVar[int] = 1
-    """The number of polls after a fault until everything is as before."""
-    refusal_polls: ClassVar[int] = 1
-    """The same after rejected credentials, which a provider may pause so that the cloud does not lock them."""
-
-    _planted: ClassVar[dict[type, Planted]] = {}
-    _good_runs: ClassVar[dict[type, GoodRun]] = {}
+    """The number of polls after a fault until everything is as before, also after rejected credentials."""
 
     def status_of(self, word: str) -> Status:
         """Return the status to which the provider's code translates a state in the cloud's word."""
@@ -111,109 +98,47 @@ class ProviderCase:
     @property
     def secrets(self) -> Planted:
         """All secrets so far."""
-        return self._planted.setdefault(type(self), Planted())
+        return _PLANTED[type(self)]
 
     @property
     def good(self) -> GoodRun:
         """The good run, which each class makes once."""
-        if type(self) not in self._good_runs:
-            self._good_runs[type(self)] = _play(self._run_well)
-        return self._good_runs[type(self)]
+        if type(self) not in _GOOD_RUNS:
+            _GOOD_RUNS[type(self)] = self._run_well()
+        return _GOOD_RUNS[type(self)]
 
     @property
     def faulted_operations(self) -> list[str]:
         """The operations into which the kit injects faults."""
         return [name for _, name in self.good.operations if self.faulted is None or name in self.faulted]
 
-    def play(self, main: Callable[[Path], Awaitable[T]]) -> T:
-        """Run a check in stepped time with its own folder, after the good run."""
+    def stage(self, jobs: int | None = None) -> AbstractContextManager[Stage]:
+        """Run an exporter that polls the simulated cloud, after the good run."""
         self.good  # noqa: B018
-        return _play(main)
+        return self._stage(jobs or self.jobs)
 
-    @asynccontextmanager
-    async def served(self, jobs: int | None = None) -> AsyncIterator[tuple[PretendCloud, Gateway, Listener]]:
-        """Serve the simulated cloud, and mark the requests to it."""
-        cloud = self.cloud(self.jobs if jobs is None else jobs)
-        gateway = Gateway(cloud.app)
-        listener = Listener(gateway)
-        try:
-            with marking():
-                yield cloud, gateway, listener
-        finally:
-            await listener.aclose()
+    def _stage(self, jobs: int) -> AbstractContextManager[Stage]:
+        return staged(self.platform, partial(self.cloud, jobs), self.config)
 
-    @asynccontextmanager
-    async def stage(
-        self,
-        folder: Path,
-        *,
-        jobs: int | None = None,
-        limits: Mapping[str, Any] | None = None,
-        reloaded: Mapping[str, Any] | None = None,
-        delay: float = 0.0,
-    ) -> AsyncIterator[Stage]:
-        """Run an exporter that polls the simulated cloud. `limits` are the provider's, `reloaded` those after a
-        reload."""
-        logs = Logs(self.platform.build.__module__.partition(".")[0])
-        with logs.taken(), quickened():
-            async with self.served(jobs) as (cloud, gateway, listener):
-                gateway.delay = delay
-                write = functools.partial(write_config, folder, self.platform, self.config(listener.url))
-                platforms = {self.platform.name: self.platform}
-                daemon = Daemon(write(limits), platforms, _WEB, load=lambda: write(reloaded))
-                stage = Stage(cloud, gateway, listener, daemon, logs)
-                try:
-                    await daemon.start()
-                    yield stage
-                finally:
-                    await stage.client.aclose()
-                    await daemon.stop()
-
-    async def _run_well(self, folder: Path) -> GoodRun:
-        async with self.stage(folder) as stage:
+    def _run_well(self) -> GoodRun:
+        with self._stage(self.jobs) as stage:
             runners = stage.daemon.exporter.runners
             slow = [f"{r.state.collector} has another interval" for r in runners if r.collector.interval != INTERVAL]
             complain(slow, "say `interval: 60s` in config()")
-            await stage.polls(1)
+            stage.polls(1)
             first = len(stage.gateway.arrivals)
+            stage.polls(2)
             return GoodRun(
-                page=await stage.page(2),
+                page=stage.read_everything(),
                 truth=dict(stage.cloud.live_jobs()),
-                arrivals=tuple(stage.gateway.arrivals),
-                steady=tuple(stage.gateway.arrivals[first:]),
-                payloads=stage.gateway.payloads,
+                arrivals=stage.gateway.arrivals,
+                steady=stage.gateway.arrivals[first:],
                 bulk=frozenset(r.state.collector for r in runners if isinstance(r.collector, BulkCollector)),
             )
 
 
-def on_stage(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """Make a check of a method that is a coroutine and needs a `stage`: an exporter that polls the simulated cloud, in
-    stepped time. Options are those of `ProviderCase.stage`."""
-
-    def decorate(check: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-        def test(self: ProviderCase, **arguments: Any) -> None:
-            async def main(folder: Path) -> None:
-                async with self.stage(folder, **options) as stage:
-                    await check(self, stage, **arguments)
-
-            self.play(main)
-
-        # pytest passes the parameters of the signature, and the stage is none of them.
-        asked = inspect.signature(check)
-        kept = [each for name, each in asked.parameters.items() if name != "stage"]
-        functools.update_wrapper(test, check)
-        vars(test)["__signature__"] = asked.replace(parameters=kept)
-        return test
-
-    return decorate
-
-
-def _play(main: Callable[[Path], Awaitable[T]]) -> T:
-    async def run() -> T:
-        return await main(Path(folder))
-
-    with tempfile.TemporaryDirectory() as folder:
-        return run_stepped(run)
+_PLANTED: defaultdict[type[ProviderCase], Planted] = defaultdict(Planted)
+_GOOD_RUNS: dict[type[ProviderCase], GoodRun] = {}
 
 
 def complain(found: Iterable[str], fix: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -71,22 +72,26 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(over)
         return future
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+    async def shutdown_default_executor(self, *arguments: Any) -> None:
         # asyncio waits for ending threads with a timer, and the loop must not jump to it.
         self.thread_calls += 1
         try:
-            if timeout is None:
-                await super().shutdown_default_executor()
-            else:  # Python 3.12 and later
-                await super().shutdown_default_executor(timeout)  # type: ignore[call-arg]  # newer than 3.11
+            await super().shutdown_default_executor(*arguments)
         finally:
             self.thread_calls -= 1
 
 
-def run_stepped(main: Callable[[], Coroutine[Any, Any, T]], *, start: float = START) -> T:
-    """Run a coroutine function in stepped time, which begins at the Unix time `start`, and return its result."""
+@contextmanager
+def stepped(start: float = START) -> Iterator[asyncio.Runner]:
+    """Give a runner in stepped time, which begins at the Unix time `start` and stands still between two runs."""
     with (
         time_machine.travel(start, tick=False) as traveller,
         asyncio.Runner(loop_factory=lambda: SteppedLoop(traveller)) as runner,
     ):
+        yield runner
+
+
+def run_stepped(main: Callable[[], Coroutine[Any, Any, T]], *, start: float = START) -> T:
+    """Run a coroutine function in stepped time, and return its result."""
+    with stepped(start) as runner:
         return runner.run(main())

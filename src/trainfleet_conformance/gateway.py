@@ -7,22 +7,20 @@ transport.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 from unittest import mock
 
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from trainfleet_exporter.transport import CALLER, ApiClient, Call, Dialect, SignedRequest, Transport
 
-UNSIGNED = "(not by the transport)"
 _MARK = "x-conformance-call"
 
 
@@ -48,17 +46,18 @@ class PretendCloud(Protocol):
         and change no other job."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arrival:
-    """A request at the simulated cloud. `at` is loop time; `collector` is empty if no collector sent it."""
+    """A request at the simulated cloud. `api` is empty if the transport did not send it, `collector` if no poll did."""
 
-    at: float
     api: str
     operation: str
     collector: str
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    payload: Any = field(default=None, repr=False)
+    """The decoded JSON of the true response; None if it is not JSON."""
 
 
 Spoil = Callable[[Arrival, Response], Response | None]
@@ -102,55 +101,27 @@ class _Marking:
         return replace(signed, headers={**signed.headers, _MARK: mark})
 
 
-class Gateway:
-    """Serves the simulated cloud (ASGI). `spoil` changes responses; `delay` is the seconds before each response."""
+class Gateway(BaseHTTPMiddleware):
+    """Serves the simulated cloud (ASGI). `spoil` changes responses."""
 
     def __init__(self, cloud: ASGIApp) -> None:
-        self._cloud = cloud
+        super().__init__(cloud)
         self.spoil: Spoil | None = None
-        self.delay = 0.0
         self.arrivals: list[Arrival] = []
-        self.payloads: dict[str, list[Any]] = {}
-        """By operation, the true responses."""
         self.spoilt = 0
         """The number of changed responses."""
-        self.at_once: Counter[str] = Counter()
-        """By API, the largest number of requests in flight at a time."""
-        self._under_way: Counter[str] = Counter()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a request (ASGI)."""
-        request = Request(scope, receive)
-        body = await request.body()
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """Respond to a request."""
         mark = request.headers.get(_MARK)
-        api, operation, collector = json.loads(mark) if mark else ("", UNSIGNED, "")
-        now = asyncio.get_running_loop().time()
-        arrival = Arrival(now, api, operation, collector, str(request.url), dict(request.headers), body)
+        api, operation, collector = json.loads(mark) if mark else ("", "", "")
+        body = await request.body()
+        arrival = Arrival(api, operation, collector, str(request.url), dict(request.headers), body)
         self.arrivals.append(arrival)
-        self._under_way[api] += 1
-        self.at_once[api] = max(self.at_once[api], self._under_way[api])
-        try:
-            await asyncio.sleep(self.delay)
-            answer = await self._ask(scope, body)
-            spoilt = None if self.spoil is None else self.spoil(arrival, answer)
-            if spoilt is None:
-                self.payloads.setdefault(operation, []).append(payload_of(answer))
-            else:
-                self.spoilt += 1
-            await (spoilt or answer)(scope, receive, send)
-        finally:
-            self._under_way[api] -= 1
-
-    async def _ask(self, scope: Scope, body: bytes) -> Response:
-        """Return the response of the cloud itself."""
-        sent: list[Message] = []
-
-        async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        await self._cloud(scope, receive, send)
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in sent[0]["headers"]}
-        return Response(b"".join(message.get("body", b"") for message in sent[1:]), sent[0]["status"], headers)
+        streamed: Any = await call_next(request)
+        content = b"".join([chunk async for chunk in streamed.body_iterator])
+        answer = Response(content, streamed.status_code, dict(streamed.headers))
+        arrival.payload = payload_of(answer)
+        spoilt = None if self.spoil is None else self.spoil(arrival, answer)
+        self.spoilt += spoilt is not None
+        return spoilt or answer

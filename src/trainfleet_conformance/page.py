@@ -89,6 +89,8 @@ _OWN = ("trainfleet_exporter_", "trainfleet_provider_up", "process_", "python_")
 _SUCCESS, _STATUS = "trainfleet_exporter_collector_success", "trainfleet_job_status"
 ERRORS = "trainfleet_exporter_collector_errors_total"
 REQUESTS = "trainfleet_exporter_api_requests_total"
+COUNTS = ("trainfleet_jobs", "_finished_total", "_pods", "_pool_nodes", "_pool_workloads")
+"""Suffixes of families that count objects and show 0 if there is none."""
 DATED = frozenset({"trainfleet_job_usage_timestamp_seconds", "trainfleet_job_phase_seconds"})
 """Families whose values change while the clouds do not."""
 

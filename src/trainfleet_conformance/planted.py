@@ -18,7 +18,6 @@ import hashlib
 import json
 import random
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
@@ -60,9 +59,7 @@ class Planted:
         return self.secrets.setdefault(name, make_secret(name, special=special, seed=self._seed))
 
     def add(self, name: str, text: str) -> None:
-        """Add a secret from elsewhere. Raise ValueError if it is too short for the search."""
-        if len(text) < SHORTEST:
-            raise ValueError(f"{name} is shorter than {SHORTEST} characters")
+        """Add a secret from elsewhere."""
         self.secrets[name] = text
 
     def hits(self, outputs: Mapping[str, bytes | str]) -> list[str]:
@@ -82,10 +79,12 @@ def hits(outputs: Mapping[str, bytes | str], secrets: Mapping[str, str]) -> list
         raise ValueError(f"too short to be looked for: {', '.join(short)}")
     # Most forms of a secret of letters and digits are equal, and are searched for once.
     forms = {name: {form: how for how, form in _forms(text)} for name, text in secrets.items()}
+    searched = {
+        name: each.encode("utf-8", "surrogatepass") if isinstance(each, str) else each for name, each in outputs.items()
+    }
     found = [
         f"{output} holds {name} ({how})"
-        for output, given in outputs.items()
-        for data in _readings(given)
+        for output, data in searched.items()
         for name, ways in forms.items()
         for form, how in ways.items()
         if form in data
@@ -111,37 +110,21 @@ def authorizations(headers: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return found
 
 
-def _readings(given: bytes | str) -> Iterator[bytes]:
-    """Return the output, and the output before its compression."""
-    data = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else given
-    yield data
-    if data[:2] == b"\x1f\x8b":
-        try:
-            yield zlib.decompressobj(31).decompress(data)
-        except zlib.error:
-            return
-
-
 def _forms(secret: str) -> Iterator[tuple[str, bytes]]:
     """Yield the names and bytes of the forms of a secret, possibly with duplicates."""
     raw = secret.encode("utf-8", "surrogatepass")
     yield "as it is", raw
     yield from (("a part of it", run.encode()) for run in re.findall(r"[A-Za-z0-9]{9,}", secret))
-    if len(secret) >= 2 * _PIECE:
-        middle = len(raw) // 2 - _PIECE // 2
-        yield from (("a piece of it", raw[start:][:_PIECE]) for start in (0, middle, len(raw) - _PIECE))
     # Of a secret without long runs, these are the usual forms.
     yield "JSON", json.dumps(secret)[1:-1].encode()
     yield "URL", quote(secret, safe="").encode()
-    yield "repr", repr(secret)[1:-1].encode("utf-8", "surrogatepass")
     yield "hex", raw.hex().encode()
-    yield "upper-case hex", raw.hex().upper().encode()
     yield "UTF-16", secret.encode("utf-16-le", "surrogatepass")
     for offset in range(3):
         # Leave out the characters that depend on the text around the secret, as in `user:secret`.
         kept = slice(-(-offset * 8 // 6) + bool(offset), (offset + len(raw)) * 8 // 6)
-        for name, encode in (("base64", base64.b64encode), ("base64url", base64.urlsafe_b64encode)):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
             inside = encode(b"\0" * offset + raw)[kept]
-            yield name, inside
+            yield "base64", inside
             if len(inside) >= 2 * _PIECE:
-                yield f"the beginning of {name}", inside[:_PIECE]
+                yield "the beginning of base64", inside[:_PIECE]

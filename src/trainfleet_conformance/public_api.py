@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,23 +31,21 @@ _OURS = frozenset({"trainfleet_conformance", "trainfleet_exporter", "trainfleet_
 
 def source_folder(platform: Platform) -> Path:
     """Return the folder of a platform's modules: the folder of the module that has its `build`."""
-    file = sys.modules[platform.build.__module__].__file__
-    assert file is not None
-    return Path(file).parent
+    return Path(inspect.getfile(platform.build)).parent
 
 
 def private_imports(folder: Path) -> list[str]:
     """Find imports of HTTP clients and of modules that are not public, in the modules of a folder."""
-    found = []
-    for path in sorted(folder.rglob("*.py")):
-        package = _package(folder)
-        for line, module in imports(ast.parse(path.read_text(encoding="utf-8"))):
-            if _is_private(module, package):
-                found.append(f"{path.relative_to(folder)}:{line} imports {module}")
-    return found
+    own = f"trainfleet_exporter.providers.{folder.name}."
+    return [
+        f"{path.relative_to(folder)}:{line} imports {module}"
+        for path in sorted(folder.rglob("*.py"))
+        for line, module in _imports(ast.parse(path.read_text(encoding="utf-8")))
+        if _is_private(module) and not f"{module}.".startswith(own)
+    ]
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield line and module of each import; `from package import module` yields the package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -57,17 +56,6 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, name) for name in modules or [node.module])
 
 
-def _package(folder: Path) -> str:
-    """Return the package of a folder."""
-    parts = [folder.name]
-    while (folder.parent / "__init__.py").exists():
-        folder = folder.parent
-        parts.insert(0, folder.name)
-    return ".".join(parts)
-
-
-def _is_private(module: str, package: str) -> bool:
-    if f"{module}.".startswith(f"{package}."):
-        return False
+def _is_private(module: str) -> bool:
     top = module.partition(".")[0]
     return top in _CLIENTS or module in _CLIENT_MODULES or (top in _OURS and module not in PUBLIC)

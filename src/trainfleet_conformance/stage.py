@@ -9,10 +9,11 @@ import logging
 import random
 import ssl
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,10 +21,11 @@ from unittest import mock
 import httpx
 import yaml
 
-from trainfleet_conformance.gateway import Gateway, PretendCloud, Spoil
+from trainfleet_conformance.clock import stepped
+from trainfleet_conformance.gateway import Gateway, PretendCloud, Spoil, marking
 from trainfleet_conformance.page import Page, check_both
 from trainfleet_conformance.planted import Planted, authorizations, hits
-from trainfleet_exporter.app.daemon import Daemon
+from trainfleet_exporter.app.daemon import Daemon, WebSettings
 from trainfleet_exporter.config import Config, load_config
 from trainfleet_exporter.process.logs import set_up_logs
 from trainfleet_exporter.providers.registry import Platform
@@ -33,125 +35,138 @@ PROVIDER = "kit"
 INTERVAL = 60.0
 KEPT_POLLS = 1
 _GLOBAL = {"poll_interval": f"{INTERVAL:.0f}s", "poll_timeout": "50s", "keep_last_good_polls": KEPT_POLLS}
-_GENEROUS = {"requests_per_second": 200, "concurrency": 8}
+_CONCURRENCY, _RELOADED = 8, 7
+"""Calls of an API at a time, at first and after a reload."""
+_WEB = WebSettings(addresses=("127.0.0.1:0",), enable_lifecycle=True)
+LOG = "the log"
 _QUIET = 57.0
 """Seconds after its start at which a poll has ended in any case."""
+_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Without authorities, which take longer to load than a poll. All URLs are plain http here."""
 _OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0", "accept-encoding": "gzip"}
 _PROOFS = 40
 """The number of requests whose tokens and signatures the kit searches for; all would take too long."""
 
 
-def write_config(
-    folder: Path, platform: Platform, provider: Mapping[str, Any], limits: Mapping[str, Any] | None = None
-) -> Config:
-    """Write the config file of one provider, and load it as the exporter does. `limits` override the provider's."""
-    allowed = {**_GENEROUS, **provider.get("limits", {}), **(limits or {})}
-    mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": allowed}
-    text = yaml.safe_dump({"global": _GLOBAL, "providers": [mine]}, allow_unicode=True, width=10_000)
-    path = folder / "config.yaml"
-    path.write_text(text.replace("$", "$$"), encoding="utf-8")
-    return load_config(path, environ={}, platforms={platform.name: platform.config})
-
-
 class Stage:
-    """One exporter and its cloud. Use inside stepped time."""
+    """One exporter of one provider, its simulated cloud, and a scraper. Time passes only in the methods that wait."""
 
-    def __init__(self, cloud: PretendCloud, gateway: Gateway, listener: Listener, daemon: Daemon, logs: Logs) -> None:
+    def __init__(self, runner: asyncio.Runner, cloud: PretendCloud, logs: dict[str, io.StringIO]) -> None:
+        self.run, self.loop = runner.run, runner.get_loop()
         self.cloud = cloud
-        self.gateway = gateway
-        self.listener = listener
-        self.daemon = daemon
+        self.gateway = Gateway(cloud.app)
         self.logs = logs
         self.outputs: list[str] = []
         """Every page that the scraper read."""
-        self._origin = asyncio.get_running_loop().time()
         self._polls = 0
-        self.client = httpx.AsyncClient(
-            base_url=f"http://{daemon.server.addresses[0]}", trust_env=False, verify=_authorities()
-        )
+        self._client = httpx.AsyncClient(trust_env=False, verify=_TLS)
 
-    async def polls(self, count: int, spoil: Spoil | None = None) -> None:
+    async def start(self, folder: Path, platform: Platform, make: Callable[[str], Mapping[str, Any]]) -> None:
+        """Start cloud and exporter. `make` makes the provider's config for a URL of the cloud. Reloads change it."""
+        self.listener = Listener(self.gateway)
+        load = partial(_load, folder / "config.yaml", platform, make(self.listener.url))
+        self.daemon = Daemon(load(_CONCURRENCY), {platform.name: platform}, _WEB, load=lambda: load(_RELOADED))
+        await self.daemon.start()
+
+    async def stop(self) -> int:
+        """Stop exporter and cloud. Return the number of connections that the exporter left open."""
+        await self._client.aclose()
+        await self.daemon.stop()
+        left = self.listener.connections
+        await self.listener.aclose()
+        return left
+
+    def polls(self, count: int, spoil: Spoil | None = None) -> None:
         """Wait until `count` more polls of every collector have begun and ended. `spoil` changes responses to them."""
         self.gateway.spoil = spoil
         self._polls += count
-        await self._until((self._polls - 1) * INTERVAL + _QUIET)
+        self._wait_until((self._polls - 1) * INTERVAL + _QUIET)
 
-    async def during_a_poll(self, spoil: Spoil | None = None) -> None:
+    def begin_poll(self, spoil: Spoil | None = None) -> None:
         """Wait until the next poll has begun; a poll that hangs has not ended then."""
         self.gateway.spoil = spoil
-        await self._until(self._polls * INTERVAL + 2)
+        self._wait_until(self._polls * INTERVAL + 2)
 
-    async def page(self, polls: int, spoil: Spoil | None = None) -> Page:
+    def page(self, polls: int, spoil: Spoil | None = None) -> Page:
         """Wait for so many polls as `polls` does, and scrape."""
-        await self.polls(polls, spoil)
-        return Page(await self._read("/metrics"))
+        self.polls(polls, spoil)
+        return Page(self.read("/metrics"))
 
     def leaks(self, planted: Planted, **more: str) -> list[str]:
         """Return the outputs that have a secret, or a signature or token made with it."""
         proofs = authorizations(arrival.headers for arrival in self.gateway.arrivals[-_PROOFS:])
-        outputs = {"a page": "\n".join(dict.fromkeys(self.outputs)), "the log": self.logs.written, **more}
-        outputs["what the provider logs"] = "\n".join(self.logs.said)
-        return hits(outputs, planted.secrets | proofs)
+        logs = {name: stream.getvalue() for name, stream in self.logs.items()}
+        return hits({"a page": "\n".join(dict.fromkeys(self.outputs)), **logs, **more}, planted.secrets | proofs)
 
-    async def read_everything(self) -> Page:
+    def read_everything(self) -> Page:
         """Read every page. Raise ValueError if one is invalid, or if the two formats of the metrics differ."""
-        text = await self._read("/metrics")
-        check_both(text, await self._read("/metrics", _OPENMETRICS))
+        text = self.read("/metrics")
+        check_both(text, self.read("/metrics", headers=_OPENMETRICS))
         for path in ("/", "/config", "/-/ready"):
-            await self._read(path)
+            self.read(path)
         return Page(text)
 
-    async def _until(self, seconds: float) -> None:
-        await asyncio.sleep(self._origin + seconds - asyncio.get_running_loop().time())
-
-    async def _read(self, path: str, headers: Mapping[str, str] | None = None) -> str:
-        answer = await self.client.get(path, headers=headers)
+    def read(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> str:
+        """Return what the exporter answers. Raise ValueError if it is an error."""
+        url = f"http://{self.daemon.server.addresses[0]}{path}"
+        answer = self.run(self._client.request(method, url, headers=headers))
         if answer.status_code != 200:
-            raise ValueError(f"{path} answered {answer.status_code}")
+            raise ValueError(f"{path} answered {answer.status_code}: {answer.text}")
         self.outputs.append(answer.text)
         return answer.text
 
+    def _wait_until(self, seconds: float) -> None:
+        self.run(asyncio.sleep(seconds - self.loop.time()))
 
-class Logs(logging.Handler):
-    """The log: the exporter's lines at debug level, and the messages of the provider's package before redaction."""
 
-    def __init__(self, package: str) -> None:
-        super().__init__(logging.DEBUG)
-        self._package = package
-        self._written = io.StringIO()
-        self.said: list[str] = []
-        """Messages of the provider's package with all their arguments, at every level."""
-
-    @property
-    def written(self) -> str:
-        """Lines of the exporter's log."""
-        return self._written.getvalue()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a message of the provider."""
-        if record.name.partition(".")[0] == self._package:
-            self.said.append(f"{record.getMessage()} {getattr(record, 'fields', '')} {record.exc_info or ''}")
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Capture the logs of this process, and restore them at the end."""
-        root = logging.getLogger()
-        handlers, level, hook, warn = root.handlers[:], root.level, sys.excepthook, warnings.showwarning
-        set_up_logs("debug", "logfmt", self._written)
-        # If the test runner turns a warning into an exception, the exception is more useful than a log line.
-        sys.excepthook, warnings.showwarning = hook, warn
-        root.addHandler(self)
+@contextmanager
+def staged(
+    platform: Platform, cloud: Callable[[], PretendCloud], config: Callable[[str], Mapping[str, Any]]
+) -> Iterator[Stage]:
+    """Run an exporter that polls a cloud, which is made in stepped time. `config` is the provider's for its URL."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _logs(platform.build.__module__.partition(".")[0]) as logs,
+        _quickened(),
+        marking(),
+        stepped() as runner,
+    ):
+        stage = Stage(runner, cloud(), logs)
+        runner.run(stage.start(Path(folder), platform, config))
         try:
-            yield
+            yield stage
         finally:
-            root.handlers[:] = handlers
-            root.setLevel(level)
+            runner.run(stage.stop())
 
 
-@cache
-def _authorities() -> ssl.SSLContext:
-    """Load once, because it takes longer than a poll. All URLs are plain http here."""
-    return ssl.create_default_context()
+def _load(path: Path, platform: Platform, provider: Mapping[str, Any], concurrency: int) -> Config:
+    """Write the config file of one provider, and load it as the exporter does."""
+    limits = {"requests_per_second": 200, **provider.get("limits", {}), "concurrency": concurrency}
+    mine = {"name": PROVIDER, "platform": platform.name, **provider, "limits": limits}
+    text = yaml.safe_dump({"global": _GLOBAL, "providers": [mine]}, allow_unicode=True, width=10_000)
+    path.write_text(text.replace("$", "$$"), encoding="utf-8")
+    return load_config(path, environ={}, platforms={platform.name: platform.config})
+
+
+@contextmanager
+def _logs(package: str) -> Iterator[dict[str, io.StringIO]]:
+    """Capture the logs of this process: the exporter's log at debug level, and a package's messages before
+    redaction."""
+    root = logging.getLogger()
+    handlers, level, hook, warn = root.handlers[:], root.level, sys.excepthook, warnings.showwarning
+    written, said = io.StringIO(), io.StringIO()
+    set_up_logs("debug", "logfmt", written)
+    # If the test runner turns a warning into an exception, the exception is more useful than a log line.
+    sys.excepthook, warnings.showwarning = hook, warn
+    unredacted = logging.StreamHandler(said)
+    unredacted.setFormatter(logging.Formatter("%(message)s %(fields)s", defaults={"fields": ""}))
+    unredacted.addFilter(logging.Filter(package))
+    root.addHandler(unredacted)
+    try:
+        yield {LOG: written, "what the provider logs": said}
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 async def _in_executor(function: Callable[..., Any], *arguments: Any, **_: object) -> Any:
@@ -161,14 +176,14 @@ async def _in_executor(function: Callable[..., Any], *arguments: Any, **_: objec
 
 
 @contextmanager
-def quickened() -> Iterator[None]:
+def _quickened() -> Iterator[None]:
     """Make an exporter fast and repeatable in stepped time."""
     patches: dict[str, dict[str, Any]] = {
         # A task that runs every second would take half of the test's time, mostly without work.
         "trainfleet_exporter.polling.schedule._EXPIRY_INTERVAL": {"new": 5.0},
         # Use the same jitter in every run.
         "random.SystemRandom": {"return_value": random.Random(1)},
-        "trainfleet_exporter.transport.aiohttp_transport._tls_context": {"return_value": _authorities()},
+        "trainfleet_exporter.transport.aiohttp_transport._tls_context": {"return_value": _TLS},
         "anyio.to_thread.run_sync": {"new": _in_executor},
     }
     with ExitStack() as stack:

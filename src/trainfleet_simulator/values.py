@@ -53,7 +53,7 @@ _WORST = (
     'x"} 1\n# TYPE trainfleet_injected gauge\ntrainfleet_injected 1\n',
     "   ",
 )
-_INVALID: Mapping[str, tuple[Callable[[float], Any], Callable[[str], str]]] = {
+INVALID: Mapping[str, tuple[Callable[[float], Any], Callable[[str], str]]] = {
     "negative": (
         lambda number: -(abs(number) or 1),
         lambda text: f"-{text.lstrip('-')}" if text.strip("-0.") else "-1",
@@ -111,7 +111,7 @@ class _Names:
 
 def _numbers(kind: str) -> Change:
     """Make numbers, and amounts as text, invalid measurements."""
-    of_number, of_text = _INVALID[kind]
+    of_number, of_text = INVALID[kind]
 
     def change(owner: dict[str, Any], name: str, value: Any) -> Any:
         if _NOT_MEASURED.search(name) or isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import html
 import json
 import urllib.parse
@@ -11,7 +10,7 @@ import urllib.parse
 import pytest
 import yaml
 
-from tests.support.planted import SPECIAL, Planted, authorizations, hits, make_secret
+from tests.support.planted import SPECIAL, authorizations, hits, make_secret
 from trainfleet_exporter.process.logs import _logfmt_value
 
 SECRET = make_secret("key")
@@ -39,7 +38,6 @@ WAYS: dict[str, str | bytes] = {
     "percent-encoded, cut": urllib.parse.quote(SECRET, safe="")[:30],
     "hex": SECRET.encode().hex(),
     "yaml": yaml.safe_dump({"key": SECRET}, width=10_000),
-    "gzip": gzip.compress(f"x{SECRET}x".encode()),
     "cut short": f"found '{SECRET[:20]}...",
     "cut at its beginning": f"...{SECRET[-20:]}",
     "an escape nobody knows": "".join(f"[{ord(char)}]" if char in SPECIAL else char for char in SECRET),
@@ -49,7 +47,7 @@ WAYS: dict[str, str | bytes] = {
 @pytest.mark.parametrize("how", WAYS)
 def test_a_secret_is_found_however_it_is_written(how: str) -> None:
     output = WAYS[how]
-    padded = output if how == "gzip" else b"head " + (output.encode() if isinstance(output, str) else output) + b" tail"
+    padded = b"head " + (output.encode() if isinstance(output, str) else output) + b" tail"
     found = hits({"log": padded}, NAMED)
     assert found
     assert all(line.startswith("log holds key (") for line in found)
@@ -57,15 +55,13 @@ def test_a_secret_is_found_however_it_is_written(how: str) -> None:
 
 def test_what_is_not_there_is_not_found() -> None:
     other = json.dumps({"key": make_secret("another")}) + base64.b64encode(b"nothing").decode() + SECRET[:8]
-    assert hits({"log": other, "page": b"\x1f\x8bno gzip", "empty": ""}, NAMED) == []
+    assert hits({"log": other, "empty": ""}, NAMED) == []
 
 
 def test_a_search_that_could_find_nothing_is_refused() -> None:
     for outputs, secrets in (({}, NAMED), ({"log": ""}, {}), ({"log": ""}, {"short": "abc"})):
         with pytest.raises(ValueError, match=r"."):
             hits(outputs, secrets)
-    with pytest.raises(ValueError, match="short"):
-        Planted().add("short", "abc")
 
 
 def test_what_requests_prove_themselves_with_is_a_secret_too() -> None:
