@@ -10,11 +10,6 @@ import pytest
 from trainfleet_exporter.fleet.lists import Listing, Page, read_whole_list, with_unread
 
 
-async def test_rows_that_go_leave_a_smaller_list_that_is_whole() -> None:
-    pages = [Page(7, [{"id": row} for row in "abc"]), Page(6, [{"id": row} for row in "def"])]
-    assert list((await _read(*pages)).rows) == list("abcdef")
-
-
 async def test_the_row_that_came_last_counts() -> None:
     """A job that moves to the next page during the read may have changed meanwhile."""
     old, new = ({"id": "a", "status": status} for status in ("Running", "Failed"))

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trainfleet_exporter.config import ProviderConfig
 from trainfleet_exporter.errors import CloudError, DeadlineExceeded, NotFound
@@ -207,12 +207,12 @@ class Workspaces:
             self._trackers[key].expired = True
             self._changed()
 
-    async def wait_briefly(self, deadline: float) -> None:
-        """Wait for the jobs if something can be shown without them: even for their first poll at most a quarter of the
-        time until `deadline` (loop time)."""
+    async def wait_briefly(self, deadline: float, of: Topic[Any] | None = None) -> None:
+        """Wait for the jobs (or another list) if something can be shown without them: even for their first poll at most
+        a quarter of the time until `deadline` (loop time)."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_BRIEFLY * (deadline - asyncio.get_running_loop().time())):
-                await self.listed.wait(deadline, needed=False)
+                await (of or self.listed).wait(deadline, needed=False)
 
     def is_known(self, job_id: str) -> bool:
         """Return whether a workspace has this job, live or just ended, also if the config leaves it out."""

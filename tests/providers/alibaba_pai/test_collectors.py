@@ -19,7 +19,7 @@ async def test_golden_exposition_of_a_whole_poll(fleet_of: FleetOf) -> None:
     config = CONFIG.replace("providers:", "global: {metrics: {job_labels: [team, cost-center]}}\nproviders:")
     async with fleet_of(rich_cloud(), config) as fleet:
         assert await fleet.exporter.poll_once()
-        assert await fleet.exporter.poll_once()  # by now jobs know their pools' accelerator models
+        assert await fleet.exporter.poll_once()
         check_golden_samples(GOLDEN / "whole_poll.txt", await fleet.lines(""))
 
 
@@ -74,11 +74,19 @@ async def test_an_idle_pool_keeps_the_name_of_its_accelerators(fleet_of: FleetOf
     cloud = Cloud()
     details = {"ActualMinQuota": {"GPU": "144"}, "AllocatedQuota": {"GPU": "0"}}
     cloud.quotas = [{"QuotaId": "q", "GPUType": "GU8T", "QuotaDetails": details}]
-    async with fleet_of(cloud) as fleet:
+    cloud.jobs = [job("a", ResourceId="q", RequestGPU="8")]
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(request.headers["x-acs-action"] == "ListQuotas")
+        return cloud(request)
+
+    async with fleet_of(answer) as fleet:
         await fleet.exporter.poll_once()
         labels = 'pool_id="q",accelerator="gpu",accelerator_model="GU8T"'
         assert await fleet.value(f"pool_allocated_accelerators{{{labels}}}") == 0
         assert await fleet.value(f"pool_capacity_accelerators{{{labels}}}") == 144
+        labels = labels.replace("pool_id", "job_id").replace('"q"', '"a"')  # not "" at first: rules add up models
+        assert await fleet.value(f"job_requested_accelerators{{{labels}}}") == 8
 
 
 async def test_missing_right_to_list_machine_types_loses_only_them(fleet_of: FleetOf) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -37,7 +37,7 @@ from trainfleet_exporter.model import (
     Status,
     Workspace,
 )
-from trainfleet_exporter.polling import FairQueue, Part, Poll
+from trainfleet_exporter.polling import FairQueue, Part, Poll, Topic
 from trainfleet_exporter.providers.alibaba_pai.api import Api, KeptList, ListOf, Row, segment
 from trainfleet_exporter.providers.alibaba_pai.config import AlibabaPaiConfig
 from trainfleet_exporter.providers.alibaba_pai.history import RestartRecord, StatusTransition, details_of, records_of
@@ -437,10 +437,10 @@ async def list_machines(api: Api, *, deadline: float) -> Listing[Size]:
 
 
 class Jobs:
-    """The collectors of workspaces and jobs. `models` returns the accelerator model of each quota."""
+    """The collectors of workspaces and jobs. `quotas` have the models of accelerators."""
 
-    def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, models: Callable[[], Mapping[str, str]]):
-        self._api, self._config, self._fleet, self._models = api, config, fleet, models
+    def __init__(self, api: Api, config: AlibabaPaiConfig, fleet: Workspaces, quotas: Topic[Mapping[str, Any]]) -> None:
+        self._api, self._config, self._fleet, self._quotas = api, config, fleet, quotas
         self.jobs_expired, self._count_turns = fleet.expired, FairQueue()
         self._machines = KeptList[Size]("machine types", 6 * 3600.0, needed=False)
         self._reading_sizes = asyncio.Lock()
@@ -452,6 +452,8 @@ class Jobs:
     @collector("jobs")
     async def jobs(self, poll: Poll) -> None:
         """Live jobs by their statuses; then those that ended since the last poll, and those that are in neither."""
+        if self._config.collectors.pools.enabled and not self._quotas.value:
+            await self._fleet.wait_briefly(poll.deadline, self._quotas)  # or rules add up a job under two models
         await self._fleet.poll_jobs(poll, self._read_live, self._read_ends)
 
     async def _read_live(self, read: WorkspaceRead) -> None:
@@ -500,7 +502,7 @@ class Jobs:
         found, rows = Found(), list(rows)
         if any(map(needs_sizes, rows)):
             await self._have_sizes(read.part)
-        models = self._models()
+        models = {quota_id: each.model for quota_id, each in self._quotas.value.items()}
         for row in rows:
             each = job(row, workspace_id=read.part.key, models=models, sizes=self._machines.rows)
             if each is not None:

@@ -303,9 +303,6 @@ class Pools:
         self._api, self._config, self._fleet = api, config, fleet
         self._turns: defaultdict[str, FairQueue] = defaultdict(FairQueue)
 
-    def models(self) -> Mapping[str, str]:
-        return {quota_id: each.model for quota_id, each in self.quotas.value.items()}
-
     @collector("pools")
     async def pools(self, poll: Poll) -> None:
         """One part for the whole list: its pages make sense only together."""

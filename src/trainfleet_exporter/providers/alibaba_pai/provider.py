@@ -39,7 +39,7 @@ class AlibabaPai:
             interval=interval,
         )
         pools = Pools(api, config, fleet)
-        jobs = Jobs(api, config, fleet, pools.models)
+        jobs = Jobs(api, config, fleet, pools.quotas)
         self.collectors: list[Collector] = [*collectors_of([jobs], chosen, every)]
         if chosen.pods.enabled:
             self.collectors.append(jobs.pods(chosen.pods.effective_interval(every)))
